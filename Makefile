@@ -1,0 +1,85 @@
+# The one entry point: every command a developer or a CI job runs.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+UV     ?= $(shell command -v uv)
+VENV   := .venv
+RUN    := $(VENV)/bin/python
+SRC    := $(wildcard packages/*/src modules/*/src)
+
+# make test P=core | make test M=loop-basic | make test (everything)
+TESTS := $(if $(P),packages/$(P)/tests)$(if $(M),modules/$(M)/tests)
+
+# hatchling comes first, so that the editables need no build isolation (minutes against seconds)
+install = $(1) -c constraints.txt hatchling editables && \
+          $(1) --no-build-isolation -c constraints.txt -r requirements-dev.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check fmt format lint types arrows sizes words hosts test test-all cover bench contract docs-blocks lock
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(RUN):
+	$(PYTHON) -m venv $(VENV)
+
+setup: $(RUN) ## create .venv and install everything (uv when present, else pip)
+	@if [ -n "$(UV)" ] && $(call install,$(UV) pip install -q --python $(RUN)); then exit 0; fi; \
+	if [ -n "$(UV)" ]; then echo "uv failed; trying pip, which has its own index configuration"; fi; \
+	$(call install,$(RUN) -m pip install -q)
+
+check: format lint types arrows sizes words hosts cover ## all gates: what must pass before a commit
+
+fmt: ## rewrite the code in the one format
+	$(RUN) -m ruff format .
+	$(RUN) -m ruff check --fix .
+
+format: ## is the code in the one format?
+	$(RUN) -m ruff format --check .
+
+lint: ## ruff
+	$(RUN) -m ruff check .
+
+types: ## pyright, strict
+	$(RUN) -m pyright --project pyproject.toml
+
+arrows: ## who may import whom, and is every import declared?
+	$(VENV)/bin/lint-imports
+	@for room in $(SRC:/src=); do $(VENV)/bin/deptry --config $$room/pyproject.toml $$room/src || exit 1; done
+
+sizes: ## no file, function, module or kernel too long to read
+	$(RUN) tools/check_sizes.py
+
+words: ## no history, no emoji, no empty names
+	$(RUN) tools/check_words.py
+
+hosts: ## no package index and no machine's path in a tracked file
+	$(RUN) tools/check_hosts.py
+
+test: ## the quick tests; P=core or M=loop-basic for one room
+	$(RUN) -m pytest -q $(if $(TESTS),$(TESTS),-n 2)
+
+test-all: ## every test, the slow ones too, with many more examples for each property
+	$(RUN) -m pytest -q -n 2 -m "slow or not slow" --hypothesis-profile=thorough
+
+cover: ## the quick tests, and amplifier_core covered to the last branch
+	$(RUN) -m coverage erase
+	$(RUN) -m coverage run -m pytest -q -n 2
+	$(RUN) -m coverage combine -q
+	$(RUN) -m coverage report
+
+bench: ## measure the kernel beside bare Python and the original; fails when a bar is missed
+	$(RUN) -m benchmarks.kernel
+
+contract: ## how many requirements of the contract there are, and how many are tested
+	PYTHONPATH=tests $(RUN) -m contract.requirements
+
+docs-blocks: ## run every code block of every document
+	$(RUN) -m pytest -q tests/docs
+
+lock: ## rewrite constraints.txt with today's newest versions
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install -q hatchling editables
+	build/lock/bin/python -m pip install -q --no-build-isolation -r requirements-dev.txt
+	echo "# Exact versions of everything requirements-dev.txt installs; made by \`make lock\`." > constraints.txt
+	build/lock/bin/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools >> constraints.txt
+	$(RUN) tools/check_hosts.py

@@ -1,0 +1,58 @@
+"""`import amplifier_core` loads pydantic and ourselves; counted in modules, not in seconds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+FLOOR = """
+import asyncio, json, uuid, logging, datetime
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic import field_validator, field_serializer, model_serializer
+"""
+NEVER = (
+    "amplifier_core.pytest_plugin",
+    "amplifier_core.testing",
+    "amplifier_core.validation",
+    "click",
+    "httpx",
+    "importlib.metadata",
+    "pytest",
+    "unittest",
+    "yaml",
+)
+MAX_MODULES_BEYOND_THE_FLOOR = 60
+
+
+def modules_loaded_by(code: str) -> set[str]:
+    """Run `code` in a fresh interpreter, unwatched, and return the names in its `sys.modules`."""
+    script = f"{code}\nimport sys\nprint(*sys.modules, sep='\\n')"
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        env={key: value for key, value in os.environ.items() if not key.startswith("COV")},
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+    return set(result.stdout.split())
+
+
+def test_importing_the_kernel_loads_little_beyond_pydantic() -> None:
+    beyond = modules_loaded_by("import amplifier_core") - modules_loaded_by(FLOOR)
+
+    assert "amplifier_core.session" in beyond
+    assert len(beyond) <= MAX_MODULES_BEYOND_THE_FLOOR, sorted(beyond)
+
+
+def test_importing_the_kernel_loads_neither_its_kit_nor_a_stranger() -> None:
+    beyond = modules_loaded_by("import amplifier_core") - modules_loaded_by(FLOOR)
+
+    assert beyond.intersection(NEVER) == set()
+
+
+def test_the_doubles_can_still_be_had_from_the_top() -> None:
+    loaded = modules_loaded_by("from amplifier_core import MockTool")
+
+    assert "amplifier_core.testing" in loaded

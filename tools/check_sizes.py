@@ -1,0 +1,102 @@
+"""Fail when a file, a function, a module or the kernel is longer than a reader should have to bear.
+
+Limits and the exceptions to them, each with its reason, are in `pyproject.toml` under
+`[tool.amplifier.sizes]`. An exception has a limit of its own and must still be needed.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tracked_files import tracked_files
+
+KERNEL = Path("packages/core/src/amplifier_core")
+KIT = ("validation", "testing.py", "pytest_plugin.py")
+
+
+@dataclass
+class Limits:
+    """The limits in lines, and what may exceed them; remembers which exceptions were needed."""
+
+    limits: dict[str, int]
+    exceptions: dict[str, dict[str, Any]]
+    needed: set[str] = field(default_factory=set[str])
+
+    @classmethod
+    def from_pyproject(cls, path: Path) -> Limits:
+        """Read `[tool.amplifier.sizes]`."""
+        table = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["amplifier"]["sizes"]
+        exceptions = table.pop("exceptions", {})
+        return cls(limits=table, exceptions=exceptions)
+
+    def judge(self, kind: str, what: str, lines: int) -> Iterator[str]:
+        """Yield a complaint when `what` has more lines than its kind, or its exception, allows."""
+        limit = self.limits[kind]
+        if lines > limit and what in self.exceptions:
+            self.needed.add(what)
+            limit = self.exceptions[what]["lines"]
+        if lines > limit:
+            yield f"{what}: {lines} lines, a {kind} has at most {limit}"
+
+    def stale(self) -> Iterator[str]:
+        """Yield a complaint for each exception that has no reason or is no longer needed."""
+        for what, exception in self.exceptions.items():
+            if not exception.get("reason"):
+                yield f"{what}: its exception has no reason"
+            if what not in self.needed:
+                yield f"{what}: its exception is no longer needed"
+
+
+def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, int]]:
+    """Yield the dotted name and the number of lines of every function in `tree`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            name = prefix + node.name
+            if not isinstance(node, ast.ClassDef):
+                yield name, (node.end_lineno or node.lineno) - node.lineno + 1
+            yield from functions(node, name + ".")
+        else:
+            yield from functions(node, prefix)
+
+
+def room(path: Path) -> tuple[str, str] | None:
+    """Return the kind and the path of the whole that a source file counts towards, if any."""
+    if path.is_relative_to(KERNEL):
+        return None if path.relative_to(KERNEL).parts[0] in KIT else ("kernel", str(KERNEL))
+    if path.parts[0] == "modules" and "src" in path.parts:
+        kind = "provider" if path.parts[1].startswith("provider-") else "module"
+        return kind, "/".join(path.parts[:2])
+    return None
+
+
+def check(root: Path) -> list[str]:
+    """Return every complaint about the tree under `root`."""
+    limits = Limits.from_pyproject(root / "pyproject.toml")
+    rooms: defaultdict[tuple[str, str], int] = defaultdict(int)
+    complaints: list[str] = []
+    for path in tracked_files(root):
+        if path.suffix != ".py":
+            continue
+        text = (root / path).read_text(encoding="utf-8")
+        lines = len(text.splitlines())
+        complaints += limits.judge("file", str(path), lines)
+        for name, length in functions(ast.parse(text, str(path))):
+            complaints += limits.judge("function", f"{path}::{name}", length)
+        if whole := room(path):
+            rooms[whole] += lines
+    for (kind, where), lines in rooms.items():
+        complaints += limits.judge(kind, where, lines)
+    return [*complaints, *limits.stale()]
+
+
+if __name__ == "__main__":
+    found = check(Path(sys.argv[1] if len(sys.argv) > 1 else "."))
+    print("\n".join(found) or "sizes: ok")
+    sys.exit(1 if found else 0)
