@@ -1,0 +1,222 @@
+"""The Amplifier kernel: contracts, session, coordinator, hooks and loader for AI agents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from amplifier_core import capabilities as capabilities
+from amplifier_core import llm_errors as llm_errors
+from amplifier_core.cancellation import CancellationState, CancellationToken
+from amplifier_core.content_models import (
+    ContentBlock,
+    ContentBlockType,
+    TextContent,
+    ThinkingContent,
+    ToolCallContent,
+    ToolResultContent,
+)
+from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_core.errors import (
+    AmplifierError,
+    ModuleError,
+    ModuleLoadError,
+    ModuleValidationError,
+    MountError,
+    NotInitializedError,
+    SessionError,
+)
+from amplifier_core.hooks import HookRegistry
+from amplifier_core.interfaces import (
+    ApprovalProvider,
+    ApprovalRequest,
+    ApprovalResponse,
+    ContextManager,
+    HookHandler,
+    Orchestrator,
+    Provider,
+    Tool,
+)
+from amplifier_core.llm_errors import (
+    AbortError,
+    AccessDeniedError,
+    AuthenticationError,
+    ConfigurationError,
+    ContentFilterError,
+    ContextLengthError,
+    InvalidRequestError,
+    InvalidToolCallError,
+    LLMError,
+    LLMTimeoutError,
+    NetworkError,
+    NotFoundError,
+    ProviderUnavailableError,
+    QuotaExceededError,
+    RateLimitError,
+    StreamError,
+)
+from amplifier_core.loader import ModuleLoader
+from amplifier_core.message_models import (
+    ChatRequest,
+    ChatResponse,
+    Degradation,
+    ImageBlock,
+    Message,
+    ReasoningBlock,
+    RedactedThinkingBlock,
+    ResponseFormat,
+    ResponseFormatJson,
+    ResponseFormatJsonSchema,
+    ResponseFormatText,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolSpec,
+    Usage,
+)
+from amplifier_core.models import (
+    ConfigField,
+    ContextInjection,
+    HookResult,
+    ModelInfo,
+    ModuleInfo,
+    ModuleStatus,
+    Pricing,
+    ProviderInfo,
+    SessionStatus,
+    ToolResult,
+    UserMessage,
+)
+from amplifier_core.retry import RetryConfig, classify_error_message, retry_with_backoff
+from amplifier_core.session import AmplifierSession
+
+if TYPE_CHECKING:
+    from amplifier_core.testing import (
+        EventRecorder,
+        MockContextManager,
+        MockCoordinator,
+        MockProvider,
+        MockTool,
+        ScriptedOrchestrator,
+        create_test_coordinator,
+        wait_for,
+    )
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AbortError",
+    "AccessDeniedError",
+    "AmplifierError",
+    "AmplifierSession",
+    "ApprovalProvider",
+    "ApprovalRequest",
+    "ApprovalResponse",
+    "AuthenticationError",
+    "CancellationState",
+    "CancellationToken",
+    "ChatRequest",
+    "ChatResponse",
+    "ConfigField",
+    "ConfigurationError",
+    "ContentBlock",
+    "ContentBlockType",
+    "ContentFilterError",
+    "ContextInjection",
+    "ContextLengthError",
+    "ContextManager",
+    "Degradation",
+    "EventRecorder",
+    "HookHandler",
+    "HookRegistry",
+    "HookResult",
+    "ImageBlock",
+    "InvalidRequestError",
+    "InvalidToolCallError",
+    "LLMError",
+    "LLMTimeoutError",
+    "Message",
+    "MockContextManager",
+    "MockCoordinator",
+    "MockProvider",
+    "MockTool",
+    "ModelInfo",
+    "ModuleCoordinator",
+    "ModuleError",
+    "ModuleInfo",
+    "ModuleLoadError",
+    "ModuleLoader",
+    "ModuleStatus",
+    "ModuleValidationError",
+    "MountError",
+    "NetworkError",
+    "NotFoundError",
+    "NotInitializedError",
+    "Orchestrator",
+    "Pricing",
+    "Provider",
+    "ProviderInfo",
+    "ProviderUnavailableError",
+    "QuotaExceededError",
+    "RateLimitError",
+    "ReasoningBlock",
+    "RedactedThinkingBlock",
+    "ResponseFormat",
+    "ResponseFormatJson",
+    "ResponseFormatJsonSchema",
+    "ResponseFormatText",
+    "RetryConfig",
+    "ScriptedOrchestrator",
+    "SessionError",
+    "SessionStatus",
+    "StreamError",
+    "TextBlock",
+    "TextContent",
+    "ThinkingBlock",
+    "ThinkingContent",
+    "Tool",
+    "ToolCall",
+    "ToolCallBlock",
+    "ToolCallContent",
+    "ToolResult",
+    "ToolResultBlock",
+    "ToolResultContent",
+    "ToolSpec",
+    "Usage",
+    "UserMessage",
+    "__version__",
+    "capabilities",
+    "classify_error_message",
+    "create_test_coordinator",
+    "llm_errors",
+    "retry_with_backoff",
+    "wait_for",
+]
+
+# The doubles are offered here by contract, and loaded only by whoever asks for one.
+_DOUBLES = frozenset(
+    {
+        "EventRecorder",
+        "MockContextManager",
+        "MockCoordinator",
+        "MockProvider",
+        "MockTool",
+        "ScriptedOrchestrator",
+        "create_test_coordinator",
+        "wait_for",
+    }
+)
+_LAZY_SUBMODULES = frozenset({"pytest_plugin", "testing", "utils", "validation"})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _DOUBLES:
+        import amplifier_core.testing as testing  # noqa: PLC0415 - not paid for by those without tests
+
+        return getattr(testing, name)
+    if name in _LAZY_SUBMODULES:
+        import importlib  # noqa: PLC0415 - as above
+
+        return importlib.import_module(f"amplifier_core.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,246 @@
+"""Where the code of a module is: entry points, importable packages and directories."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from amplifier_core.errors import ModuleLoadError, describe_error
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+logger = logging.getLogger(__name__)
+
+ENTRY_POINT_GROUP = "amplifier.modules"
+
+TYPE_TO_MOUNT_POINT = {
+    "orchestrator": "orchestrator",
+    "provider": "providers",
+    "tool": "tools",
+    "hook": "hooks",
+    "context": "context",
+    "resolver": "module-source-resolver",
+}
+
+_DECLARED_TYPE = re.compile(r"""^__amplifier_module_type__\s*=\s*["'](\w+)["']""", re.MULTILINE)
+
+_PREFIXES = {
+    "orchestrator": "orchestrator",
+    "loop": "orchestrator",
+    "provider": "provider",
+    "tool": "tool",
+    "hooks": "hook",
+    "hook": "hook",
+    "context": "context",
+    "resolver": "resolver",
+}
+_SUBSTRINGS = (
+    ("orchestrat", "orchestrator"),
+    ("loop", "orchestrator"),
+    ("provider", "provider"),
+    ("tool", "tool"),
+    ("hook", "hook"),
+    ("context", "context"),
+)
+
+
+def package_name(module_id: str) -> str:
+    """Return the name of the package that holds `module_id`."""
+    return f"amplifier_module_{module_id.replace('-', '_')}"
+
+
+def type_from_id(module_id: str) -> str:
+    """Guess a module's type from its id: by its first word, else by a word it contains."""
+    known = _PREFIXES.get(module_id.partition("-")[0])
+    return known or next((kind for word, kind in _SUBSTRINGS if word in module_id), "tool")
+
+
+def declared_type(package: Path | None) -> str | None:
+    """Return the type a package declares for itself, read from its text and not by running it."""
+    if package is None:
+        return None
+    found = _DECLARED_TYPE.search((package / "__init__.py").read_text(encoding="utf-8"))
+    return found[1] if found and found[1] in TYPE_TO_MOUNT_POINT else None
+
+
+def package_dir_of(entry_point: EntryPoint) -> Path | None:
+    """Return the directory of the package that an entry point names, without importing it."""
+    try:
+        spec = importlib.util.find_spec(entry_point.value.partition(":")[0].partition(".")[0])
+    except (ImportError, ValueError):
+        return None
+    locations = None if spec is None else spec.submodule_search_locations
+    directory = Path(next(iter(locations))) if locations else None
+    return directory if directory and (directory / "__init__.py").is_file() else None
+
+
+class EntryPointIndex:
+    """The installed modules by id.
+
+    Reading the metadata of every installed distribution takes longer than starting a session, so
+    one reading serves the whole process until the import path changes or a refresh is asked for.
+    """
+
+    def __init__(self) -> None:
+        self._read_for: tuple[Any, list[str]] | None = None
+        self._by_id: dict[str, EntryPoint] = {}
+
+    def find(self, module_id: str) -> EntryPoint | None:
+        """Return the entry point of `module_id`, or None."""
+        return self.all().get(module_id)
+
+    def all(self) -> dict[str, EntryPoint]:
+        """Return every entry point of the group; for equal ids the first one found counts."""
+        if not self.is_current():
+            import importlib.metadata  # noqa: PLC0415 - an eighth of what importing the kernel costs
+
+            self._by_id = {}
+            for entry_point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+                self._by_id.setdefault(entry_point.name, entry_point)
+            self._read_for = (importlib.metadata.entry_points, list(sys.path))
+        return self._by_id
+
+    def is_current(self) -> bool:
+        """Whether the metadata was read under the import path of now."""
+        metadata = sys.modules.get("importlib.metadata")
+        return metadata is not None and self._read_for == (metadata.entry_points, sys.path)
+
+    def refresh(self) -> None:
+        """Read the metadata again at the next question."""
+        self._read_for = None
+
+
+INSTALLED = EntryPointIndex()
+
+
+def find_package_dir(module_id: str, path: Path) -> Path | None:
+    """Return the package directory of `module_id` in or at `path`, or None."""
+    if not path.is_dir():
+        return None
+    if (path / "__init__.py").is_file():
+        return path
+    exact = package_name(module_id)
+    for root in (path, path / "src"):
+        if (root / exact / "__init__.py").is_file():
+            return root / exact
+    for root in (path, path / "src"):
+        for child in sorted(root.glob("amplifier_module_*")):
+            if (child / "__init__.py").is_file():
+                return child
+    return None
+
+
+def directories_of(module_id: str, search_paths: Iterable[str | Path]) -> list[Path]:
+    """Return where `module_id` would be found below the search paths."""
+    names = (f"amplifier-module-{module_id}", module_id)
+    return [Path(path) / name for path in search_paths for name in names]
+
+
+def modules_below(search_paths: Iterable[str | Path]) -> Iterator[tuple[str, Path | None]]:
+    """Yield the id and the package of every module directory below the search paths."""
+    for path in map(Path, search_paths):
+        if not path.is_dir():
+            logger.warning("search path does not exist path=%s", path)
+            continue
+        for child in sorted(path.glob("amplifier-module-*")):
+            module_id = child.name.removeprefix("amplifier-module-")
+            yield module_id, find_package_dir(module_id, child)
+
+
+def import_by_name(name: str) -> ModuleType | None:
+    """Import an installed package; None when there is none of that name.
+
+    Raises:
+        ModuleLoadError: the package is there and its own code fails.
+    """
+    known = sys.modules.get(name)
+    if known is not None:
+        return known
+    try:
+        if importlib.util.find_spec(name) is None:
+            return None
+    except (ImportError, ValueError):
+        return None
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise _import_failure(name, error) from error
+
+
+def import_package(directory: Path) -> ModuleType:
+    """Import the package in `directory`, whatever else is installed under its name.
+
+    Raises:
+        ModuleLoadError: its code fails, or another package of that name is loaded already.
+    """
+    known = sys.modules.get(directory.name)
+    if known is None:
+        return _imported_from(directory)
+    origin = getattr(known, "__file__", None)
+    if origin is None or Path(origin).resolve().parent != directory.resolve():
+        raise ModuleLoadError(
+            f"Refusing to load `{directory.name}` from {directory}: "
+            f"a package of that name is already loaded from {origin}."
+        )
+    return known
+
+
+def _imported_from(directory: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        directory.name, directory / "__init__.py", submodule_search_locations=[str(directory)]
+    )
+    assert spec is not None  # a .py file always has a loader
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[directory.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[directory.name]
+        if isinstance(error, Exception):
+            raise _import_failure(directory.name, error) from error
+        raise
+    return module
+
+
+def _import_failure(name: str, error: Exception) -> ModuleLoadError:
+    return ModuleLoadError(f"Package `{name}` does not import: {describe_error(error)}")
+
+
+class SearchedDirectories:
+    """Directories that loaders added to the import path, each kept while a loader needs it.
+
+    They are appended: a module's directory must not shadow a package that is installed.
+    """
+
+    def __init__(self) -> None:
+        self._users: Counter[str] = Counter()
+
+    def add(self, directory: str) -> None:
+        """Make the packages in `directory` importable."""
+        if directory not in sys.path:
+            sys.path.append(directory)
+            self._users[directory] = 0
+        if directory in self._users:
+            self._users[directory] += 1
+
+    def release(self, directory: str) -> None:
+        """Undo one `add`; the last one takes the directory away."""
+        if directory in self._users:
+            self._users[directory] -= 1
+            if self._users[directory] <= 0:
+                del self._users[directory]
+                if directory in sys.path:
+                    sys.path.remove(directory)
+
+
+SEARCHED = SearchedDirectories()

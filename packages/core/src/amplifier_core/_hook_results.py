@@ -1,0 +1,196 @@
+"""What a hook result asks for: to inject into the context, to tell the user, to ask the user."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from amplifier_core._tasks import settled
+from amplifier_core._verdict import injection_scalars
+from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_core.models import ContextInjection, HookResult, UserMessage, sanitize_for_llm
+
+if TYPE_CHECKING:
+    from amplifier_core.coordinator import ModuleCoordinator
+
+logger = logging.getLogger(__name__)
+
+_ALLOWING = frozenset({"allow", "allow once", "allow always"})
+_LONGEST_PROMPT_IN_REASON = 200
+_CHARS_PER_TOKEN = 4
+
+
+async def carry_out(
+    coordinator: ModuleCoordinator, result: HookResult, event: str, hook_name: str
+) -> HookResult:
+    """Do what `result` asks for and return what is left for the orchestrator to act on."""
+    if result.action == "ask_user":
+        await _tell(coordinator, result.user_messages, hook_name)
+        result = await _ask(coordinator, result, hook_name)
+    else:
+        await _tell(coordinator, _messages(result), hook_name)
+    if result.suppress_output:
+        logger.debug("hook asks to suppress output hook=%s event=%s", hook_name, event)
+    if result.action == "inject_context":
+        return await _inject(coordinator, result, event, hook_name)
+    return result
+
+
+async def _inject(
+    coordinator: ModuleCoordinator, result: HookResult, event: str, hook_name: str
+) -> HookResult:
+    """Store the lasting injections; what is returned holds the ephemeral ones, if any."""
+    injections = [
+        each.model_copy(update={"content": content})
+        for each in result.context_injections or _from_scalars(result, event, hook_name)
+        if (content := sanitize_for_llm(each.content))
+    ]
+    limit = coordinator.injection_size_limit
+    for each in injections:
+        if limit is not None and len(each.content) > limit:
+            logger.error(
+                "hook injection too large hook=%s event=%s chars=%d limit=%d",
+                each.hook_name,
+                each.event,
+                len(each.content),
+                limit,
+            )
+            raise ValueError(f"Context injection exceeds {limit} characters")
+    for each in injections:
+        _charge(coordinator, each)
+        if not each.ephemeral:
+            await _store(coordinator, each)
+    ephemeral = [each for each in injections if each.ephemeral]
+    if ephemeral:
+        update = {**injection_scalars(ephemeral), "context_injections": ephemeral}
+        return result.model_copy(update=update)
+    return HookResult(
+        action="continue",
+        data=result.data,
+        reason=result.reason,
+        user_message=result.user_message,
+        user_message_level=result.user_message_level,
+        user_message_source=result.user_message_source,
+        user_messages=result.user_messages,
+        suppress_output=result.suppress_output,
+    )
+
+
+def _from_scalars(result: HookResult, event: str, hook_name: str) -> list[ContextInjection]:
+    if not result.context_injection:
+        return []
+    return [
+        ContextInjection(
+            content=result.context_injection,
+            role=result.context_injection_role,
+            ephemeral=result.ephemeral,
+            append_to_last_tool_result=result.append_to_last_tool_result,
+            hook_name=hook_name,
+            event=event,
+        )
+    ]
+
+
+def _charge(coordinator: ModuleCoordinator, injection: ContextInjection) -> None:
+    """Count an injection against the turn's budget, which warns and does not forbid."""
+    tokens = len(injection.content) // _CHARS_PER_TOKEN
+    used, budget = coordinator.count_injection(tokens), coordinator.injection_budget_per_turn
+    if budget is not None and used > budget:
+        logger.warning(
+            "Warning: Hook injection budget exceeded hook=%s used=%d budget=%d",
+            injection.hook_name,
+            used,
+            budget,
+        )
+    logger.info(
+        "Hook context injection (hook=%s, event=%s, chars=%d, role=%s, tokens=%d, ephemeral=%s)",
+        injection.hook_name,
+        injection.event,
+        len(injection.content),
+        injection.role,
+        tokens,
+        injection.ephemeral,
+    )
+
+
+async def _store(coordinator: ModuleCoordinator, injection: ContextInjection) -> None:
+    context: Any = coordinator.get("context")
+    if not hasattr(context, "add_message"):
+        return
+    metadata = {
+        "source": "hook",
+        "hook_name": injection.hook_name,
+        "event": injection.event,
+        "timestamp": datetime.now(UTC).isoformat(),
+        "requested_role": injection.role,
+        "ephemeral": False,
+        "persisted": True,
+    }
+    message = {"role": injection.role, "content": injection.content, "metadata": metadata}
+    await settled(context.add_message(message))
+
+
+def _messages(result: HookResult) -> list[UserMessage]:
+    if not result.user_message:
+        return result.user_messages
+    own = UserMessage(
+        text=result.user_message,
+        level=result.user_message_level,
+        source=result.user_message_source,
+    )
+    return [own, *result.user_messages]
+
+
+async def _tell(
+    coordinator: ModuleCoordinator, messages: list[UserMessage], hook_name: str
+) -> None:
+    display: Any = coordinator.display_system
+    for message in messages:
+        if display is None:
+            logger.debug("no display for hook message level=%s", message.level)
+            continue
+        try:
+            source = f"hook:{message.source or hook_name}"
+            await settled(display.show_message(message.text, message.level, source))
+        except Exception:
+            logger.exception("display failed hook=%s", hook_name)
+
+
+async def _ask(coordinator: ModuleCoordinator, result: HookResult, hook_name: str) -> HookResult:
+    """Put the question to the approval system; only a clear yes lets the operation pass."""
+    prompt = result.approval_prompt or "Allow this operation?"
+    options = result.approval_options or ["Allow", "Deny"]
+    approvals: Any = coordinator.approval_system
+    if approvals is None:
+        logger.error("approval needed and no approval system hook=%s", hook_name)
+        return HookResult(action="deny", reason="No approval system available")
+    try:
+        decision = await settled(
+            approvals.request_approval(
+                prompt, options, result.approval_timeout, result.approval_default
+            )
+        )
+    except ApprovalTimeoutError:
+        if result.approval_default == "allow":
+            return _allowed(result)
+        return HookResult(action="deny", reason=f"Approval timeout - denied by default: {prompt}")
+    if not isinstance(decision, str):
+        raise TypeError(f"an approval decision must be a str, not {type(decision).__name__}")
+    if decision.lower() in _ALLOWING:
+        return _allowed(result)
+    if decision.lower() != "deny":
+        logger.warning("approval decision not understood, denied decision=%s", decision)
+    shown = prompt[:_LONGEST_PROMPT_IN_REASON]
+    shown += "...[truncated]" if len(prompt) > _LONGEST_PROMPT_IN_REASON else ""
+    return HookResult(action="deny", reason=f"User denied: {shown}")
+
+
+def _allowed(result: HookResult) -> HookResult:
+    """Return what is left of an approved result: the edits and injections of the same round."""
+    return HookResult(
+        action="inject_context" if result.context_injections else "continue",
+        data=result.data,
+        context_injections=result.context_injections,
+        suppress_output=result.suppress_output,
+    )

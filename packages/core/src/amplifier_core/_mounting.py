@@ -1,0 +1,294 @@
+"""Mounting the modules of a mount plan: load, mount, remember, and say what failed."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from types import FunctionType, MethodType
+from typing import Any, cast
+
+from amplifier_core import events
+from amplifier_core.coordinator import NAMED, ModuleCoordinator
+from amplifier_core.errors import ModuleLoadError, SessionError, describe_error, error_text
+from amplifier_core.interfaces import ContextManager, Orchestrator, Provider, Tool
+from amplifier_core.loader import ModuleLoader, ReadyFunction, module_failure_reason
+from amplifier_core.models import ModuleStatus
+
+logger = logging.getLogger(__name__)
+
+PROTOCOLS: dict[str, Any] = {
+    "orchestrator": Orchestrator,
+    "context": ContextManager,
+    "providers": Provider,
+    "tools": Tool,
+}
+TYPE_OF = {
+    "orchestrator": "orchestrator",
+    "context": "context",
+    "providers": "provider",
+    "tools": "tool",
+    "hooks": "hook",
+}
+_ESSENTIAL = {"orchestrator": "orchestrator", "context": "context manager"}
+# Capabilities by which an app hears of each provider before it is loaded, and when it fails.
+_BEFORE_LOAD = "provider.before_load"
+_LOAD_FAILURE = "provider.load_failure"
+_DEFAULTS = {"orchestrator": "loop-basic", "context": "context-simple"}
+
+
+class MountedModule:
+    """One entry of the mount plan and what became of it."""
+
+    __slots__ = (
+        "cleanup",
+        "error",
+        "instance_id",
+        "module_id",
+        "module_type",
+        "names",
+        "required",
+        "state",
+    )
+
+    def __init__(
+        self,
+        module_type: str,
+        spec: dict[str, Any],
+        names: Sequence[str] = (),
+        cleanup: Callable[[], Any] | None = None,
+    ) -> None:
+        self.module_type = module_type
+        self.module_id: str = spec["module"]
+        self.instance_id: str | None = spec.get("instance_id")
+        self.required = bool(spec.get("required"))
+        # Under which names of its mount point its objects stand.
+        self.names = names
+        self.cleanup = cleanup
+        self.state = "mounted"
+        self.error: str | None = None
+
+    def status(self) -> ModuleStatus:
+        """Return this as it appears in the session's status."""
+        return ModuleStatus.model_validate(
+            {
+                "module_id": self.module_id,
+                "module_type": self.module_type,
+                "state": self.state,
+                "error": self.error,
+                "instance_id": self.instance_id,
+                "required": self.required,
+            }
+        )
+
+
+class MountWave:
+    """Mounts everything a plan names: orchestrator, context, providers, tools, hooks.
+
+    A failing orchestrator or context, and any module marked `required`, ends the wave. Every other
+    failure is recorded and announced when the last hook is mounted, so that every observer hears
+    of every failure.
+    """
+
+    __slots__ = ("_announcements", "_coordinator", "_loader", "_plan", "_ready", "modules")
+
+    def __init__(
+        self, plan: dict[str, Any], coordinator: ModuleCoordinator, loader: ModuleLoader
+    ) -> None:
+        self._plan = plan
+        self._coordinator = coordinator
+        self._loader = loader
+        self._announcements: list[dict[str, Any]] = []
+        self._ready: list[tuple[str, ReadyFunction]] = []
+        self.modules: list[MountedModule] = []
+
+    async def run(self) -> None:
+        """Mount, announce the failures, then let every module know that all are there.
+
+        Raises:
+            SessionError: a module that the session cannot do without did not mount.
+            ValueError: two instances of one provider cannot be told apart.
+        """
+        try:
+            for mount_point in ("orchestrator", "context", "providers", "tools", "hooks"):
+                for spec in _entries(self._plan, mount_point):
+                    try:
+                        await self._mount(mount_point, spec)
+                    except Exception as error:  # noqa: BLE001 - logged there, or raised again
+                        await self._failed(mount_point, spec, error)
+        finally:
+            for announcement in self._announcements:
+                await self._coordinator.hooks.emit(events.MODULE_LOAD_FAILED, announcement)
+        # Modules that were loaded by other modules are enqueued with the loader.
+        self._ready += self._loader.get_on_session_ready_queue()
+        if self._ready:
+            self._loader.clear_on_session_ready_queue()
+            await self._tell_ready()
+
+    async def _mount(self, mount_point: str, spec: dict[str, Any]) -> None:
+        coordinator = self._coordinator
+        slot: Any = coordinator.mount_points.get(mount_point)
+        before = slot.copy() if mount_point in NAMED else slot
+        names: list[str] = []
+        cleanup: Callable[[], Any] | None = None
+        if mount_point == "providers" and (tell := coordinator.get_capability(_BEFORE_LOAD)):
+            await tell(coordinator, copy.deepcopy(spec))
+        mount = await self._loader.load(
+            spec["module"],
+            spec.get("config"),
+            source_hint=spec.get("source"),
+            coordinator=coordinator,
+        )
+        try:
+            returned = await mount(coordinator)
+            if returned is not None:
+                cleanup = adopt(coordinator, mount_point, returned, before)
+                coordinator.register_cleanup(cleanup)
+            if mount_point in NAMED:
+                names = new_names(slot, before)
+                if mount_point == "providers":
+                    names = _settle_provider(coordinator, spec, before, names)
+        except BaseException:
+            if mount_point in NAMED:
+                slot.clear()
+                slot.update(before)
+            raise
+        ready = getattr(mount, "__on_session_ready__", None)
+        if ready is not None:
+            self._ready.append(ready)
+        self.modules.append(MountedModule(TYPE_OF[mount_point], spec, names, cleanup))
+
+    async def _failed(self, mount_point: str, spec: dict[str, Any], error: Exception) -> None:
+        """Take note of a failure; raise when the session cannot do without the module."""
+        kind, module_id = TYPE_OF[mount_point], spec["module"]
+        essential = _ESSENTIAL.get(mount_point)
+        if essential is None:
+            logger.warning(
+                "Failed to load %s '%s': %s", kind, module_id, error_text(error), exc_info=error
+            )
+            self._record_failure(kind, spec, error)
+        if mount_point == "providers" and (tell := self._coordinator.get_capability(_LOAD_FAILURE)):
+            await tell(self._coordinator, copy.deepcopy(spec), error)
+        if essential is not None or spec.get("required"):
+            missing = essential or f"required {kind} '{module_id}'"
+            raise SessionError(
+                f"Cannot initialize without {missing}: {error_text(error)}",
+                session_id=self._coordinator.session_id,
+            ) from error
+
+    def _record_failure(self, kind: str, spec: dict[str, Any], error: Exception) -> None:
+        record = MountedModule(kind, spec)
+        record.state, record.error = "failed", describe_error(error)
+        self.modules.append(record)
+        announcement = {
+            "module_type": kind,
+            "module_id": record.module_id,
+            "error": error_text(error),
+            "reason_code": module_failure_reason(error),
+            "required": record.required,
+        }
+        if record.instance_id is not None:
+            announcement["instance_id"] = record.instance_id
+        self._announcements.append(announcement)
+
+    async def _tell_ready(self) -> None:
+        for module_id, on_session_ready in self._ready:
+            try:
+                await on_session_ready(self._coordinator)
+            except Exception as error:
+                text = error_text(error)
+                logger.warning(
+                    "on_session_ready failed module=%s: %s", module_id, text, exc_info=True
+                )
+                await self._coordinator.hooks.emit(
+                    events.MODULE_ON_SESSION_READY_FAILED,
+                    {"module_id": module_id, "error": text},
+                )
+
+
+def new_names(slot: dict[str, Any], before: dict[str, Any]) -> list[str]:
+    """Return the names whose object in a named slot is another than before."""
+    return [name for name, module in slot.items() if module is not before.get(name)]
+
+
+def adopt(
+    coordinator: ModuleCoordinator, mount_point: str, returned: Any, before: Any
+) -> Callable[[], Any] | None:
+    """Return the cleanup among the things a mount may return.
+
+    A module that returned itself instead of mounting itself is mounted here; an object that is a
+    module is never taken for a cleanup, callable or not.
+    """
+    if isinstance(returned, FunctionType | MethodType):
+        return returned
+    protocol = PROTOCOLS.get(mount_point)
+    if protocol is not None and isinstance(returned, protocol):
+        slot = coordinator.mount_points[mount_point]
+        if slot == before if isinstance(slot, dict) else slot is before:
+            coordinator.mount(mount_point, returned)
+        return None
+    return returned if callable(returned) and protocol is not None else None
+
+
+def _settle_provider(
+    coordinator: ModuleCoordinator,
+    spec: dict[str, Any],
+    before: dict[str, Any],
+    names: list[str],
+) -> list[str]:
+    """Make sure that a provider came, and return the name it has or its entry asks for."""
+    default, instance_id = spec["module"].removeprefix("provider-"), spec.get("instance_id")
+    if instance_id is None or instance_id == default:
+        if not names:
+            raise _not_installed(spec)
+        return names
+    if default not in names:
+        raise _not_installed(spec)
+    installed = coordinator.mount_points["providers"][default]
+    coordinator.mount("providers", installed, name=instance_id)
+    if default in before:
+        coordinator.mount("providers", before[default], name=default)
+    else:
+        coordinator.unmount("providers", name=default)
+    return [instance_id]
+
+
+def _not_installed(spec: dict[str, Any]) -> ModuleLoadError:
+    return ModuleLoadError(
+        "Provider mount did not install a new provider instance", module_id=spec["module"]
+    )
+
+
+def _entries(plan: dict[str, Any], mount_point: str) -> Sequence[dict[str, Any]]:
+    """Return the plan's entries for a mount point, each in its long form."""
+    if mount_point in _ESSENTIAL:
+        return (_essential_entry(plan, mount_point),)
+    entries = [spec for spec in plan.get(mount_point) or () if spec.get("module")]
+    if mount_point == "providers" and len(entries) > 1:
+        _check_instances(entries)
+    return entries
+
+
+def _essential_entry(plan: dict[str, Any], mount_point: str) -> dict[str, Any]:
+    session: dict[str, Any] = plan["session"]
+    spec: Any = session[mount_point]
+    if isinstance(spec, dict):
+        entry = cast("dict[str, Any]", spec)
+        return entry if entry.get("module") else {**entry, "module": _DEFAULTS[mount_point]}
+    section: Any = plan.get(mount_point) or {}
+    return {
+        "module": spec,
+        "source": session.get(f"{mount_point}_source"),
+        "config": section.get("config"),
+    }
+
+
+def _check_instances(providers: list[dict[str, Any]]) -> None:
+    unnamed = Counter(spec["module"] for spec in providers if not spec.get("instance_id"))
+    for module_id, count in unnamed.items():
+        if count > 1:
+            raise ValueError(
+                f"Provider '{module_id}' is listed {count} times without instance_id: "
+                f"give each further instance an instance_id of its own."
+            )

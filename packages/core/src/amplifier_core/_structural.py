@@ -1,0 +1,46 @@
+"""Protocols that `isinstance` compares by shape, without demanding optional members."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from typing import runtime_checkable as structural
+else:
+
+    def structural(protocol: type) -> type:
+        """Make `isinstance(x, protocol)` ask whether `x` has the protocol's members."""
+        protocol._members = tuple(
+            name
+            for name, member in vars(protocol).items()
+            if isinstance(member, FunctionType | property)
+            and (name == "__call__" or not name.startswith("_"))
+            and name not in _OPTIONAL
+        )
+        protocol.__class__ = _StructuralMeta
+        return protocol
+
+
+__all__ = ["structural"]
+
+# Offered by a contract with a default, so an implementation may lack it.
+_OPTIONAL = frozenset({"input_schema"})
+
+
+class _StructuralMeta(type(Protocol)):
+    """What `runtime_checkable` does, except that it knows of optional members."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        members = cls.__dict__.get("_members")
+        if members is None:
+            return super().__instancecheck__(instance)
+        return all(_has(instance, name) for name in members)
+
+
+def _has(instance: object, name: str) -> bool:
+    # The classes are asked first, so that no property runs merely because somebody looked.
+    for cls in instance.__class__.__mro__:
+        if name in vars(cls):
+            return vars(cls)[name] is not None
+    return getattr(instance, name, None) is not None

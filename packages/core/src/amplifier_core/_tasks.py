@@ -1,0 +1,62 @@
+"""What the kernel needs to know about the asyncio task it runs in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Generator
+from typing import Any, TypeVar, cast
+
+Value = TypeVar("Value")
+
+
+def is_being_cancelled() -> bool:
+    """Whether the current task is really being cancelled.
+
+    A CancelledError that a callback raised by itself, or leaked from a task of its own, must not
+    pass for a cancellation of the caller.
+    """
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def is_awaitable(value: object) -> bool:
+    """Whether `value` can be awaited; a fraction of the cost of `inspect.isawaitable`."""
+    return hasattr(type(value), "__await__")
+
+
+async def settled(value: Any) -> Any:
+    """Return `value`, awaited when it can be: what a callback gives that may be async or not."""
+    return await value if is_awaitable(value) else value
+
+
+async def abandon_after(seconds: float, work: Awaitable[Value]) -> Value:
+    """Return what `work` returns, or raise TimeoutError after `seconds`.
+
+    Unlike `asyncio.timeout`, this returns on time even when `work` ignores its cancellation: it is
+    then left to itself, and whatever becomes of it is not looked at again.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=max(0.0, seconds))
+        if task.done():
+            return task.result()
+    finally:
+        if not task.done():
+            task.add_done_callback(_ignore_outcome)
+            task.cancel()
+    raise TimeoutError(f"no result after {seconds:g} s")
+
+
+def _ignore_outcome(task: asyncio.Future[Value]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+class _Done:
+    """An awaitable of work that is done already."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        return cast("Generator[None, None, None]", iter(()))
+
+
+DONE = _Done()

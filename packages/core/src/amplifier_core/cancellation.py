@@ -1,0 +1,161 @@
+"""The session's cancellation token: a request to stop that only ever grows stronger."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable
+from enum import StrEnum
+
+from amplifier_core._tasks import is_being_cancelled, settled
+
+__all__ = ["CancellationState", "CancellationToken"]
+
+logger = logging.getLogger(__name__)
+
+
+class CancellationState(StrEnum):
+    """How urgently the session was asked to stop."""
+
+    NONE = "none"
+    GRACEFUL = "graceful"
+    IMMEDIATE = "immediate"
+
+
+_STRENGTH = {state: rank for rank, state in enumerate(CancellationState)}
+
+
+class CancellationToken:
+    """Carries a stop request to whoever polls it, to child tokens and to interrupt callbacks.
+
+    Graceful means: finish the running step, then stop. Immediate also interrupts what is running
+    (`on_immediate`). A request reaches children, never parents, and is only undone by `reset`.
+    """
+
+    __slots__ = ("__weakref__", "_callbacks", "_children", "_interrupts", "_running", "_state")
+
+    def __init__(self) -> None:
+        self._state = CancellationState.NONE
+        # Most sessions are never cancelled: the collections are made on first use.
+        self._running: dict[str, str] | None = None
+        self._children: list[CancellationToken] | None = None
+        self._callbacks: list[Callable[[], object]] | None = None
+        self._interrupts: list[Callable[[], object]] | None = None
+
+    @property
+    def state(self) -> CancellationState:
+        """The strongest request so far; compares equal to its plain string."""
+        return self._state
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether any stop was requested."""
+        return self._state is not CancellationState.NONE
+
+    @property
+    def is_graceful(self) -> bool:
+        """Whether the request is graceful and not more."""
+        return self._state is CancellationState.GRACEFUL
+
+    @property
+    def is_immediate(self) -> bool:
+        """Whether running work is to be interrupted."""
+        return self._state is CancellationState.IMMEDIATE
+
+    def request_graceful(self) -> bool:
+        """Ask to stop after the running step; True when this changed the state."""
+        return self._strengthen(CancellationState.GRACEFUL)
+
+    def request_immediate(self) -> bool:
+        """Ask to stop now; True when this changed the state."""
+        return self._strengthen(CancellationState.IMMEDIATE)
+
+    def request_cancellation(self) -> None:
+        """Ask to stop gracefully."""
+        self.request_graceful()
+
+    def reset(self) -> None:
+        """Forget the request and the running tools; children and callbacks stay as they are."""
+        self._state = CancellationState.NONE
+        self._running = None
+
+    def register_tool_start(self, call_id: str, name: str) -> None:
+        """Note that a tool call is running."""
+        if self._running is None:
+            self._running = {}
+        self._running[call_id] = name
+
+    def register_tool_complete(self, call_id: str) -> None:
+        """Note that a tool call ended; unknown ids are ignored."""
+        if self._running is not None:
+            self._running.pop(call_id, None)
+
+    @property
+    def running_tools(self) -> set[str]:
+        """The ids of the tool calls running now."""
+        return set(self._running or ())
+
+    @property
+    def running_tool_names(self) -> list[str]:
+        """The names of the tools running now, one per call."""
+        return list((self._running or {}).values())
+
+    def register_child(self, child: CancellationToken) -> None:
+        """Pass this token's present and future requests on to `child`."""
+        if self._children is None:
+            self._children = []
+        self._children.append(child)
+        if self.is_cancelled:
+            child._strengthen(self._state)
+
+    def unregister_child(self, child: CancellationToken) -> None:
+        """Stop passing requests on to `child`."""
+        self._children = [each for each in self._children or () if each is not child]
+
+    def on_cancel(self, callback: Callable[[], object]) -> None:
+        """Add a callback, sync or async, for `trigger_callbacks`."""
+        if self._callbacks is None:
+            self._callbacks = []
+        self._callbacks.append(callback)
+
+    def on_immediate(self, interrupt: Callable[[], object]) -> Callable[[], None]:
+        """Call `interrupt` at once when an immediate stop is requested; returns its removal."""
+        if self._interrupts is None:
+            self._interrupts = []
+        self._interrupts.append(interrupt)
+        return functools.partial(self._forget, interrupt)
+
+    async def trigger_callbacks(self) -> None:
+        """Run every `on_cancel` callback in order; failures are logged and do not stop the rest.
+
+        KeyboardInterrupt, SystemExit and a cancellation of the caller are raised after all ran.
+        """
+        fatal: BaseException | None = None
+        for callback in list(self._callbacks or ()):
+            try:
+                await settled(callback())
+            except Exception:
+                logger.exception("cancel callback failed callback=%r", callback)
+            except BaseException as error:  # noqa: BLE001 - kept and raised below, after the rest
+                if isinstance(error, asyncio.CancelledError) and not is_being_cancelled():
+                    logger.warning("cancel callback was cancelled callback=%r", callback)
+                else:
+                    fatal = fatal or error
+        if fatal is not None:
+            raise fatal
+
+    def _forget(self, interrupt: Callable[[], object]) -> None:
+        if self._interrupts and interrupt in self._interrupts:
+            self._interrupts.remove(interrupt)
+
+    def _strengthen(self, state: CancellationState) -> bool:
+        changed = _STRENGTH[state] > _STRENGTH[self._state]
+        if changed:
+            self._state = state
+            if state is CancellationState.IMMEDIATE:
+                for interrupt in list(self._interrupts or ()):
+                    interrupt()
+        for child in list(self._children or ()):
+            child._strengthen(state)
+        return changed

@@ -1,0 +1,295 @@
+"""The hook registry: who hears which event, and what their answers add up to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias, cast
+from weakref import WeakSet
+
+from amplifier_core._isolation import OpaquePayload, Payload, convert
+from amplifier_core._tasks import abandon_after, is_awaitable, is_being_cancelled, settled
+from amplifier_core._verdict import Verdict, parse_answer
+from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
+from amplifier_core.errors import describe_error
+from amplifier_core.models import ContextInjection, HookResult, continue_result
+
+__all__ = ["ContextInjection", "HookRegistry", "HookResult"]
+
+logger = logging.getLogger(__name__)
+
+Handler: TypeAlias = Callable[[str, Any], Any]
+OnError: TypeAlias = Literal["continue", "deny"]
+
+
+class _Registration:
+    """One handler of one event."""
+
+    __slots__ = ("call", "event", "name", "on_error", "owner", "priority")
+
+    def __init__(
+        self,
+        owner: HookRegistry,
+        event: str,
+        call: Handler,
+        priority: int,
+        name: str,
+        on_error: OnError,
+    ) -> None:
+        self.owner = owner
+        self.event = event
+        self.call = call
+        self.priority = priority
+        self.name = name
+        self.on_error: OnError = on_error
+
+
+class HookRegistry:
+    """Calls handlers in priority order and merges their answers into one.
+
+    A handler never shares data with the caller or with another handler: each gets its own
+    JSON-safe copy, and only a `modify` answer changes what the next one and the caller see. Values
+    that no handler changed come back as the caller's own objects.
+    """
+
+    SESSION_START = "session:start"
+    SESSION_END = "session:end"
+    PROMPT_SUBMIT = "prompt:submit"
+    TOOL_PRE = "tool:pre"
+    TOOL_POST = "tool:post"
+    CONTEXT_PRE_COMPACT = "context:pre_compact"
+    ORCHESTRATOR_COMPLETE = "orchestrator:complete"
+    USER_NOTIFICATION = "user:notification"
+
+    __slots__ = ("__weakref__", "_defaults", "_handlers", "_heirs", "_names_given")
+
+    def __init__(self) -> None:
+        # Tuples, so that the one an emit iterates over is a snapshot by itself.
+        self._handlers: dict[str, tuple[_Registration, ...]] = {}
+        self._defaults: dict[str, Any] = {}
+        self._heirs: WeakSet[HookRegistry] | None = None
+        self._names_given = 0
+
+    def register(
+        self,
+        event: str,
+        handler: Handler,
+        priority: int = 0,
+        name: str | None = None,
+        *,
+        timeout: float | None = None,
+        on_error: OnError = "continue",
+    ) -> Callable[[], None]:
+        """Call `handler` on every `event`; the returned function undoes this, once.
+
+        Lower `priority` runs earlier; equal priorities keep registration order. `timeout` is in
+        seconds. With `on_error="deny"` the handler is a guard: when it raises or times out, the
+        answer is a denial, and child sessions inherit it.
+        """
+        if type(priority) is not int:
+            raise TypeError(f"priority must be an int, not {type(priority).__name__}")
+        if on_error not in ("continue", "deny"):
+            raise ValueError(f"on_error must be 'continue' or 'deny', not {on_error!r}")
+        call = handler if timeout is None else _bounded(handler, timeout)
+        name = name or self._next_name(handler)
+        registration = _Registration(self, event, call, priority, name, on_error)
+        self._add(registration)
+
+        def unregister() -> None:
+            self._remove(registration)
+
+        return unregister
+
+    on = register
+
+    def unregister(self, name: str) -> None:
+        """Remove every handler registered here under `name`; inherited guards stay."""
+        for registrations in list(self._handlers.values()):
+            for registration in registrations:
+                if registration.name == name and registration.owner is self:
+                    self._remove(registration)
+
+    def list_handlers(self, event: str | None = None) -> dict[str, list[str]]:
+        """Return the handlers' names in the order they run, by event."""
+        if event is not None:
+            return {event: [each.name for each in self._handlers.get(event, ())]}
+        return {name: [each.name for each in them] for name, them in self._handlers.items()}
+
+    def has_handlers(self, event: str) -> bool:
+        """Whether anybody would hear `event`; saves preparing what nobody listens to."""
+        return bool(self._handlers.get(event))
+
+    def list_guards(self) -> dict[str, list[str]]:
+        """Return the names of the handlers that deny when they fail, by event."""
+        guards = {
+            event: [each.name for each in them if each.on_error == "deny"]
+            for event, them in self._handlers.items()
+        }
+        return {event: names for event, names in guards.items() if names}
+
+    def set_default_fields(self, **fields: Any) -> None:
+        """Put `fields` under the data of every event from now on; replaces earlier ones."""
+        self._defaults = fields
+
+    def inherit_guards(self, parent: HookRegistry) -> None:
+        """Run the guards of `parent` here as well, those it has now and those it gets later.
+
+        An inherited guard leaves when the parent removes it; `unregister` here cannot remove it.
+        """
+        if parent._heirs is None:
+            parent._heirs = WeakSet()
+        parent._heirs.add(self)
+        for registrations in list(parent._handlers.values()):
+            for registration in registrations:
+                if registration.on_error == "deny":
+                    self._add(registration)
+
+    async def emit(self, event: str, data: Any) -> HookResult:
+        """Tell every handler of `event`, in order, and return what their answers add up to.
+
+        deny ends the round at once; otherwise the first ask_user, else all injections merged, else
+        continue. An edit survives in `data` whatever the action, and so do user messages.
+        """
+        if event in CORRELATED_EVENTS:
+            data = _correlated(event, data)
+        registrations = self._handlers.get(event)
+        if not registrations:
+            return continue_result(_as_dict(data) or {})
+        payload = self._payload(data)
+        verdict: Verdict | None = None
+        for registration in registrations:
+            try:
+                answer: Any = registration.call(event, payload.view())
+                if is_awaitable(answer):
+                    answer = await answer
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - logged there
+                answer = _failed(registration, error)
+            if answer is None or _is_plain_continue(answer):
+                continue
+            if verdict is None:
+                verdict = Verdict(event)
+            if (denial := verdict.take(answer, registration.name, payload)) is not None:
+                return denial
+        return continue_result(payload.current) if verdict is None else verdict.result(payload)
+
+    async def emit_and_collect(
+        self, event: str, data: Any, timeout: float | None = 1.0
+    ) -> list[dict[str, Any]]:
+        """Ask every handler of `event` in turn and return the data of those that gave some.
+
+        Actions mean nothing here. `timeout` is in seconds and per handler, None for no limit; a
+        handler that fails or takes longer is logged and skipped.
+        """
+        collected: list[dict[str, Any]] = []
+        mapping = _as_dict(data)
+        payload = OpaquePayload(data) if mapping is None else Payload(mapping)
+        for registration in self._handlers.get(event, ()):
+            call = registration.call if timeout is None else _bounded(registration.call, timeout)
+            try:
+                answer = call(event, payload.view())
+                answer = await settled(answer)
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - logged there
+                _failed(registration, error)
+                continue
+            if answer is not None:
+                result = parse_answer(answer, event, registration.name)
+                if result.data is not None:
+                    collected.append(result.data)
+        return collected
+
+    def _payload(self, data: Any) -> Payload:
+        mapping = _as_dict(data)
+        if mapping is None:
+            return OpaquePayload(data)
+        return Payload({**self._defaults, **mapping, "timestamp": _timestamp()})
+
+    def _next_name(self, handler: Handler) -> str:
+        self._names_given += 1
+        return f"{getattr(handler, '__name__', type(handler).__name__)}-{self._names_given}"
+
+    def _add(self, registration: _Registration) -> None:
+        together = (*self._handlers.get(registration.event, ()), registration)
+        # The sort is stable: equal priorities keep the order they came in.
+        self._handlers[registration.event] = tuple(sorted(together, key=_by_priority))
+        for heir in self._heirs or () if registration.on_error == "deny" else ():
+            heir._add(registration)
+
+    def _remove(self, registration: _Registration) -> None:
+        remaining = self._handlers.get(registration.event, ())
+        self._handlers[registration.event] = tuple(r for r in remaining if r is not registration)
+        for heir in self._heirs or ():
+            heir._remove(registration)
+
+
+def _bounded(handler: Handler, seconds: float) -> Handler:
+    """Return `handler` with a deadline."""
+
+    async def call(event: str, data: Any) -> Any:
+        answer = handler(event, data)
+        return await abandon_after(seconds, settled(answer))
+
+    return call
+
+
+def _failed(registration: _Registration, error: BaseException) -> HookResult | None:
+    """Log that a handler failed and return its answer: a guard's is a denial."""
+    if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+        raise error
+    event, name = registration.event, registration.name
+    logger.error("hook failed event=%s handler=%s", event, name, exc_info=error)
+    if registration.on_error == "continue":
+        return None
+    return HookResult(
+        action="deny", reason=f"Guard `{name}` failed on {event}: {describe_error(error)}"
+    )
+
+
+def _is_plain_continue(answer: Any) -> bool:
+    return (
+        type(answer) is HookResult
+        and answer.action == "continue"
+        and not (answer.user_message or answer.user_messages or answer.suppress_output)
+    )
+
+
+def _as_dict(data: Any) -> dict[str, Any] | None:
+    """Return `data` when it is a dict, or one in other clothes (a model, another mapping)."""
+    if type(data) is dict:
+        return cast("dict[str, Any]", data)
+    converted = None if data is None or isinstance(data, str) else convert(data)
+    return cast("dict[str, Any]", converted) if type(converted) is dict else None
+
+
+def _correlated(event: str, data: Any) -> Any:
+    """Return the data of a model call's event with the id of that call, when there is one."""
+    mapping = _as_dict(data)
+    if mapping is None:
+        return data
+    request_id = resolve_request_id(event, mapping.get(REQUEST_ID_FIELD))
+    return mapping if request_id is None else {**mapping, REQUEST_ID_FIELD: request_id}
+
+
+def _by_priority(registration: _Registration) -> int:
+    return registration.priority
+
+
+class _Clock:
+    """The time in UTC, RFC 3339 with microseconds; formats the seconds only when they change."""
+
+    __slots__ = ("_prefix", "_second")
+
+    def __init__(self) -> None:
+        self._second = -1
+        self._prefix = ""
+
+    def __call__(self) -> str:
+        second, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+        if second != self._second:
+            self._prefix = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))
+            self._second = second
+        return f"{self._prefix}{nanoseconds // 1000:06d}+00:00"
+
+
+_timestamp = _Clock()

@@ -1,0 +1,338 @@
+"""The module loader: from a module's id to the function that mounts it."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from amplifier_core._discovery import (
+    INSTALLED,
+    SEARCHED,
+    TYPE_TO_MOUNT_POINT,
+    declared_type,
+    directories_of,
+    find_package_dir,
+    import_by_name,
+    import_package,
+    modules_below,
+    package_dir_of,
+    package_name,
+    type_from_id,
+)
+from amplifier_core._module_checks import check_package, check_transport, usable_ready
+from amplifier_core._tasks import settled
+from amplifier_core.errors import (
+    ModuleError,
+    ModuleLoadError,
+    ModuleNotFoundError,  # noqa: A004 - the name is fixed by the source contract
+    ModuleValidationError,
+    error_text,
+)
+from amplifier_core.models import ModuleInfo
+
+if TYPE_CHECKING:
+    from amplifier_core.coordinator import ModuleCoordinator
+
+__all__ = [
+    "MODULE_FAILURE_REASONS",
+    "TYPE_TO_MOUNT_POINT",
+    "ModuleLoader",
+    "ModuleValidationError",
+    "module_failure_reason",
+]
+
+logger = logging.getLogger(__name__)
+
+MountFunction: TypeAlias = Callable[["ModuleCoordinator"], Awaitable[Any]]
+ReadyFunction: TypeAlias = Callable[["ModuleCoordinator"], Awaitable[None]]
+
+# Modules in a bare directory have no distribution to tell their version.
+_NO_VERSION = "1.0.0"
+
+MODULE_FAILURE_REASONS = frozenset(
+    {
+        "invalid_package_layout",
+        "missing_source",
+        "invalid_entry_point",
+        "invalid_module_metadata",
+        "validation_failed",
+        "unknown",
+    }
+)
+
+
+def module_failure_reason(error: BaseException) -> str:
+    """Return the short word for why a module failed, one of `MODULE_FAILURE_REASONS`."""
+    return error.reason_code if isinstance(error, ModuleError) else "unknown"
+
+
+class _Loaded(NamedTuple):
+    """A module's own functions, and the directory a resolver named for it."""
+
+    mount: Callable[..., Any]
+    is_async: bool
+    on_session_ready: ReadyFunction | None
+    path: Path | None
+
+
+class ModuleLoader:
+    """Finds modules: through the mounted resolver, by entry point, by name, in search paths.
+
+    One loader serves one session, or several that want the same modules.
+    """
+
+    def __init__(
+        self,
+        coordinator: ModuleCoordinator | None = None,
+        search_paths: Iterable[str | Path] | None = None,
+    ) -> None:
+        self._coordinator = coordinator
+        self._search_paths = None if search_paths is None else list(search_paths)
+        self._loaded_modules: dict[str, _Loaded] = {}
+        self._added_paths: list[str] = []
+        self._on_session_ready_queue: list[tuple[str, ReadyFunction]] = []
+
+    @property
+    def coordinator(self) -> ModuleCoordinator | None:
+        """The coordinator whose resolver is asked."""
+        return self._coordinator
+
+    async def load(
+        self,
+        module_id: str,
+        config: dict[str, Any] | None = None,
+        source_hint: Any = None,
+        coordinator: ModuleCoordinator | None = None,
+        *,
+        profile_source: Any = None,
+    ) -> MountFunction:
+        """Return an async function of one argument that mounts `module_id` with `config`.
+
+        It carries `__on_session_ready__ = (module_id, function)` when the module has one.
+        `profile_source` is the older name of `source_hint`.
+
+        Raises:
+            ModuleNotFoundError: nobody knows the module.
+            ModuleLoadError: it was found, and its code does not load.
+            ModuleValidationError: it was found, and it is not what it should be.
+        """
+        try:
+            owner = self._coordinator or coordinator
+            resolver = None if owner is None else owner.get("module-source-resolver")
+            if resolver is None:
+                loaded = self._load_direct(module_id)
+            else:
+                hint = profile_source if source_hint is None else source_hint
+                loaded = await self._load_resolved(module_id, resolver, hint)
+        except Exception as error:
+            logger.error("Failed to load module '%s': %s", module_id, error_text(error))
+            raise
+        return _bind(module_id, loaded, config)
+
+    async def discover(self) -> list[ModuleInfo]:
+        """Return the modules that entry points and search paths offer, by id.
+
+        No module's code runs: types are read from the source, else told from the ids.
+        """
+        found: dict[str, ModuleInfo] = {}
+        for module_id, entry_point in INSTALLED.all().items():
+            distribution = getattr(entry_point, "dist", None)
+            version = _NO_VERSION if distribution is None else distribution.version
+            found[module_id] = _info(module_id, version, package_dir_of(entry_point))
+        for module_id, package in modules_below(self._directories()):
+            found.setdefault(module_id, _info(module_id, _NO_VERSION, package))
+        return list(found.values())
+
+    async def initialize(self, mount: MountFunction, coordinator: ModuleCoordinator) -> Any:
+        """Mount on `coordinator` and return what the module's mount returned."""
+        try:
+            return await mount(coordinator)
+        except Exception:
+            logger.exception("module mount failed")
+            raise
+
+    def cleanup(self) -> None:
+        """Take the directories that this loader added off the import path."""
+        for path in self._added_paths:
+            SEARCHED.release(path)
+        self._added_paths.clear()
+
+    def enqueue_on_session_ready(self, module_id: str, ready: ReadyFunction) -> None:
+        """Remember to call `ready` when every module is mounted."""
+        self._on_session_ready_queue.append((module_id, ready))
+
+    def get_on_session_ready_queue(self) -> list[tuple[str, ReadyFunction]]:
+        """Return the functions to call when every module is mounted, in mount order."""
+        return list(self._on_session_ready_queue)
+
+    def clear_on_session_ready_queue(self) -> None:
+        """Forget them."""
+        self._on_session_ready_queue.clear()
+
+    def _directories(self) -> list[str | Path]:
+        if self._search_paths is not None:
+            return self._search_paths
+        # Part of the loader's contract: the one setting that the kernel reads by itself.
+        return [path for path in os.environ.get("AMPLIFIER_MODULES", "").split(":") if path]
+
+    def _load_direct(self, module_id: str) -> _Loaded:
+        """Return an installed module, or one below the search paths."""
+        loaded = self._loaded_modules.get(module_id)
+        if loaded is None or loaded.path is not None:
+            loaded = _remembered(module_id) or self._find(module_id)
+            self._loaded_modules[module_id] = loaded
+        return loaded
+
+    def _find(self, module_id: str) -> _Loaded:
+        loaded = self._load_entry_point(module_id) or self._load_filesystem(module_id)
+        if loaded is None:
+            # It may have been installed since the metadata was read.
+            INSTALLED.refresh()
+            loaded = self._load_entry_point(module_id)
+        if loaded is None:
+            raise ModuleNotFoundError(
+                f"Module '{module_id}' not found via entry points or filesystem. "
+                f"Install the package that declares it, or mount a module-source-resolver.",
+                module_id=module_id,
+                tried=("entry points", package_name(module_id), *map(str, self._directories())),
+            )
+        return loaded
+
+    def _load_entry_point(self, module_id: str) -> _Loaded | None:
+        entry_point = INSTALLED.find(module_id)
+        if entry_point is None:
+            return None
+        try:
+            mount = entry_point.load()
+        except Exception as error:
+            raise ModuleLoadError(
+                f"Module '{module_id}' is installed but its entry point "
+                f"`{entry_point.value}` failed to load: {error}",
+                module_id=module_id,
+                reason_code="invalid_entry_point",
+            ) from error
+        module = sys.modules.get(getattr(mount, "__module__", ""))
+        return _remember(module_id, mount, module)
+
+    def _load_filesystem(self, module_id: str) -> _Loaded | None:
+        package = import_by_name(package_name(module_id))
+        if package is None:
+            for directory in directories_of(module_id, self._directories()):
+                found = find_package_dir(module_id, directory)
+                if found is not None:
+                    package = self._import_from(found)
+                    break
+        mount = getattr(package, "mount", None)
+        return None if mount is None else _remember(module_id, mount, package)
+
+    async def _load_resolved(self, module_id: str, resolver: Any, hint: Any) -> _Loaded:
+        """Return the module from where the resolver says; it may pass the question on."""
+        try:
+            source = await _ask_resolver(resolver, module_id, hint)
+        except ModuleNotFoundError as unknown:
+            try:
+                return self._load_direct(module_id)
+            except ModuleNotFoundError:
+                raise unknown from None
+        path = Path(await settled(source.resolve()))
+        known = self._loaded_modules.get(module_id)
+        if known is not None and known.path is not None:
+            if known.path != path:
+                raise ModuleLoadError(
+                    f"Refusing to load '{module_id}' from {path}: it is loaded from {known.path}.",
+                    module_id=module_id,
+                )
+            return known
+        check_transport(module_id, path)
+        directory = find_package_dir(module_id, path)
+        if directory is None:
+            raise ModuleValidationError(
+                f"Module '{module_id}' has no valid Python package at {path}",
+                module_id=module_id,
+                reason_code="invalid_package_layout",
+            )
+        package = self._import_from(directory)
+        check_package(module_id, package)
+        loaded = _loaded(module_id, package.mount, package, path)
+        self._loaded_modules[module_id] = loaded
+        return loaded
+
+    def _import_from(self, directory: Path) -> ModuleType:
+        # A module may import packages that lie beside its own.
+        root = str(directory.parent)
+        if root not in self._added_paths:
+            SEARCHED.add(root)
+            self._added_paths.append(root)
+        return import_package(directory)
+
+
+def _loaded(
+    module_id: str, mount: Callable[..., Any], package: ModuleType | None, path: Path | None
+) -> _Loaded:
+    is_async = inspect.iscoroutinefunction(mount)
+    return _Loaded(mount, is_async, usable_ready(module_id, package), path)
+
+
+# What direct discovery found, for every loader of the process: ten thousand sessions ask for the
+# same few modules. Only good while the package that was found is the one that is loaded.
+_direct: dict[str, tuple[ModuleType, _Loaded]] = {}
+
+
+def _remember(module_id: str, mount: Callable[..., Any], package: ModuleType | None) -> _Loaded:
+    loaded = _loaded(module_id, mount, package, None)
+    if package is not None:
+        _direct[module_id] = (package, loaded)
+    return loaded
+
+
+def _remembered(module_id: str) -> _Loaded | None:
+    known = _direct.get(module_id)
+    if known is None or sys.modules.get(known[0].__name__) is not known[0]:
+        return None
+    return known[1] if INSTALLED.is_current() else None
+
+
+def _bind(module_id: str, loaded: _Loaded, config: dict[str, Any] | None) -> MountFunction:
+    """Return the module's mount with its config, as a function of the coordinator alone."""
+    raw, is_async = loaded.mount, loaded.is_async
+    # A copy: modules write into what they are given, and the mount plan is not theirs.
+    own_config = dict(config) if config else {}
+
+    def mount(coordinator: ModuleCoordinator) -> Awaitable[Any]:
+        outcome = raw(coordinator, own_config)
+        return outcome if is_async else settled(outcome)
+
+    if loaded.on_session_ready is not None:
+        mount.__on_session_ready__ = (module_id, loaded.on_session_ready)  # type: ignore[attr-defined]
+    return mount
+
+
+async def _ask_resolver(resolver: Any, module_id: str, hint: Any) -> Any:
+    """Ask in the resolver's own words: with the hints its signature takes."""
+    resolve = getattr(resolver, "async_resolve", None) or resolver.resolve
+    hints = {"source_hint": hint, "profile_hint": hint}
+    try:
+        parameters = dict(inspect.signature(resolve).parameters)
+    except (TypeError, ValueError):
+        parameters = {}
+    if parameters and not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        hints = {name: value for name, value in hints.items() if name in parameters}
+    return await settled(resolve(module_id, **hints))
+
+
+def _info(module_id: str, version: str, package: Path | None) -> ModuleInfo:
+    kind: Any = declared_type(package) or type_from_id(module_id)
+    return ModuleInfo(
+        id=module_id,
+        name=module_id.replace("-", " ").title(),
+        version=version,
+        type=kind,
+        mount_point=TYPE_TO_MOUNT_POINT[kind],
+        description=f"Module: {module_id}",
+    )

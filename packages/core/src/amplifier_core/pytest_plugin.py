@@ -1,0 +1,295 @@
+"""The pytest plugin: mounts the module under test and hands it to the module's tests.
+
+pytest loads this file in every environment where the kernel is installed, so it imports nothing
+but pytest, and the kernel's kit only when a fixture is really used.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from asyncio import Runner
+
+    from amplifier_core.testing import (
+        EventRecorder,
+        MockContextManager,
+        MockCoordinator,
+        MockProvider,
+        MockTool,
+    )
+
+_TYPES = {
+    "context": "context",
+    "hook": "hook",
+    "hooks": "hook",
+    "loop": "orchestrator",
+    "orchestrator": "orchestrator",
+    "provider": "provider",
+    "resolver": "resolver",
+    "tool": "tool",
+}
+_FOLDER = re.compile(r"amplifier-module-([a-z]+)-")
+_PACKAGE = re.compile(r"amplifier_module_([a-z]+)_")
+_INSTALLED = ("site-packages", "dist-packages")
+_SUITES = Path(__file__).parent / "validation"
+
+_found_key = pytest.StashKey["Path | None"]()
+
+
+# --- pytest's hooks ------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer `--module-path`."""
+    parser.getgroup("amplifier modules").addoption(
+        "--module-path", metavar="PATH", help="the package of the module under test"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker and choose who runs coroutines: pytest-asyncio, or we ourselves."""
+    config.addinivalue_line(
+        "markers", "module_validation: a test of the kernel's suites that a module inherits"
+    )
+    asyncio_plugin = sys.modules.get("pytest_asyncio.plugin")
+    if asyncio_plugin is not None and config.pluginmanager.is_registered(asyncio_plugin):
+        fixtures = _fixtures_for_pytest_asyncio()
+    else:
+        config.addinivalue_line("markers", "asyncio: a test that runs in an event loop")
+        config.pluginmanager.register(_CoroutineRunner(), "amplifier_module_runner")
+        fixtures = _fixtures_for_own_loop()
+    config.pluginmanager.register(fixtures, "amplifier_module_fixtures")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip the kernel's own suites where they have no module of their type to test."""
+    for item in items:
+        if _SUITES not in item.path.parents:
+            continue
+        found = find_module(config, item.path)
+        kind = None if found is None else type_of(found)
+        if kind is None:
+            item.add_marker(pytest.mark.skip(reason="no module under test"))
+        elif item.path.stem != kind:
+            item.add_marker(pytest.mark.skip(reason=f"the module under test is a {kind}"))
+
+
+# --- which module is under test ------------------------------------------------------------------
+
+
+def type_of(package: Path) -> str | None:
+    """Return the type of the module in `package`, told from its name."""
+    match = _PACKAGE.match(package.name) or _FOLDER.match(package.parent.name)
+    return None if match is None else _TYPES.get(match[1])
+
+
+def find_module(config: pytest.Config, test_file: Path) -> Path | None:
+    """Return the package under test.
+
+    That is the one the command line names, else the one the test file belongs to, else the one
+    that pytest was started in or for.
+    """
+    named = config.getoption("--module-path")
+    if named:
+        return Path(named).resolve()
+    around = _module_around(test_file)
+    if around is not None:
+        return around
+    if _found_key not in config.stash:
+        config.stash[_found_key] = next(_modules_of_run(config), None)
+    return config.stash[_found_key]
+
+
+def _module_around(test_file: Path) -> Path | None:
+    """Return the package of the project that holds the test file."""
+    in_project = True
+    for folder in test_file.resolve().parents:
+        if _FOLDER.match(folder.name) or in_project:
+            pattern = "amplifier_*" if _FOLDER.match(folder.name) else "amplifier_module_*"
+            package = next(_packages_in(folder, pattern), None)
+            if package is not None:
+                return package
+        in_project = in_project and not (folder / "pyproject.toml").is_file()
+    return None
+
+
+def _modules_of_run(config: pytest.Config) -> Iterator[Path]:
+    """Yield the packages that the working folder, the root and the given paths point at."""
+    given = (config.invocation_params.dir / arg.partition("::")[0] for arg in config.args)
+    starts = (config.invocation_params.dir, config.rootpath, *given)
+    for start in (path if path.is_dir() else path.parent for path in starts if path.exists()):
+        for folder in (start.resolve(), *start.resolve().parents):
+            match = _FOLDER.match(folder.name)
+            if match is not None:
+                yield from _packages_in(folder, f"amplifier_module_{match[1]}_*")
+        yield from (p for p in _packages_in(start.resolve(), "amplifier_module_*") if type_of(p))
+
+
+def _packages_in(folder: Path, pattern: str) -> Iterator[Path]:
+    """Yield the packages directly in a project folder or in its `src`."""
+    if folder.name in _INSTALLED:
+        return
+    for root in (folder, folder / "src"):
+        for child in sorted(root.glob(pattern)):
+            if (child / "__init__.py").is_file():
+                yield child
+
+
+# --- fixtures ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def module_path(request: pytest.FixtureRequest) -> Path | None:
+    """The package of the module under test, or None."""
+    return find_module(request.config, request.path)
+
+
+@pytest.fixture
+def module_type(module_path: Path | None) -> str | None:
+    """The type of the module under test: provider, tool, hook, orchestrator, context."""
+    return None if module_path is None else type_of(module_path)
+
+
+@pytest.fixture
+def is_module_context(module_path: Path | None) -> bool:
+    """Whether there is a module under test."""
+    return module_path is not None
+
+
+@pytest.fixture
+def coordinator() -> MockCoordinator:
+    """A coordinator of its own for every test."""
+    from amplifier_core.testing import MockCoordinator  # noqa: PLC0415 - see the file's first lines
+
+    return MockCoordinator()
+
+
+@pytest.fixture
+def mock_deps() -> tuple[
+    MockContextManager, dict[str, MockProvider], dict[str, MockTool], EventRecorder
+]:
+    """What an orchestrator is given: a memory, a provider, a tool and something to emit to."""
+    from amplifier_core import testing  # noqa: PLC0415 - see the file's first lines
+
+    return (
+        testing.MockContextManager(),
+        {"default": testing.MockProvider()},
+        {"test_tool": testing.MockTool("test_tool")},
+        testing.EventRecorder(),
+    )
+
+
+async def _mount_under_test(
+    mount_point: str, thing: str, module_path: Path | None, coordinator: Any
+) -> AsyncGenerator[Any]:
+    """Mount the module under test, give what it brought, and clean up after the test."""
+    from amplifier_core.validation._rehearsal import mounted  # noqa: PLC0415 - see the first lines
+    from amplifier_core.validation.base import import_module_from_path  # noqa: PLC0415 - as above
+
+    if module_path is None:
+        pytest.skip("no module under test: run in its folder, or pass --module-path")
+    mount = import_module_from_path(module_path).mount
+    async with mounted(mount, coordinator, mount_point) as returned:
+        if mount_point == "hooks":
+            yield returned if callable(returned) else None
+            return
+        slot: Any = coordinator.mount_points[mount_point]
+        instance = (
+            next(iter(slot.values()), None) if mount_point in ("providers", "tools") else slot
+        )
+        if instance is None:
+            pytest.fail(f"No {thing} was mounted")
+        yield instance
+
+
+# The fixture, where it looks, and what it says is missing.
+_MODULE_FIXTURES = {
+    "provider_module": ("providers", "provider"),
+    "tool_module": ("tools", "tool"),
+    "orchestrator_module": ("orchestrator", "orchestrator"),
+    "context_module": ("context", "context manager"),
+    "hook_cleanup": ("hooks", "hook"),
+}
+
+
+def _fixtures_for_pytest_asyncio() -> ModuleType:
+    import pytest_asyncio  # noqa: PLC0415 - it may not be installed; here it is loaded already
+
+    def make(name: str, mount_point: str, thing: str) -> Any:
+        async def mounted_module(module_path: Path | None, coordinator: Any) -> Any:
+            async for given in _mount_under_test(mount_point, thing, module_path, coordinator):
+                yield given
+
+        return pytest_asyncio.fixture(mounted_module, name=name)
+
+    return _holder(make)
+
+
+def _fixtures_for_own_loop() -> ModuleType:
+    def make(name: str, mount_point: str, thing: str) -> Any:
+        def mounted_module(
+            module_path: Path | None, coordinator: Any, amplifier_runner: Runner
+        ) -> Generator[Any]:
+            given = _mount_under_test(mount_point, thing, module_path, coordinator)
+            yield amplifier_runner.run(_next(given))
+            amplifier_runner.run(_next(given))
+
+        return pytest.fixture(mounted_module, name=name)
+
+    return _holder(make)
+
+
+async def _next(given: AsyncGenerator[Any]) -> Any:
+    return await anext(given, None)
+
+
+def _holder(make: Callable[[str, str, str], Any]) -> ModuleType:
+    """Return the fixtures in the form in which pytest takes them."""
+    holder = ModuleType("amplifier_module_fixtures")
+    for name, (mount_point, thing) in _MODULE_FIXTURES.items():
+        setattr(holder, name, make(name, mount_point, thing))
+    return holder
+
+
+class _CoroutineRunner:
+    """Runs the coroutine tests of a module where pytest-asyncio is not there to do it."""
+
+    @pytest.fixture
+    def amplifier_runner(self) -> Generator[Runner]:
+        """The event loop that one test and its fixtures share."""
+        from asyncio import Runner  # noqa: PLC0415 - see the file's first lines
+
+        with Runner() as runner:
+            yield runner
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
+        """Run a test marked `asyncio`, when it belongs to a module."""
+        test: Any = pyfuncitem.obj
+        if not inspect.iscoroutinefunction(test) or not _is_ours(pyfuncitem):
+            return None
+        given: dict[str, Any] = pyfuncitem.funcargs
+        arguments = {name: given[name] for name in inspect.signature(test).parameters}
+        from asyncio import Runner  # noqa: PLC0415 - see the file's first lines
+
+        shared = given.get("amplifier_runner")
+        with Runner() if shared is None else nullcontext(shared) as runner:
+            runner.run(test(**arguments))
+        return True
+
+
+def _is_ours(item: pytest.Function) -> bool:
+    if item.get_closest_marker("asyncio") is None:
+        return False
+    inherited = item.get_closest_marker("module_validation") is not None
+    return inherited or find_module(item.config, item.path) is not None

@@ -1,0 +1,327 @@
+"""The session: one conversation with its modules, from initialize to cleanup."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, cast
+
+from amplifier_core import events
+from amplifier_core._ids import new_id
+from amplifier_core._mounting import MountedModule, MountWave
+from amplifier_core._swap import Swaps
+from amplifier_core._turn_end import Interruption, close_history
+from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_core.errors import NotInitializedError, SessionError, describe_error
+from amplifier_core.loader import ModuleLoader
+from amplifier_core.models import SessionStatus
+from amplifier_core.redaction import redact_secrets
+
+if TYPE_CHECKING:
+    from amplifier_core.approval import ApprovalSystem
+    from amplifier_core.display import DisplaySystem
+
+__all__ = ["AmplifierSession"]
+
+
+class AmplifierSession:
+    """Runs prompts through the modules of one mount plan.
+
+    `initialize` mounts them, `execute` runs a turn, `cleanup` ends it; `async with` does the first
+    and the last. The plan is kept by reference, and exceptions leave as they were raised.
+    """
+
+    def __init__(
+        self,
+        config: dict[str, Any],
+        loader: ModuleLoader | None = None,
+        session_id: str | None = None,
+        parent_id: str | None = None,
+        approval_system: ApprovalSystem | None = None,
+        display_system: DisplaySystem | None = None,
+        is_resumed: bool = False,
+    ) -> None:
+        _check_config(config)
+        self.config = config
+        self.session_id = session_id or new_id()
+        self.parent_id = parent_id
+        self.coordinator = ModuleCoordinator(self, approval_system, display_system)
+        self.loader = loader
+        self._is_resumed = is_resumed
+        self._initialized = False
+        self._announced = False
+        self._running_turns = 0
+        self._modules: list[MountedModule] = []
+        self._swaps: Swaps | None = None
+        self._release_from_parent: Callable[[], None] | None = None
+        self._started_at = time.time()
+        self._state = "running"
+        self._last_error: dict[str, Any] | None = None
+        self._status: SessionStatus | None = None
+
+    @property
+    def initialized(self) -> bool:
+        """Whether the modules are mounted."""
+        return self._initialized
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether this continues an earlier session."""
+        return self._is_resumed
+
+    @property
+    def status(self) -> SessionStatus:
+        """How the session fares, with every module that mounted, failed or was swapped."""
+        if self._status is None:
+            started_at = datetime.fromtimestamp(self._started_at, UTC)
+            self._status = SessionStatus(session_id=self.session_id, started_at=started_at)
+        self._status.status = cast("Any", self._state)
+        self._status.last_error = self._last_error
+        self._status.modules = [module.status() for module in self._modules]
+        return self._status
+
+    async def initialize(self) -> None:
+        """Mount every module of the plan; does nothing when that was done. May be tried again.
+
+        Raises:
+            SessionError: the orchestrator, the context or a required module did not mount.
+            ValueError: two instances of one provider cannot be told apart.
+        """
+        if self._initialized:
+            return
+        coordinator = self.coordinator
+        self.loader = self.loader or coordinator.loader or ModuleLoader(coordinator)
+        coordinator.loader = self.loader
+        wave = MountWave(self.config, coordinator, self.loader)
+        self._modules = wave.modules
+        await wave.run()
+        if self.parent_id is not None:
+            payload = {"parent": self.parent_id, "session_id": self.session_id, **self._metadata()}
+            if self._setting("raw"):
+                payload["raw"] = redact_secrets(self.config)
+            await coordinator.hooks.emit(events.SESSION_FORK, payload)
+        self._initialized = True
+
+    async def execute(self, prompt: str) -> str:
+        """Run one turn and return the answer.
+
+        An immediate cancellation interrupts what the turn waits for. However the turn ends, no
+        tool call is left without a result in the history.
+
+        Raises:
+            NotInitializedError: `initialize` was not called.
+            SessionError: there is no orchestrator, no context or no provider.
+        """
+        if not self._initialized:
+            raise NotInitializedError(session_id=self.session_id)
+        if not self._announced:
+            await self._announce_start()
+        turn = self._start_turn(prompt)
+        interruption = Interruption(self.coordinator.cancellation)
+        self._running_turns += 1
+        try:
+            answer = await turn
+        except BaseException as error:
+            if interruption.end():
+                await interruption.settle()
+            await self._turn_failed(error)
+            raise
+        else:
+            if interruption.end():
+                await interruption.settle()
+            if self._swaps is not None or self.coordinator.cancellation.is_cancelled:
+                await self._turn_completed()
+            else:
+                self._state = "completed"
+            return answer
+        finally:
+            self._running_turns -= 1
+            if self._swaps is not None and self._running_turns == 0:
+                await self._swaps.switch()
+
+    async def swap(
+        self, mount_point: str, spec: dict[str, Any], *, replaces: str | None = None
+    ) -> None:
+        """Exchange a module while the session lives.
+
+        The new module is loaded and checked at once and takes over at the next turn boundary. The
+        old one is kept until the first good turn; a turn that fails brings it back. Announced as
+        `module:swapped` and `module:rolled_back`. `replaces` names the provider or tool to take
+        the place of; by default the one of the same name, or the only one.
+
+        Raises:
+            ModuleError: the new module does not load, or is not what the mount point takes.
+        """
+        if not self._initialized:
+            raise NotInitializedError(session_id=self.session_id)
+        self._swaps = self._swaps or Swaps(self.coordinator, self._modules)
+        await self._swaps.stage(mount_point, spec, replaces)
+        if self._running_turns == 0:
+            await self._swaps.switch()
+
+    def fork(
+        self, overlay: dict[str, Any] | None = None, *, session_id: str | None = None
+    ) -> AmplifierSession:
+        """Return a child session, still to be initialized, with `overlay` merged into the plan.
+
+        It has this session's guards, inheritable interposers, approval and display systems and
+        module source resolver, and is cancelled with it. It can add to these, not remove them.
+        """
+        mine = self.coordinator
+        child = AmplifierSession(
+            self._merge_configs(self.config, overlay or {}),
+            session_id=session_id,
+            parent_id=self.session_id,
+            approval_system=mine.approval_system,
+            display_system=mine.display_system,
+        )
+        theirs = child.coordinator
+        theirs.hooks.inherit_guards(mine.hooks)
+        for each in mine.interposers:
+            if each.inherit:
+                theirs.interpose(
+                    each.mount_point,
+                    each.wrap,
+                    name=each.name,
+                    priority=each.priority,
+                    inherit=True,
+                )
+        resolver = mine.mount_points["module-source-resolver"]
+        if resolver is not None:
+            theirs.mount("module-source-resolver", resolver)
+        mine.cancellation.register_child(theirs.cancellation)
+        child._release_from_parent = lambda: mine.cancellation.unregister_child(theirs.cancellation)
+        return child
+
+    async def cleanup(self) -> None:
+        """Announce the end, run the cleanups and free what the loader added."""
+        try:
+            if self._initialized:
+                self._initialized = False
+                payload = {"session_id": self.session_id, "status": self._state}
+                await self.coordinator.hooks.emit(events.SESSION_END, payload)
+        finally:
+            try:
+                await self.coordinator.cleanup()
+            finally:
+                if self.loader is not None:
+                    self.loader.cleanup()
+                if self._release_from_parent is not None:
+                    self._release_from_parent()
+
+    async def __aenter__(self) -> AmplifierSession:
+        await self.initialize()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.cleanup()
+
+    def _start_turn(self, prompt: str) -> Awaitable[str]:
+        coordinator = self.coordinator
+        coordinator.reset_turn()
+        get = coordinator.get
+        arguments: dict[str, Any] = {
+            "prompt": prompt,
+            "context": get("context"),
+            "providers": get("providers"),
+            "tools": get("tools"),
+            "hooks": coordinator.hooks,
+        }
+        orchestrator = get("orchestrator")
+        if orchestrator is None:
+            raise SessionError("No orchestrator module mounted", session_id=self.session_id)
+        if arguments["context"] is None:
+            raise SessionError("No context manager mounted", session_id=self.session_id)
+        if not arguments["providers"]:
+            raise SessionError("No providers mounted", session_id=self.session_id)
+        execute = orchestrator.execute
+        if _takes_coordinator(getattr(execute, "__func__", execute)):
+            arguments["coordinator"] = coordinator
+        return execute(**arguments)
+
+    async def _announce_start(self) -> None:
+        # Set first: of two turns that start together, only one may announce.
+        self._announced = True
+        hooks = self.coordinator.hooks
+        await hooks.emit(
+            events.SESSION_RESUME if self._is_resumed else events.SESSION_START,
+            {"session_id": self.session_id, "parent_id": self.parent_id, **self._metadata()},
+        )
+        if self._setting("raw"):
+            payload = {"session_id": self.session_id, "raw": redact_secrets(self.config)}
+            await hooks.emit("session:config", payload)
+
+    async def _turn_completed(self) -> None:
+        if self.coordinator.cancellation.is_cancelled:
+            await self._turn_cancelled({})
+        else:
+            self._state = "completed"
+        if self._swaps is not None:
+            await self._swaps.turn_succeeded()
+
+    async def _turn_failed(self, error: BaseException) -> None:
+        if self.coordinator.cancellation.is_cancelled:
+            await self._turn_cancelled({"error": describe_error(error)})
+        else:
+            self._state = "failed"
+            self._last_error = {"message": describe_error(error), "type": type(error).__name__}
+            await close_history(self.coordinator)
+        if self._swaps is not None:
+            await self._swaps.turn_failed(error)
+
+    async def _turn_cancelled(self, details: dict[str, Any]) -> None:
+        self._state = "cancelled"
+        await close_history(self.coordinator)
+        was_immediate = self.coordinator.cancellation.is_immediate
+        await self.coordinator.hooks.emit(
+            events.CANCEL_COMPLETED, {"was_immediate": was_immediate, **details}
+        )
+
+    def _setting(self, key: str) -> Any:
+        return self.config["session"].get(key)
+
+    def _metadata(self) -> dict[str, Any]:
+        metadata = self._setting("metadata")
+        return {"metadata": metadata} if metadata else {}
+
+    @staticmethod
+    def _merge_configs(base: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
+        """Return `base` with `overlay` over it: dicts merge, everything else is replaced."""
+        merged = dict(base)
+        for key, value in overlay.items():
+            if isinstance(value, dict) and isinstance(merged.get(key), dict):
+                theirs = cast("dict[str, Any]", value)
+                merged[key] = AmplifierSession._merge_configs(merged[key], theirs)
+            else:
+                merged[key] = value
+        return merged
+
+
+def _check_config(config: Any) -> None:
+    if not config or not isinstance(config, dict):
+        raise ValueError("Configuration is required")
+    session: Any = cast("dict[str, Any]", config).get("session")
+    for field in ("orchestrator", "context"):
+        if not isinstance(session, dict) or not cast("dict[str, Any]", session).get(field):
+            raise ValueError(f"Configuration must specify session.{field}")
+
+
+@functools.lru_cache(maxsize=64)
+def _takes_coordinator(function: Any) -> bool:
+    """Whether an orchestrator's `execute` has a place for the coordinator."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return True
+    return "coordinator" in parameters or any(
+        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()
+    )

@@ -1,0 +1,242 @@
+"""Tests of where modules are looked for: entry points, packages, directories, the import path."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplifier_core._discovery import (
+    EntryPointIndex,
+    SearchedDirectories,
+    declared_type,
+    find_package_dir,
+    import_by_name,
+    import_package,
+    package_dir_of,
+    type_from_id,
+)
+from amplifier_core.errors import ModuleLoadError
+from contract.installer import write_module
+
+MOUNT = "async def mount(coordinator, config): ...\n"
+
+
+def entry_point(name: str, value: str = "nowhere_at_all:mount") -> EntryPoint:
+    return EntryPoint(name, value, "amplifier.modules")
+
+
+@pytest.fixture
+def importable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A folder on the import path whose packages are forgotten after the test."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("module_id", "kind"),
+    [
+        ("tool-context-loop", "tool"),
+        ("hook-one", "hook"),
+        ("resolver-git", "resolver"),
+        ("my-tool", "tool"),
+        ("a-context-of-mine", "context"),
+        ("my-hooks", "hook"),
+        ("the-provider", "provider"),
+        ("nothing-known", "tool"),
+    ],
+)
+def test_the_first_word_of_an_id_tells_more_than_the_others(module_id: str, kind: str) -> None:
+    assert type_from_id(module_id) == kind
+
+
+def test_a_type_that_does_not_exist_is_not_believed(tmp_path: Path) -> None:
+    write_module(tmp_path, "odd", '__amplifier_module_type__ = "spaceship"')
+
+    assert declared_type(tmp_path / "amplifier_module_odd") is None
+    assert declared_type(None) is None
+
+
+@pytest.mark.parametrize("value", ["nowhere_at_all:mount", "json.decoder:mount", "json:", ".odd:m"])
+def test_an_entry_point_without_a_module_package_has_no_directory(value: str) -> None:
+    directory = package_dir_of(entry_point("odd", value))
+
+    assert directory is None or (directory / "__init__.py").is_file()
+
+
+def test_the_directory_of_an_entry_point_is_found_without_importing_it(importable: Path) -> None:
+    write_module(importable, "found", "raise RuntimeError('imported')")
+
+    found = package_dir_of(entry_point("found", "amplifier_module_found.deep:mount"))
+
+    assert found == importable / "amplifier_module_found"
+    assert "amplifier_module_found" not in sys.modules
+
+
+def test_a_namespace_without_code_of_its_own_is_no_module_directory(importable: Path) -> None:
+    (importable / "only_a_folder").mkdir()
+
+    assert package_dir_of(entry_point("odd", "only_a_folder:mount")) is None
+
+
+def test_of_two_entry_points_with_one_id_the_first_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [entry_point("twin", "first:mount"), entry_point("twin", "second:mount")]
+
+    def installed(**_: Any) -> list[EntryPoint]:
+        return points
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", installed)
+    index = EntryPointIndex()
+
+    found = index.find("twin")
+
+    assert found is not None
+    assert found.value == "first:mount"
+    assert index.find("absent") is None
+
+
+def test_the_metadata_is_read_again_when_the_import_path_changes_or_on_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads: list[str] = []
+
+    def installed(*, group: str) -> list[EntryPoint]:
+        reads.append(group)
+        return []
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", installed)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    index = EntryPointIndex()
+
+    index.all()
+    index.all()
+    assert len(reads) == 1
+    sys.path.append("/somewhere/new")
+    assert not index.is_current()
+    index.all()
+    assert len(reads) == 2
+    index.refresh()
+    index.all()
+    assert reads == ["amplifier.modules"] * 3
+
+
+def test_a_package_lies_at_the_path_below_it_or_below_its_sources(tmp_path: Path) -> None:
+    at = write_module(tmp_path / "at", "x", MOUNT, package=".")
+    below = write_module(tmp_path / "below", "x", MOUNT)
+    sources = tmp_path / "sources"
+    write_module(sources / "src", "x", MOUNT)
+    other = tmp_path / "other"
+    write_module(other / "src", "another", MOUNT)
+    (other / "amplifier_module_empty").mkdir()
+
+    assert find_package_dir("x", at) == at
+    assert find_package_dir("x", below) == below / "amplifier_module_x"
+    assert find_package_dir("x", sources) == sources / "src" / "amplifier_module_x"
+    assert find_package_dir("x", other) == other / "src" / "amplifier_module_another"
+    assert find_package_dir("x", tmp_path / "missing") is None
+    assert find_package_dir("x", other / "amplifier_module_empty") is None
+
+
+def test_an_installed_package_is_imported_by_its_name(importable: Path) -> None:
+    write_module(importable, "by-name", MOUNT)
+
+    package = import_by_name("amplifier_module_by_name")
+
+    assert package is sys.modules["amplifier_module_by_name"]
+    assert import_by_name("amplifier_module_by_name") is package
+
+
+@pytest.mark.parametrize("name", ["amplifier_module_absent", "no_such_parent.child", "."])
+def test_a_name_nobody_has_is_no_package(name: str) -> None:
+    assert import_by_name(name) is None
+
+
+def test_an_installed_package_that_does_not_import_says_why(importable: Path) -> None:
+    write_module(importable, "broken", "import no_such_library")
+
+    with pytest.raises(ModuleLoadError, match="no_such_library"):
+        import_by_name("amplifier_module_broken")
+
+
+def test_a_directory_is_imported_once(importable: Path, tmp_path: Path) -> None:
+    home = write_module(tmp_path / "a", "once", MOUNT) / "amplifier_module_once"
+
+    assert import_package(home) is import_package(home)
+
+
+def test_a_second_package_of_the_same_name_is_refused(importable: Path, tmp_path: Path) -> None:
+    first = write_module(tmp_path / "a", "same", MOUNT) / "amplifier_module_same"
+    second = write_module(tmp_path / "b", "same", MOUNT) / "amplifier_module_same"
+    loaded = import_package(first)
+
+    with pytest.raises(ModuleLoadError, match="already loaded from"):
+        import_package(second)
+
+    del loaded.__file__
+    with pytest.raises(ModuleLoadError, match="already loaded from None"):
+        import_package(first)
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [("1 / 0", ModuleLoadError), ("raise KeyboardInterrupt", KeyboardInterrupt)],
+)
+def test_a_directory_that_fails_to_import_leaves_nothing_behind(
+    importable: Path, tmp_path: Path, source: str, error: type[BaseException]
+) -> None:
+    home = write_module(tmp_path / "a", "failing", source) / "amplifier_module_failing"
+
+    with pytest.raises(error):
+        import_package(home)
+
+    assert "amplifier_module_failing" not in sys.modules
+
+
+@pytest.fixture
+def search_path(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The import path, for this test only."""
+    path = list(sys.path)
+    monkeypatch.setattr(sys, "path", path)
+    return path
+
+
+def test_a_directory_stays_on_the_path_while_somebody_needs_it(search_path: list[str]) -> None:
+    searched = SearchedDirectories()
+
+    searched.add("/shared")
+    searched.add("/shared")
+    assert search_path[-1] == "/shared"
+    assert search_path.count("/shared") == 1
+    searched.release("/shared")
+    assert "/shared" in search_path
+    searched.release("/shared")
+
+    assert "/shared" not in search_path
+
+
+def test_a_directory_that_others_put_on_the_path_is_theirs(search_path: list[str]) -> None:
+    search_path.append("/theirs")
+    searched = SearchedDirectories()
+
+    searched.add("/theirs")
+    searched.release("/theirs")
+
+    assert "/theirs" in search_path
+
+
+def test_a_directory_that_others_took_off_the_path_is_not_missed(search_path: list[str]) -> None:
+    searched = SearchedDirectories()
+    searched.add("/mine")
+    search_path.remove("/mine")
+
+    searched.release("/mine")
+
+    assert "/mine" not in search_path

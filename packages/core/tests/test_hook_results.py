@@ -1,0 +1,141 @@
+"""Tests of carrying out what a hook result asks for, in the cases the contract leaves open."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from amplifier_core import ContextInjection, HookResult, ModuleCoordinator, UserMessage
+from contract.requirements import requirement
+from contract.stand_ins import Approvals, Display, Memory, ask, inject
+
+
+class House:
+    """A coordinator with a memory, a display and an approval system that can be looked at."""
+
+    def __init__(self, answer: Any = "Allow", **settings: Any) -> None:
+        self.memory, self.display, self.approvals = Memory(), Display(), Approvals(answer)
+        session = SimpleNamespace(session_id="s", parent_id=None, config={"session": settings})
+        self.coordinator = ModuleCoordinator(session, self.approvals, self.display)
+        self.coordinator.mount("context", self.memory)
+
+    async def carry_out(self, result: HookResult) -> HookResult:
+        return await self.coordinator.process_hook_result(result, "tool:post", "hook")
+
+    @property
+    def stored(self) -> list[Any]:
+        return [message["content"] for message in self.memory.messages]
+
+
+async def test_an_injection_of_nothing_stores_nothing_and_continues() -> None:
+    house = House()
+
+    left = await house.carry_out(HookResult(action="inject_context", data={"n": 1}))
+
+    assert (left.action, left.data) == ("continue", {"n": 1})
+    assert house.stored == []
+
+
+async def test_an_injection_that_cleaning_leaves_empty_is_not_stored() -> None:
+    house = House()
+
+    left = await house.carry_out(inject("\x00\x07"))
+
+    assert left.action == "continue"
+    assert house.stored == []
+
+
+@requirement("LAW-6")
+async def test_what_is_approved_keeps_the_edits_and_injections_of_the_round() -> None:
+    house = House()
+    lasting = ContextInjection(content="lasting")
+    passing = ContextInjection(content="passing", ephemeral=True)
+
+    left = await house.carry_out(ask(data={"n": 2}, context_injections=[lasting, passing]))
+
+    assert (left.action, left.data) == ("inject_context", {"n": 2})
+    assert [each.content for each in left.context_injections] == ["passing"]
+    assert house.stored == ["lasting"]
+
+
+async def test_what_is_denied_injects_nothing() -> None:
+    house = House("Deny")
+
+    left = await house.carry_out(ask(context_injections=[ContextInjection(content="lasting")]))
+
+    assert left.action == "deny"
+    assert house.stored == []
+
+
+@requirement("LAW-7")
+async def test_a_question_shows_what_other_handlers_said_before_it_is_asked() -> None:
+    house = House()
+
+    await house.carry_out(ask(user_message="mine", user_messages=[UserMessage(text="theirs")]))
+
+    assert house.display.shown == [("theirs", "info", "hook:hook")]
+
+
+@requirement("LAW-7")
+async def test_a_message_is_shown_under_the_name_it_came_with() -> None:
+    house = House()
+    more = [UserMessage(text="two", level="warning", source="linter")]
+
+    await house.carry_out(HookResult(user_message="one", user_messages=more))
+
+    assert house.display.shown == [
+        ("one", "info", "hook:hook"),
+        ("two", "warning", "hook:linter"),
+    ]
+
+
+async def test_an_approval_system_may_answer_at_once() -> None:
+    house = House()
+
+    def answer(*_: Any) -> str:
+        return "Allow always"
+
+    approvals: Any = SimpleNamespace(request_approval=answer)
+    house.coordinator.approval_system = approvals
+
+    assert (await house.carry_out(ask())).action == "continue"
+
+
+async def test_a_display_may_take_its_time() -> None:
+    house = House()
+    shown: list[str] = []
+
+    async def show(message: str, level: str, source: str) -> None:
+        shown.append(message)
+
+    display: Any = SimpleNamespace(show_message=show)
+    house.coordinator.display_system = display
+
+    await house.carry_out(HookResult(user_message="late"))
+
+    assert shown == ["late"]
+
+
+async def test_one_injection_that_is_too_large_stops_all_of_its_round() -> None:
+    house = House(injection_size_limit=5)
+    injections = [ContextInjection(content="fits"), ContextInjection(content="too large")]
+
+    with pytest.raises(ValueError, match="exceeds 5 characters"):
+        await house.carry_out(HookResult(action="inject_context", context_injections=injections))
+
+    assert house.stored == []
+
+
+async def test_a_wish_to_suppress_output_is_left_for_the_loop() -> None:
+    left = await House().carry_out(inject("text", suppress_output=True))
+
+    assert (left.action, left.suppress_output) == ("continue", True)
+
+
+@requirement("LAW-6")
+async def test_the_wish_to_suppress_output_survives_an_approval() -> None:
+    left = await House().carry_out(ask(suppress_output=True))
+
+    assert (left.action, left.suppress_output) == ("continue", True)

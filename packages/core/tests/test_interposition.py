@@ -1,0 +1,165 @@
+"""Tests of wrappers around modules: who sees them, in which order, and what happens on removal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from amplifier_core import ModuleCoordinator
+from amplifier_core._interposition import Wrap
+from amplifier_core.errors import MountError
+from contract.requirements import requirement
+
+
+def wrapping(mark: str) -> Wrap:
+    """Make a wrap that shows itself, the name and what it wraps."""
+
+    def wrap(name: str, module: Any) -> Any:
+        return (mark, name, module)
+
+    return wrap
+
+
+@requirement("LAW-15")
+async def test_a_wrapper_of_lower_priority_stands_nearer_to_the_caller() -> None:
+    coordinator = ModuleCoordinator()
+    await coordinator.mount("context", "memory")
+    coordinator.interpose("context", wrapping("far"), name="far", priority=5)
+    coordinator.interpose("context", wrapping("near"), name="near", priority=-5)
+    coordinator.interpose("context", wrapping("middle"), name="middle")
+
+    outer = coordinator.get("context")
+
+    assert outer == ("near", "context", ("middle", "context", ("far", "context", "memory")))
+    assert [each.name for each in coordinator.interposers] == ["near", "middle", "far"]
+
+
+@requirement("LAW-14")
+async def test_a_wrapped_module_is_wrapped_once_and_anew_when_it_changes() -> None:
+    coordinator = ModuleCoordinator()
+    made: list[str] = []
+
+    def wrap(name: str, module: Any) -> Any:
+        made.append(f"{name}={module}")
+        return [module]
+
+    await coordinator.mount("tools", "one", name="t")
+    coordinator.interpose("tools", wrap, name="w")
+    first = coordinator.get("tools", "t")
+    assert coordinator.get("tools", "t") is first
+    assert coordinator.get("tools")["t"] is first
+    await coordinator.mount("tools", "two", name="t")
+
+    assert coordinator.get("tools", "t") == ["two"]
+    assert made == ["t=one", "t=two"]
+
+
+@requirement("LAW-14")
+async def test_an_empty_slot_is_never_wrapped() -> None:
+    coordinator = ModuleCoordinator()
+    for point in ("orchestrator", "context", "module-source-resolver", "tools", "providers"):
+        coordinator.interpose(point, wrapping("w"), name="w")
+
+    assert coordinator.get("orchestrator") is None
+    assert coordinator.get("tools", "absent") is None
+    assert coordinator.get("providers") == {}
+
+
+@requirement("LAW-14", "LAW-15")
+async def test_whoever_holds_the_wrapped_mapping_sees_modules_come_and_go() -> None:
+    coordinator = ModuleCoordinator()
+    coordinator.interpose("tools", wrapping("w"), name="w")
+    handed = coordinator.get("tools")
+
+    await coordinator.mount("tools", "tool", name="t")
+    assert handed == {"t": ("w", "t", "tool")}
+    coordinator.interpose("tools", wrapping("v"), name="v")
+    assert handed == {"t": ("w", "t", ("v", "t", "tool"))}
+    await coordinator.unmount("tools", name="t")
+
+    assert handed == {}
+    assert coordinator.get("tools") is handed
+
+
+@requirement("LAW-15")
+async def test_whoever_holds_the_wrapped_mapping_stays_current_after_the_removal() -> None:
+    coordinator = ModuleCoordinator()
+    await coordinator.mount("tools", "tool", name="t")
+    remove = coordinator.interpose("tools", wrapping("w"), name="w")
+    handed = coordinator.get("tools")
+
+    remove()
+    await coordinator.mount("tools", "later", name="l")
+
+    assert handed == {"t": "tool", "l": "later"}
+
+
+@requirement("LAW-15")
+async def test_removing_twice_takes_away_only_one_of_two_equal_wrappers() -> None:
+    coordinator = ModuleCoordinator()
+    await coordinator.mount("tools", "tool", name="t")
+    wrap = wrapping("w")
+    coordinator.interpose("tools", wrap, name="w")
+    remove = coordinator.interpose("tools", wrap, name="w")
+
+    remove()
+    remove()
+
+    assert coordinator.get("tools", "t") == ("w", "t", "tool")
+    assert len(coordinator.interposers) == 1
+
+
+class Equal:
+    """A module that thinks it is every other one of its kind."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Equal)
+
+    def __hash__(self) -> int:
+        return 1
+
+
+async def test_modules_are_told_apart_even_when_they_compare_equal() -> None:
+    coordinator = ModuleCoordinator()
+
+    def same(name: str, module: Any) -> Any:
+        return module
+
+    coordinator.interpose("tools", same, name="transparent")
+    await coordinator.mount("tools", Equal(), name="t")
+    handed = coordinator.get("tools")
+    second = Equal()
+    await coordinator.mount("tools", second, name="t")
+
+    assert handed["t"] is second
+
+
+async def test_a_wrapper_that_fails_on_what_is_mounted_is_not_left_behind() -> None:
+    coordinator = ModuleCoordinator()
+    await coordinator.mount("tools", "tool", name="t")
+
+    def broken(name: str, module: Any) -> Any:
+        raise RuntimeError("cannot wrap")
+
+    with pytest.raises(RuntimeError, match="cannot wrap"):
+        coordinator.interpose("tools", broken, name="broken")
+
+    assert coordinator.interposers == []
+    assert coordinator.get("tools", "t") == "tool"
+
+
+@pytest.mark.parametrize("point", ["hooks", "nowhere", "session"])
+def test_only_modules_can_be_interposed(point: str) -> None:
+    with pytest.raises(MountError, match=f"Unknown mount point: {point}"):
+        ModuleCoordinator().interpose(point, wrapping("w"), name="w")
+
+
+@requirement("LAW-14")
+async def test_the_raw_registry_stays_raw_and_live() -> None:
+    coordinator = ModuleCoordinator()
+    coordinator.interpose("providers", wrapping("w"), name="w")
+    coordinator.mount_points["providers"]["p"] = "by hand"
+
+    assert coordinator.get("providers") == {"p": ("w", "p", "by hand")}
+    assert coordinator.mount_points["providers"] == {"p": "by hand"}

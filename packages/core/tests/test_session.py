@@ -1,0 +1,139 @@
+"""Tests of the session where the contract is silent: odd loops, children, and second lives."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from amplifier_core import AmplifierSession, NotInitializedError
+from contract.installer import Installer
+from contract.requirements import requirement
+from contract.stand_ins import Listener, raising
+
+
+@requirement("LAW-19")
+async def test_only_an_initialised_session_can_be_swapped(installed: Installer) -> None:
+    session = AmplifierSession(installed.basics())
+
+    with pytest.raises(NotInitializedError):
+        await session.swap("providers", {"module": "provider-test"})
+
+
+class Hidden:
+    """An `execute` whose signature cannot be read."""
+
+    __signature__ = "not a signature"
+
+    def __init__(self) -> None:
+        self.handed: list[dict[str, Any]] = []
+
+    async def __call__(self, **handed: Any) -> str:
+        self.handed.append(handed)
+        return "hidden"
+
+
+async def test_a_loop_that_hides_its_signature_is_given_the_coordinator(
+    installed: Installer,
+) -> None:
+    execute = Hidden()
+
+    class Odd:
+        def __init__(self) -> None:
+            self.execute = execute
+
+    plan = installed.basics()
+    installed.object("loop-test", "orchestrator", Odd())
+
+    async with AmplifierSession(plan) as session:
+        assert await session.execute("hi") == "hidden"
+
+    assert execute.handed[0]["coordinator"] is session.coordinator
+
+
+@requirement("LAW-12")
+async def test_a_child_that_ended_is_not_cancelled_any_more(installed: Installer) -> None:
+    parent = AmplifierSession(installed.basics())
+    async with parent.fork() as child:
+        pass
+
+    parent.coordinator.cancellation.request_immediate()
+
+    assert not child.coordinator.cancellation.is_cancelled
+
+
+@requirement("LAW-8")
+async def test_a_fork_leaves_its_parent_as_it_was(installed: Installer) -> None:
+    plan = installed.basics()
+    parent = AmplifierSession(plan)
+    before = {key: dict(value) for key, value in plan.items() if isinstance(value, dict)}
+
+    async with parent.fork({"session": {"raw": True}, "extra": {"a": 1}}) as child:
+        await child.execute("task")
+
+    assert {key: dict(value) for key, value in plan.items() if isinstance(value, dict)} == before
+    assert "extra" not in parent.config
+    assert parent.initialized is False
+
+
+@requirement("LAW-12")
+async def test_a_child_of_a_cancelled_parent_is_cancelled_from_the_start(
+    installed: Installer,
+) -> None:
+    parent = AmplifierSession(installed.basics())
+    parent.coordinator.cancellation.request_graceful()
+
+    child = parent.fork()
+
+    assert child.coordinator.cancellation.is_graceful
+
+
+async def test_a_session_can_be_initialised_again_after_its_end(installed: Installer) -> None:
+    session = AmplifierSession(installed.basics())
+    heard = Listener()
+    for event in ("session:start", "session:end"):
+        session.coordinator.hooks.register(event, heard)
+
+    for prompt in ("one", "two"):
+        async with session:
+            assert await session.execute(prompt) == f"answer to {prompt}"
+
+    assert heard.events == ["session:start", "session:end", "session:end"]
+    assert [each.module_id for each in session.status.modules] == [
+        "loop-test",
+        "context-test",
+        "provider-test",
+    ]
+
+
+async def test_the_status_recovers_after_a_failed_turn(installed: Installer) -> None:
+    async with AmplifierSession(installed.basics()) as session:
+        assert session.status.status == "running"
+        installed.loop.act = raising(ValueError("boom"))
+        with pytest.raises(ValueError, match="boom"):
+            await session.execute("hi")
+        assert session.status.status == "failed"
+        assert session.status.last_error == {"message": "ValueError: boom", "type": "ValueError"}
+        installed.loop.act = None
+        await session.execute("hi")
+
+        assert session.status.status == "completed"
+        assert session.status is session.status
+
+
+async def test_turns_that_start_together_announce_the_session_once(installed: Installer) -> None:
+    session = AmplifierSession(installed.basics())
+    heard = Listener()
+    session.coordinator.hooks.register("session:start", heard)
+
+    async def act(prompt: str, **_: Any) -> str:
+        await asyncio.sleep(0)
+        return prompt
+
+    installed.loop.act = act
+    async with session, asyncio.timeout(5):
+        answers = await asyncio.gather(*(session.execute(str(number)) for number in range(5)))
+
+    assert answers == ["0", "1", "2", "3", "4"]
+    assert len(heard.calls) == 1
