@@ -1,0 +1,17 @@
+"""loop-basic: call the model, run the tools it asks for, again, until it answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_module_loop_basic.config import DEFAULTS, LoopConfig
+from amplifier_module_loop_basic.loop import BasicLoop
+
+__amplifier_module_type__ = "orchestrator"
+
+
+async def mount(coordinator: ModuleCoordinator, config: dict[str, Any] | None = None) -> None:
+    """Mount the loop. Config: see `LoopConfig`. Nothing to clean up."""
+    settings = LoopConfig.model_validate(config) if config else DEFAULTS
+    await coordinator.mount("orchestrator", BasicLoop(settings))

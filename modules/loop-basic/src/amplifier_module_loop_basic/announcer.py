@@ -1,0 +1,48 @@
+"""Telling the hooks what the loop does, and hearing what they want."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from amplifier_core.models import HookResult
+from amplifier_module_loop_basic.injections import Injections
+
+NAME = "loop-basic"
+
+_CONTINUE = HookResult(action="continue")
+
+
+class Announcer:
+    """The way from the loop to the hooks and back."""
+
+    __slots__ = ("_coordinator", "_emit", "hears", "injections")
+
+    def __init__(self, hooks: Any, coordinator: Any) -> None:
+        self._coordinator = coordinator
+        self._emit = hooks.emit
+        # An event that nobody listens to costs more to announce than to ask about.
+        self.hears: Callable[[str], bool] = getattr(hooks, "has_handlers", _anything)
+        self.injections = Injections()
+
+    async def tell(self, event: str, data: dict[str, Any]) -> None:
+        """Announce something that is not open to objection."""
+        if self.hears(event):
+            await self._emit(event, data)
+
+    async def ask(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Announce, have the hooks' wishes carried out, and return what is left to act on."""
+        if not self.hears(event):
+            return _CONTINUE
+        result: HookResult = await self._emit(event, data)
+        if self._coordinator is not None:
+            result = await self._coordinator.process_hook_result(result, event, NAME)
+        elif result.action == "ask_user":
+            return HookResult(action="deny", reason="No approval system available")
+        if result.action == "inject_context":
+            self.injections.take(result)
+        return result
+
+
+def _anything(event: str) -> bool:
+    return True

@@ -1,0 +1,206 @@
+"""The mock provider: answers without a model, and announces what a real one would."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from decimal import Decimal
+from typing import Any
+
+from amplifier_core import capabilities, events
+from amplifier_core.correlation import new_request_id
+from amplifier_core.hooks import HookRegistry
+from amplifier_core.llm_errors import InvalidRequestError, LLMError
+from amplifier_core.message_models import (
+    ChatRequest,
+    ChatResponse,
+    ContentBlockUnion,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolCallBlock,
+    Usage,
+)
+from amplifier_core.models import ModelInfo, ProviderInfo
+from amplifier_module_provider_mock.answers import answers_for
+from amplifier_module_provider_mock.config import MockConfig, Step
+from amplifier_module_provider_mock.reading import estimate_tokens
+from amplifier_module_provider_mock.streaming import Stream
+
+_CAPABILITIES = [capabilities.TOOLS, capabilities.STREAMING, capabilities.LOCAL]
+# The keys that the usage of `llm:response` has, in its order.
+_ANNOUNCED = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "cost_usd",
+)
+
+
+class MockProvider:
+    """A provider without a vendor: the same requests always get the same answers."""
+
+    name = "mock"
+
+    def __init__(
+        self,
+        config: MockConfig,
+        hooks: HookRegistry | None = None,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+        new_id: Callable[[], str] = new_request_id,
+    ) -> None:
+        self._config = config
+        self.priority = config.priority
+        self.cost_usd = Decimal(0)
+        self._answers = answers_for(config)
+        self._hooks = hooks
+        self._clock = clock
+        self._new_id = new_id
+        self._calls = 0
+
+    def get_info(self) -> ProviderInfo:
+        """Describe the mock and its limits."""
+        limits = self._config.model_dump(include={"model", "context_window", "max_output_tokens"})
+        return ProviderInfo(
+            id=self.name,
+            display_name="Mock",
+            capabilities=_CAPABILITIES,
+            defaults=limits,
+        )
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return the one model there is."""
+        return [
+            ModelInfo(
+                id=self._config.model,
+                display_name="Mock model",
+                context_window=self._config.context_window,
+                max_output_tokens=self._config.max_output_tokens,
+                capabilities=_CAPABILITIES,
+            )
+        ]
+
+    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
+        """Return the calls of a response, from its list or, without one, from its blocks."""
+        if response.tool_calls is not None:
+            return list(response.tool_calls)
+        return [
+            ToolCall(id=block.id, name=block.name, arguments=block.input)
+            for block in response.content
+            if isinstance(block, ToolCallBlock)
+        ]
+
+    async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
+        """Answer once, after the configured delay.
+
+        Raises:
+            LLMError: the one that the script asks for; a ConfigurationError when script or
+                recording have come to their end.
+        """
+        if not isinstance(request, ChatRequest):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not checked
+            raise InvalidRequestError(
+                f"A request is a ChatRequest, not a {type(request).__name__}", provider=self.name
+            )
+        call = {
+            "provider": self.name,
+            "model": kwargs.get("model") or request.model or self._config.model,
+            "request_id": self._new_id(),
+        }
+        messages = len(request.messages)
+        await self._emit(events.LLM_REQUEST, {**call, "message_count": messages})
+        started = self._clock()
+        try:
+            response = await self._answer(request, call)
+        except LLMError as error:
+            failure = {"type": type(error).__name__, "msg": str(error)}
+            outcome = {"status": "error", "error": failure}
+            await self._emit(events.LLM_RESPONSE, {**call, **self._timed(started), **outcome})
+            raise
+        outcome = {"status": "ok", **self._account(response.usage)}
+        await self._emit(events.LLM_RESPONSE, {**call, **self._timed(started), **outcome})
+        return response
+
+    async def _answer(self, request: ChatRequest, call: dict[str, Any]) -> ChatResponse:
+        answer = self._answers.next(request)
+        step = answer if isinstance(answer, Step) else Step()
+        await asyncio.sleep(self._config.delay_seconds + step.delay_seconds)
+        response = self._respond(step, request) if isinstance(answer, Step) else answer
+        error = step.error and step.error.build(provider=self.name, model=call["model"])
+        if self._config.stream and (request.metadata or {}).get("stream") is not False:
+            await self._stream(response, error, call["request_id"])
+        if error is not None:
+            raise error
+        return response
+
+    async def _stream(
+        self, response: ChatResponse, error: LLMError | None, request_id: str
+    ) -> None:
+        stream = Stream(self._emit, request_id)
+        try:
+            await stream.play(response)
+            if error is not None:
+                raise error
+        except BaseException as broken:
+            await stream.abort(broken)
+            raise
+
+    def _respond(self, step: Step, request: ChatRequest) -> ChatResponse:
+        calls = [
+            ToolCall(
+                id=each.id or self._next_call_id(request),
+                name=each.name,
+                # A copy: a tool may change its input, and the script is played again.
+                arguments=deepcopy(each.arguments),
+            )
+            for each in step.tool_calls
+        ]
+        content: list[ContentBlockUnion] = []
+        if step.thinking is not None:
+            content.append(ThinkingBlock(thinking=step.thinking))
+        if step.text is not None:
+            content.append(TextBlock(text=step.text))
+        content += [ToolCallBlock(id=c.id, name=c.name, input=c.arguments) for c in calls]
+        return ChatResponse(
+            content=content,
+            tool_calls=calls or None,
+            usage=_usage(step, request, content),
+            finish_reason="tool_calls" if calls else "stop",
+        )
+
+    def _next_call_id(self, request: ChatRequest) -> str:
+        """Return an id that the conversation does not have yet, even if it was resumed."""
+        results = sum(message.role == "tool" for message in request.messages)
+        self._calls = max(self._calls, results) + 1
+        return f"call_{self._calls}"
+
+    def _account(self, usage: Usage | None) -> dict[str, Any]:
+        """Add up the cost, and return the usage as it is announced; a recording may lack it."""
+        if usage is None:
+            return {}
+        self.cost_usd += usage.cost_usd or 0
+        dumped = usage.model_dump()
+        return {"usage": {key: dumped[key] for key in _ANNOUNCED if dumped[key] is not None}}
+
+    def _timed(self, started: float) -> dict[str, Any]:
+        return {"duration_ms": round((self._clock() - started) * 1_000)}
+
+    async def _emit(self, event: str, data: dict[str, Any]) -> None:
+        if self._hooks is not None:
+            await self._hooks.emit(event, data)
+
+
+def _usage(step: Step, request: ChatRequest, content: list[ContentBlockUnion]) -> Usage:
+    """Return the scripted usage, estimated where the script says nothing; a mock is free."""
+    asked, answered = estimate_tokens(request.messages, request.tools), estimate_tokens(content)
+    given = step.usage.model_dump(exclude_none=True)
+    tokens: dict[str, Any] = {
+        "input_tokens": asked,
+        "output_tokens": answered,
+        "cost_usd": Decimal(0),
+        **given,
+    }
+    return Usage(**tokens, total_tokens=tokens["input_tokens"] + tokens["output_tokens"])
