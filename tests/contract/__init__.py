@@ -1,0 +1,1 @@
+"""The contract: what the kernel promises, and a test for every promise."""
