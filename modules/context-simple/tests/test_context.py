@@ -228,6 +228,41 @@ async def test_a_list_that_was_changed_from_outside_is_measured_again(build: Bui
     assert len(await context.get_messages_for_request()) < 10
 
 
+class OnFile(SimpleContextManager):
+    """A memory that keeps its own record, in the manner of the published persistent one."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(hooks=None, target_usage=0.5, protected_recent=0.1, **settings)
+        self.record: list[dict[str, Any]] = []
+
+    async def add_message(self, message: dict[str, Any]) -> None:
+        self.messages.append(message)
+        self.record.append(message)
+
+    async def get_messages_for_request(
+        self, token_budget: int | None = None, provider: Any | None = None
+    ) -> list[dict[str, Any]]:
+        self.messages = list(self.record)
+        return await super().get_messages_for_request(token_budget, provider)
+
+    def fits(self) -> bool:
+        return self._estimate_tokens(self.messages) <= self.max_tokens
+
+
+@requirement("PUB-11")
+async def test_a_subclass_may_keep_the_messages_in_its_own_way() -> None:
+    context = OnFile(max_tokens=1_000, compact_threshold=0.9, truncate_chars=250)
+    for number in range(20):
+        await context.add_message(user(f"{number} " + "x" * 380))
+
+    view = await context.get_messages_for_request()
+
+    assert not context.fits()
+    assert await context.get_messages_for_request() == view
+    assert len(view) < len(context.record) == len(await context.get_messages()) == 20
+    assert context.compact_threshold == 0.9
+
+
 class Watched(dict[str, Any]):
     """A message that counts how often it is read."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from amplifier_core.llm_errors import ProviderUnavailableError, StreamError
 from amplifier_core.testing import EventRecorder
 from amplifier_module_provider_mock import MockProvider
 from amplifier_module_provider_mock.config import MockConfig
+from contract.requirements import requirement
 
 Build = Callable[..., MockProvider]
 Ask = Callable[..., ChatRequest]
@@ -36,6 +39,7 @@ def names(recorder: EventRecorder) -> list[str]:
     return [event.removeprefix("llm:") for event, _ in recorder.events]
 
 
+@requirement("PROV-9")
 async def test_a_call_is_announced_before_and_after_with_its_usage(
     build: Build, ask: Ask, recorder: EventRecorder
 ) -> None:
@@ -48,6 +52,7 @@ async def test_a_call_is_announced_before_and_after_with_its_usage(
     assert seen(recorder, "llm:response") == [{**call, **outcome}]
 
 
+@requirement("PROV-9")
 async def test_a_failed_call_is_announced_with_its_error(
     build: Build, ask: Ask, recorder: EventRecorder
 ) -> None:
@@ -62,6 +67,7 @@ async def test_a_failed_call_is_announced_with_its_error(
     assert "usage" not in outcome
 
 
+@requirement("PROV-8")
 async def test_a_streamed_answer_arrives_block_by_block_and_word_by_word(
     build: Build, ask: Ask, recorder: EventRecorder
 ) -> None:
@@ -84,6 +90,7 @@ async def test_a_streamed_answer_arrives_block_by_block_and_word_by_word(
     assert len(seen(recorder, "llm:stream_block_end")) == 3
 
 
+@requirement("PROV-8")
 async def test_all_events_of_a_call_carry_its_id(
     build: Build, ask: Ask, recorder: EventRecorder
 ) -> None:
@@ -109,6 +116,19 @@ async def test_by_default_every_call_gets_an_id_of_its_own(
     assert len({data["request_id"] for _, data in recorder.events}) == 2
 
 
+async def test_blocks_of_other_kinds_are_counted_but_not_announced(
+    build: Build, ask: Ask, recorder: EventRecorder, tmp_path: Path
+) -> None:
+    file = tmp_path / "session.jsonl"
+    blocks = [{"type": "redacted_thinking", "data": "sealed"}, {"type": "text", "text": "so"}]
+    file.write_text(json.dumps({"content": blocks}), encoding="utf-8")
+
+    await build(replay_file=file, stream=True).complete(ask("hello"))
+
+    [start] = seen(recorder, "llm:stream_block_start")
+    assert (start["block_index"], start["block_type"]) == (1, "text")
+
+
 @pytest.mark.parametrize(
     ("config", "metadata"), [({}, None), ({"stream": True}, {"stream": False})]
 )
@@ -124,6 +144,7 @@ async def test_what_is_not_streamed_announces_no_blocks(
     assert names(recorder) == ["request", "response"]
 
 
+@requirement("PROV-8")
 async def test_a_stream_that_breaks_says_so_before_the_error(
     build: Build, ask: Ask, recorder: EventRecorder
 ) -> None:
@@ -137,6 +158,7 @@ async def test_a_stream_that_breaks_says_so_before_the_error(
     assert names(recorder)[-2:] == ["stream_aborted", "response"]
 
 
+@requirement("PROV-8")
 async def test_a_stream_that_never_began_is_not_aborted(
     build: Build, ask: Ask, recorder: EventRecorder
 ) -> None:

@@ -106,6 +106,7 @@ async def test_an_unknown_key_stops_the_mount_and_is_named() -> None:
     assert coordinator.get("providers") == {}
 
 
+@requirement("PROV-11")
 async def test_cost_and_events_are_contributed_to_their_channels(ask: Ask) -> None:
     coordinator = MockCoordinator()
     usage = {"cost_usd": "0.25"}

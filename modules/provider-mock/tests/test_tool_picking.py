@@ -79,10 +79,13 @@ def test_a_required_argument_gets_a_sensible_value(
 
 
 def test_the_numbers_of_a_prompt_are_handed_out_in_order() -> None:
-    number = {"type": "integer"}
+    number = {"type": "number"}
     schema = {"properties": {"a": number, "b": number}, "required": ["a", "b"]}
 
-    assert fill_arguments("add 2 and -3", schema) == {"a": 2, "b": -3}
+    arguments = fill_arguments("add 2 and -3", schema)
+
+    assert arguments == {"a": 2, "b": -3}
+    assert {type(value) for value in arguments.values()} == {int}, "a whole number looks like one"
 
 
 def test_what_is_not_required_is_left_out() -> None:
@@ -93,7 +96,7 @@ def test_what_is_not_required_is_left_out() -> None:
 _PYTHON_TYPES: dict[str, Any] = {
     "string": str,
     "integer": int,
-    "number": float,
+    "number": int | float,
     "boolean": bool,
     "array": list,
     "object": dict,
@@ -112,6 +115,23 @@ def test_every_required_argument_has_the_type_its_schema_asks_for(
 
     arguments = fill_arguments(prompt, schema)
 
-    assert {name: type(value) for name, value in arguments.items()} == {
-        name: _PYTHON_TYPES[kind] for name, kind in types.items()
+    assert arguments.keys() == types.keys()
+    assert all(isinstance(arguments[name], _PYTHON_TYPES[kind]) for name, kind in types.items())
+
+
+def test_a_prompt_as_long_as_a_book_is_not_read_to_its_end() -> None:
+    schema: dict[str, Any] = {
+        "properties": {"path": {}, "text": {}},
+        "required": ["path", "text"],
     }
+
+    arguments = fill_arguments("x" * 10_000_000, schema)
+
+    assert arguments["path"] == "."
+    assert len(arguments["text"]) == 2_000
+
+
+def test_a_number_too_long_to_be_one_is_read_in_part() -> None:
+    schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+    assert fill_arguments("9" * 500, schema) == {"n": 999_999_999_999_999}

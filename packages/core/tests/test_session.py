@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from typing import Any
 
 import pytest
@@ -67,12 +68,12 @@ async def test_a_child_that_ended_is_not_cancelled_any_more(installed: Installer
 async def test_a_fork_leaves_its_parent_as_it_was(installed: Installer) -> None:
     plan = installed.basics()
     parent = AmplifierSession(plan)
-    before = {key: dict(value) for key, value in plan.items() if isinstance(value, dict)}
+    before = copy.deepcopy(plan)
 
     async with parent.fork({"session": {"raw": True}, "extra": {"a": 1}}) as child:
         await child.execute("task")
 
-    assert {key: dict(value) for key, value in plan.items() if isinstance(value, dict)} == before
+    assert plan == before
     assert "extra" not in parent.config
     assert parent.initialized is False
 

@@ -133,9 +133,7 @@ async def test_a_swap_that_is_cancelled_cleans_up_what_it_had_begun(installed: I
 
     installed.add("provider-hanging", hang)
     async with asyncio.timeout(5):
-        swapping = asyncio.create_task(
-            session.swap("providers", {"module": "provider-hanging"})
-        )
+        swapping = asyncio.create_task(session.swap("providers", {"module": "provider-hanging"}))
         await started.wait()
         swapping.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -161,12 +159,50 @@ async def test_a_session_in_its_second_life_can_be_swapped_too(installed: Instal
     ]
 
 
+@requirement("LAW-21")
+async def test_who_hears_of_a_rollback_may_swap_something_else_in(installed: Installer) -> None:
+    """As a module for failover would."""
+    session = await ready_session(installed)
+
+    async def fall_back(event: str, data: dict[str, Any]) -> None:
+        await session.swap("providers", {"module": "provider-spare"})
+
+    session.coordinator.hooks.register("module:rolled_back", fall_back)
+    spare = ScriptedProvider("spare")
+    installed.object("provider-bad", "providers", ScriptedProvider(), "test")
+    installed.object("provider-spare", "providers", spare, "test")
+    installed.loop.act = raising(RuntimeError("boom"))
+    async with asyncio.timeout(5):
+        await session.swap("providers", {"module": "provider-bad"})
+        with pytest.raises(RuntimeError, match="boom"):
+            await session.execute("hi")
+        installed.loop.act = None
+        await session.execute("hi")
+
+    assert session.coordinator.get("providers", "test") is spare
+
+
+@requirement("LAW-19")
+async def test_who_hears_of_a_swap_may_run_a_turn(installed: Installer) -> None:
+    session = await ready_session(installed)
+    answers: list[str] = []
+
+    async def try_out(event: str, data: dict[str, Any]) -> None:
+        answers.append(await session.execute("how are you?"))
+
+    session.coordinator.hooks.register("module:swapped", try_out)
+    installed.object("provider-new", "providers", ScriptedProvider(), "test")
+
+    async with asyncio.timeout(5):
+        await session.swap("providers", {"module": "provider-new"})
+
+    assert answers == ["answer to how are you?"]
+
+
 @requirement("LAW-13", "LAW-19")
 async def test_a_swapped_module_is_interposed_like_the_one_before(installed: Installer) -> None:
     session = await ready_session(installed)
-    session.coordinator.interpose(
-        "providers", lambda name, module: ("wrapped", module), name="w"
-    )
+    session.coordinator.interpose("providers", lambda name, module: ("wrapped", module), name="w")
     handed = session.coordinator.get("providers")
     new = ScriptedProvider("new")
     installed.object("provider-new", "providers", new, "test")

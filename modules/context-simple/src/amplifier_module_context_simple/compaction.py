@@ -22,15 +22,13 @@ _MARKER_SIZE = FRAME + len("user") + len(_MARKER) + 8
 
 
 class View(NamedTuple):
-    """The messages of one request, at most `size` characters, and what was done to get them.
-
-    Views with equal signatures leave out and shorten the same messages.
-    """
+    """The messages of one request, at most `size` characters, and what was done to get them."""
 
     messages: list[dict[str, Any]]
     size: int
     dropped: int
     shortened: int
+    # Equal when the same messages are left out and shortened.
     signature: tuple[int, ...]
 
 
@@ -60,6 +58,7 @@ class History:
         view = _Sweep(self, room, config).view()
         if view.size <= room:
             return view
+        # Cut the longest texts of what cannot be left out down to one length.
         lengths = sorted(length for message in view.messages for length in text_lengths(message))
         frame = view.size - sum(lengths)
         level = _level(lengths, room - frame)
@@ -70,7 +69,10 @@ class History:
                 f"message and the running tool calls need at least {needed} tokens, and the "
                 f"budget is {budget}."
             )
-        return _cut(view, level)
+        messages = [shorten_texts(message, level) for message in view.messages]
+        cut = sum(a is not b for a, b in zip(messages, view.messages, strict=True))
+        size = sum(map(message_size, messages))
+        return View(messages, size, view.dropped, view.shortened + cut, (*view.signature, level))
 
 
 class _Sweep:
@@ -153,14 +155,6 @@ class _Sweep:
         message = self._history.messages[index]
         short = at < self._shortened and self._excess(index)
         return shorten_texts(message, self._config.truncate_chars) if short else message
-
-
-def _cut(view: View, level: int) -> View:
-    """Cut the longest texts of what cannot be left out down to one length."""
-    messages = [shorten_texts(message, level) for message in view.messages]
-    cut = sum(a is not b for a, b in zip(messages, view.messages, strict=True))
-    size = sum(map(message_size, messages))
-    return View(messages, size, view.dropped, view.shortened + cut, (*view.signature, level))
 
 
 def _level(lengths: list[int], room: int) -> int:

@@ -31,6 +31,7 @@ class SimpleContextManager:
         self.compact_threshold = self.config.compact_threshold
         self.calibration = Calibration(self.config.chars_per_token)
         self._hooks = hooks
+        self._announced: tuple[int, ...] | None = None
         self._use(History([]))
 
     @property
@@ -55,10 +56,12 @@ class SimpleContextManager:
         """Replace everything that is stored; nothing is replaced if `add_message` would raise."""
         history = History(list(messages))
         history.measure()
+        self._announced = None
         self._use(history)
 
     async def clear(self) -> None:
         """Forget everything."""
+        self._announced = None
         self._use(History([]))
 
     async def get_messages_for_request(
@@ -73,11 +76,7 @@ class SimpleContextManager:
             ContextLengthError: not even the system messages, the last user message and the
                 running tool calls fit, however short their texts are cut.
         """
-        budget = token_budget
-        if budget is None and provider is not None:
-            budget = _room_beside_answer(provider)
-        if budget is None:
-            budget = self.max_tokens
+        budget = token_budget if token_budget is not None else self._budget(provider)
         history = self._history
         history.measure()
         if history.total <= self.calibration.chars(budget) * self.compact_threshold:
@@ -116,7 +115,17 @@ class SimpleContextManager:
         self._history = history
         self._view: View | None = None
         self._view_of: tuple[int, int, float] | None = None
-        self._announced: tuple[int, ...] | None = None
+
+    def _budget(self, provider: Any | None) -> int:
+        """Return the tokens that the provider's window leaves for messages, if it tells."""
+        try:
+            defaults: Any = {} if provider is None else provider.get_info().defaults
+            window, output = defaults.get("context_window"), defaults.get("max_output_tokens")
+        except Exception:
+            logger.exception("provider did not describe itself; the budget is max_tokens")
+            return self.max_tokens
+        told = isinstance(window, int) and isinstance(output, int) and window and output
+        return window - output - SAFETY_MARGIN if told else self.max_tokens
 
     async def _announce(self, view: View, budget: int) -> None:
         if self._hooks is None:
@@ -136,16 +145,3 @@ class SimpleContextManager:
             "messages_shortened": view.shortened,
         }
         await emit(events.CONTEXT_COMPACTION, stats)
-
-
-def _room_beside_answer(provider: Any) -> int | None:
-    """Return the tokens a provider's window leaves for messages; None when it does not tell."""
-    try:
-        defaults: Any = provider.get_info().defaults
-        window, output = defaults.get("context_window"), defaults.get("max_output_tokens")
-    except Exception:
-        logger.exception("provider did not describe itself; the budget is max_tokens")
-        return None
-    if isinstance(window, int) and isinstance(output, int) and window and output:
-        return window - output - SAFETY_MARGIN
-    return None

@@ -65,11 +65,12 @@ class Units:
 def _call_ids(message: dict[str, Any]) -> list[str]:
     listed: Any = message.get("tool_calls")
     calls = cast("list[Any]", listed) if isinstance(listed, list) else []
-    ids = [
-        cast("dict[str, Any]", call).get("id") if isinstance(call, dict) else getattr(call, "id", 0)
-        for call in (*calls, *call_blocks(message))
-    ]
+    ids = [_id(call) for call in (*calls, *call_blocks(message))]
     return [each for each in ids if isinstance(each, str) and each]
+
+
+def _id(call: Any) -> Any:
+    return call.get("id") if hasattr(call, "get") else getattr(call, "id", None)
 
 
 def _result_ids(message: dict[str, Any]) -> list[str]:

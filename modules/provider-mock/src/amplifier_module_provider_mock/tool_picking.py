@@ -9,9 +9,11 @@ from typing import Any, cast
 from amplifier_core.message_models import ToolSpec
 
 _WORD = re.compile(r"[a-z0-9]+")
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
 _PATH = re.compile(r"[\w.~-]*/[\w./~-]*|\b[\w-]+\.[A-Za-z]\w{0,4}\b")
 _URL = re.compile(r"https?://\S+")
+# Arguments are looked for in the beginning of a prompt only: it may be a whole file.
+_READ_CHARS = 2_000
 # Words that say nothing about which tool is meant.
 _FILLERS = frozenset(
     _WORD.findall(
@@ -38,7 +40,7 @@ def pick_tool(prompt: str, tools: list[ToolSpec]) -> ToolSpec:
 
 def fill_arguments(prompt: str, schema: dict[str, Any]) -> dict[str, Any]:
     """Return a value for every required property of `schema`, taken from the prompt if possible."""
-    return _Filler(prompt).fill_object(schema)
+    return _Filler(prompt[:_READ_CHARS]).fill_object(schema)
 
 
 def _words(text: str) -> set[str]:
@@ -91,7 +93,7 @@ class _Filler:
         number = float(next(self._numbers, schema.get("minimum", 1)))
         number = max(number, schema.get("minimum", number))
         number = min(number, schema.get("maximum", number))
-        return int(number) if whole else number
+        return int(number) if whole or number.is_integer() else number
 
     def _text(self, name: str) -> str:
         named = _words(name)

@@ -42,12 +42,12 @@ class MountedModule:
     """One entry of the mount plan and what became of it."""
 
     __slots__ = (
-        "cleanup",
+        "cleanups",
         "error",
         "instance_id",
         "module_id",
         "module_type",
-        "names",
+        "objects",
         "required",
         "state",
     )
@@ -56,16 +56,16 @@ class MountedModule:
         self,
         module_type: str,
         spec: dict[str, Any],
-        names: Sequence[str] = (),
+        objects: Sequence[Any] = (),
         cleanup: Callable[[], Any] | None = None,
     ) -> None:
         self.module_type = module_type
         self.module_id: str = spec["module"]
         self.instance_id: str | None = spec.get("instance_id")
         self.required = bool(spec.get("required"))
-        # Under which names of its mount point its objects stand.
-        self.names = names
-        self.cleanup = cleanup
+        # What it mounted. When none of it is mounted any more, the module is gone.
+        self.objects = objects
+        self.cleanups: tuple[Callable[[], Any], ...] = () if cleanup is None else (cleanup,)
         self.state = "mounted"
         self.error: str | None = None
 
@@ -124,13 +124,12 @@ class MountWave:
         self._ready += self._loader.get_on_session_ready_queue()
         if self._ready:
             self._loader.clear_on_session_ready_queue()
-            await self._tell_ready()
+            await tell_ready(self._coordinator, self._ready)
 
     async def _mount(self, mount_point: str, spec: dict[str, Any]) -> None:
         coordinator = self._coordinator
         slot: Any = coordinator.mount_points.get(mount_point)
         before = slot.copy() if mount_point in NAMED else slot
-        names: list[str] = []
         cleanup: Callable[[], Any] | None = None
         if mount_point == "providers" and (tell := coordinator.get_capability(_BEFORE_LOAD)):
             await tell(coordinator, copy.deepcopy(spec))
@@ -145,10 +144,9 @@ class MountWave:
             if returned is not None:
                 cleanup = adopt(coordinator, mount_point, returned, before)
                 coordinator.register_cleanup(cleanup)
-            if mount_point in NAMED:
-                names = new_names(slot, before)
-                if mount_point == "providers":
-                    names = _settle_provider(coordinator, spec, before, names)
+            objects = new_objects(coordinator, mount_point, before)
+            if mount_point == "providers":
+                _settle_provider(coordinator, spec, before, objects)
         except BaseException:
             if mount_point in NAMED:
                 slot.clear()
@@ -157,7 +155,7 @@ class MountWave:
         ready = getattr(mount, "__on_session_ready__", None)
         if ready is not None:
             self._ready.append(ready)
-        self.modules.append(MountedModule(TYPE_OF[mount_point], spec, names, cleanup))
+        self.modules.append(MountedModule(TYPE_OF[mount_point], spec, objects, cleanup))
 
     async def _failed(self, mount_point: str, spec: dict[str, Any], error: Exception) -> None:
         """Take note of a failure; raise when the session cannot do without the module."""
@@ -192,24 +190,28 @@ class MountWave:
             announcement["instance_id"] = record.instance_id
         self._announcements.append(announcement)
 
-    async def _tell_ready(self) -> None:
-        for module_id, on_session_ready in self._ready:
-            try:
-                await on_session_ready(self._coordinator)
-            except Exception as error:
-                text = error_text(error)
-                logger.warning(
-                    "on_session_ready failed module=%s: %s", module_id, text, exc_info=True
-                )
-                await self._coordinator.hooks.emit(
-                    events.MODULE_ON_SESSION_READY_FAILED,
-                    {"module_id": module_id, "error": text},
-                )
+
+async def tell_ready(
+    coordinator: ModuleCoordinator, queue: list[tuple[str, ReadyFunction]]
+) -> None:
+    """Tell modules, in order, that all are mounted; a failure is announced and the rest goes on."""
+    for module_id, on_session_ready in queue:
+        try:
+            await on_session_ready(coordinator)
+        except Exception as error:
+            text = error_text(error)
+            logger.warning("on_session_ready failed module=%s: %s", module_id, text, exc_info=True)
+            await coordinator.hooks.emit(
+                events.MODULE_ON_SESSION_READY_FAILED, {"module_id": module_id, "error": text}
+            )
 
 
-def new_names(slot: dict[str, Any], before: dict[str, Any]) -> list[str]:
-    """Return the names whose object in a named slot is another than before."""
-    return [name for name, module in slot.items() if module is not before.get(name)]
+def new_objects(coordinator: ModuleCoordinator, mount_point: str, before: Any) -> list[Any]:
+    """Return what was mounted since the mount point was as `before`."""
+    slot: Any = coordinator.mount_points.get(mount_point)
+    if mount_point in NAMED:
+        return [module for name, module in slot.items() if module is not before.get(name)]
+    return [] if slot is before else [slot]
 
 
 def adopt(
@@ -235,23 +237,22 @@ def _settle_provider(
     coordinator: ModuleCoordinator,
     spec: dict[str, Any],
     before: dict[str, Any],
-    names: list[str],
-) -> list[str]:
-    """Make sure that a provider came, and return the name it has or its entry asks for."""
+    objects: list[Any],
+) -> None:
+    """Make sure that a provider came, and give it the name its entry asks for."""
     default, instance_id = spec["module"].removeprefix("provider-"), spec.get("instance_id")
     if instance_id is None or instance_id == default:
-        if not names:
+        if not objects:
             raise _not_installed(spec)
-        return names
-    if default not in names:
+        return
+    installed = coordinator.mount_points["providers"].get(default)
+    if installed is None or installed is before.get(default):
         raise _not_installed(spec)
-    installed = coordinator.mount_points["providers"][default]
     coordinator.mount("providers", installed, name=instance_id)
     if default in before:
         coordinator.mount("providers", before[default], name=default)
     else:
         coordinator.unmount("providers", name=default)
-    return [instance_id]
 
 
 def _not_installed(spec: dict[str, Any]) -> ModuleLoadError:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
 
 from amplifier_core import events
-from amplifier_core._mounting import PROTOCOLS, TYPE_OF, MountedModule, adopt, new_names
+from amplifier_core._mounting import PROTOCOLS, TYPE_OF, MountedModule, adopt, tell_ready
 from amplifier_core.coordinator import NAMED, ModuleCoordinator
-from amplifier_core.errors import ModuleValidationError, MountError, describe_error, error_text
-from amplifier_core.loader import module_failure_reason
+from amplifier_core.errors import (
+    ModuleValidationError,
+    MountError,
+    describe_error,
+    error_text,
+)
+from amplifier_core.loader import ReadyFunction, module_failure_reason
 from amplifier_core.models import HookResult
 
 logger = logging.getLogger(__name__)
@@ -38,9 +44,9 @@ class _Stage(ModuleCoordinator):
         self._cleanup_fns = []
 
     @property
-    def cleanups(self) -> list[Callable[[], Any]]:
+    def cleanups(self) -> tuple[Callable[[], Any], ...]:
         """What the new module wants run at its end."""
-        return list(self._cleanup_fns)
+        return tuple(self._cleanup_fns)
 
     def merge_into(self, real: ModuleCoordinator) -> None:
         """Become the real coordinator."""
@@ -48,17 +54,19 @@ class _Stage(ModuleCoordinator):
 
 
 class _Swap:
-    """One exchange: what comes, what goes, and how to undo it."""
+    """One exchange: what comes, what goes, and what was seen of it since."""
 
-    def __init__(self, mount_point: str, record: MountedModule, stage: _Stage) -> None:
+    def __init__(
+        self, mount_point: str, record: MountedModule, stage: _Stage, incoming: dict[str, Any]
+    ) -> None:
         self.mount_point = mount_point
         self.record = record
         self.stage = stage
-        self.cleanups = stage.cleanups
-        self.incoming: dict[str, Any] = {}
-        self.replaces: str | None = None
+        self.incoming = incoming
         self.outgoing: dict[str, Any] = {}
+        self.replaces: str | None = None
         self.failure: str | None = None
+        self.ready: tuple[str, ReadyFunction] | None = None
         self.stop_watching: Callable[[], None] = lambda: None
 
 
@@ -70,76 +78,99 @@ class Swaps:
         self._modules = modules
         self._staged: list[_Swap] = []
         self._on_probation: list[_Swap] = []
+        self._changing = asyncio.Lock()
+        self._announcements: list[tuple[str, dict[str, Any]]] = []
+        self._good_turn = False
+        self._error: BaseException | None = None
+
+    async def settled(self) -> None:
+        """Wait until no exchange is under way: a turn must not start in the middle of one."""
+        async with self._changing:
+            pass
 
     async def stage(self, mount_point: str, spec: dict[str, Any], replaces: str | None) -> None:
         """Load, mount and check a new module where nobody sees it yet."""
         if mount_point not in PROTOCOLS:
             raise MountError(f"Nothing can be swapped at {mount_point}", mount_point=mount_point)
-        record, stage = MountedModule(TYPE_OF[mount_point], spec), _Stage(self._coordinator)
         before = self._coordinator.mount_points[mount_point]
+        if replaces is not None and (mount_point not in NAMED or replaces not in before):
+            raise MountError(f"`{replaces}` is not mounted at {mount_point}")
+        record, stage = MountedModule(TYPE_OF[mount_point], spec), _Stage(self._coordinator)
+        loader: Any = self._coordinator.loader
         try:
-            loader: Any = self._coordinator.loader
             mount = await loader.load(
-                record.module_id, spec.get("config"), source_hint=spec.get("source")
+                record.module_id,
+                spec.get("config"),
+                source_hint=spec.get("source"),
+                coordinator=self._coordinator,
             )
-            cleanup = adopt(stage, mount_point, await mount(stage), before)
-            if cleanup is not None:
-                stage.register_cleanup(cleanup)
-            swap = _Swap(mount_point, record, stage)
-            swap.incoming = _incoming(mount_point, stage, before, record)
-            swap.replaces = replaces
-        except Exception as error:
-            for cleanup in reversed(stage.cleanups):
-                await self._coordinator.release(cleanup)
-            await self._announce_failure(record, error)
+            stage.register_cleanup(adopt(stage, mount_point, await mount(stage), before))
+            swap = _Swap(mount_point, record, stage, _incoming(mount_point, stage, before, record))
+        except BaseException as error:
+            await self._release(stage.cleanups)
+            if isinstance(error, Exception):
+                await self._announce_failure(record, error)
             raise
-        for cleanup in swap.cleanups:
+        swap.replaces = replaces
+        swap.ready = getattr(mount, "__on_session_ready__", None)
+        record.state, record.objects = "swapped", list(swap.incoming.values())
+        record.cleanups = stage.cleanups
+        for cleanup in record.cleanups:
             self._coordinator.register_cleanup(cleanup)
         self._staged.append(swap)
 
-    async def switch(self) -> None:
-        """Put every staged module in place. Called between turns."""
-        while self._staged:
-            swap = self._staged.pop(0)
-            mounted = self._coordinator.mount_points[swap.mount_point]
-            if swap.mount_point in NAMED:
-                swap.outgoing = _outgoing(mounted, swap)
-            else:
-                swap.outgoing = {swap.mount_point: mounted}
-            try:
-                await self._hand_over(swap.mount_point, swap.outgoing, swap.incoming)
-            except Exception as error:
-                logger.exception("history not handed over id=%s", swap.record.module_id)
-                await self._discard(swap, error)
-                continue
-            self._exchange(swap.mount_point, swap.outgoing, swap.incoming)
-            swap.stage.merge_into(self._coordinator)
-            swap.record.state, swap.record.names = "swapped", list(swap.incoming)
-            self._modules.append(swap.record)
-            self._watch(swap)
-            self._on_probation.append(swap)
-            await self._coordinator.hooks.emit(events.MODULE_SWAPPED, _payload(swap))
+    def note_turn(self, error: BaseException | None, *, conclusive: bool) -> None:
+        """Remember how a turn went, for the modules on probation."""
+        if conclusive and error is None:
+            self._good_turn = True
+        elif conclusive:
+            self._error = self._error or error
 
-    async def turn_succeeded(self) -> None:
-        """Keep the modules whose first turn went well, and let the old ones go."""
-        probation, self._on_probation = self._on_probation, []
-        for swap in probation:
-            swap.stop_watching()
-            if swap.failure is not None:
-                await self._roll_back(swap, swap.failure)
-                continue
-            for record in list(self._modules):
-                if record is not swap.record and self._is_gone(record, swap):
-                    self._modules.remove(record)
-                    if record.cleanup is not None:
-                        await self._coordinator.release(record.cleanup)
+    async def at_boundary(self) -> None:
+        """Between turns: judge the modules on probation, then put the staged ones in place."""
+        async with self._changing:
+            if self._good_turn or self._error is not None:
+                await self._judge()
+            while self._staged:
+                await self._switch(self._staged.pop(0))
+        # After the change: whoever hears of it may want to run a turn or swap something else.
+        announcements, self._announcements = self._announcements, []
+        for event, payload in announcements:
+            await self._coordinator.hooks.emit(event, payload)
 
-    async def turn_failed(self, error: BaseException) -> None:
-        """Bring back what the modules on probation replaced."""
+    async def _judge(self) -> None:
         probation, self._on_probation = self._on_probation, []
+        turn_error, self._error, self._good_turn = self._error, None, False
+        # Backwards, so that of two exchanges in one place the first brings back the original.
         for swap in reversed(probation):
             swap.stop_watching()
-            await self._roll_back(swap, error)
+            error = turn_error or swap.failure
+            if error is not None:
+                await self._roll_back(swap, error)
+        for record in [each for each in self._modules if self._is_gone(each)]:
+            self._modules.remove(record)
+            await self._release(record.cleanups)
+
+    async def _switch(self, swap: _Swap) -> None:
+        mounted = self._coordinator.mount_points[swap.mount_point]
+        if swap.mount_point in NAMED:
+            swap.outgoing = _outgoing(mounted, swap)
+        else:
+            swap.outgoing = {swap.mount_point: mounted}
+        try:
+            await self._hand_over(swap.mount_point, swap.outgoing, swap.incoming)
+        except Exception as error:
+            logger.exception("history not handed over id=%s", swap.record.module_id)
+            await self._discard(swap, error)
+            return
+        self._exchange(swap.mount_point, swap.outgoing, swap.incoming)
+        swap.stage.merge_into(self._coordinator)
+        self._modules.append(swap.record)
+        self._watch(swap)
+        self._on_probation.append(swap)
+        if swap.ready is not None:
+            await tell_ready(self._coordinator, [swap.ready])
+        self._announcements.append((events.MODULE_SWAPPED, _payload(swap)))
 
     async def _roll_back(self, swap: _Swap, error: BaseException | str) -> None:
         try:
@@ -151,13 +182,14 @@ class Swaps:
         await self._discard(swap, error)
 
     async def _discard(self, swap: _Swap, error: BaseException | str) -> None:
-        for cleanup in reversed(swap.cleanups):
-            await self._coordinator.release(cleanup)
+        await self._release(swap.record.cleanups)
         text = describe_error(error) if isinstance(error, BaseException) else error
         logger.warning("module rolled back id=%s: %s", swap.record.module_id, text)
-        await self._coordinator.hooks.emit(
-            events.MODULE_ROLLED_BACK, {**_payload(swap), "error": text}
-        )
+        self._announcements.append((events.MODULE_ROLLED_BACK, {**_payload(swap), "error": text}))
+
+    async def _release(self, cleanups: tuple[Callable[[], Any], ...]) -> None:
+        for cleanup in reversed(cleanups):
+            await self._coordinator.release(cleanup)
 
     async def _hand_over(
         self, mount_point: str, giving: dict[str, Any], taking: dict[str, Any]
@@ -168,12 +200,19 @@ class Swaps:
             await taking["context"].set_messages(messages)
 
     def _exchange(self, mount_point: str, out: dict[str, Any], come: dict[str, Any]) -> None:
+        """Put what comes in the place of what goes; its order counts where several are equal."""
         if mount_point not in NAMED:
             self._coordinator.mount_points[mount_point] = come[mount_point]
             return
-        for name in out:
-            self._coordinator.unmount(mount_point, name=name)
-        for name, module in come.items():
+        slot: dict[str, Any] = self._coordinator.mount_points[mount_point]
+        behind = list(slot.items())
+        place = next((i for i, (name, _) in enumerate(behind) if name in out), len(behind))
+        kept = [
+            [pair for pair in part if pair[0] not in out]
+            for part in (behind[:place], behind[place:])
+        ]
+        slot.clear()
+        for name, module in [*kept[0], *come.items(), *kept[1]]:
             self._coordinator.mount(mount_point, module, name=name)
 
     def _watch(self, swap: _Swap) -> None:
@@ -189,16 +228,13 @@ class Swaps:
 
         swap.stop_watching = self._coordinator.hooks.register(event, note, 1000, "module-swap")
 
-    def _is_gone(self, record: MountedModule, swap: _Swap) -> bool:
-        """Whether nothing of a module that `swap` replaced is mounted any more."""
-        if record.module_type != swap.record.module_type or record.state == "failed":
-            return False
-        if swap.mount_point not in NAMED:
-            return True
-        mounted = self._coordinator.mount_points[swap.mount_point]
-        return all(
-            name in swap.outgoing and mounted.get(name) is not swap.outgoing[name]
-            for name in record.names
+    def _is_gone(self, record: MountedModule) -> bool:
+        """Whether nothing of a module is mounted any more."""
+        mounted = self._coordinator.mount_points
+        present = [mounted["orchestrator"], mounted["context"]]
+        present += [*mounted["providers"].values(), *mounted["tools"].values()]
+        return bool(record.objects) and not any(
+            mine is each for mine in record.objects for each in present
         )
 
     async def _announce_failure(self, record: MountedModule, error: Exception) -> None:
@@ -219,14 +255,13 @@ def _incoming(
     """Return what the new module mounted, by name, once it is known to be usable."""
     slot = stage.mount_points[mount_point]
     if mount_point in NAMED:
-        incoming = {name: slot[name] for name in new_names(slot, before)}
+        incoming = {name: new for name, new in slot.items() if new is not before.get(name)}
         if record.instance_id is not None and len(incoming) == 1:
             incoming = {record.instance_id: next(iter(incoming.values()))}
     else:
         incoming = {} if slot is before else {mount_point: slot}
     protocol = PROTOCOLS[mount_point]
-    misfits = [name for name, module in incoming.items() if not isinstance(module, protocol)]
-    if not incoming or misfits:
+    if not incoming or not all(isinstance(module, protocol) for module in incoming.values()):
         fault = f"does not implement {protocol.__name__}" if incoming else "mounted nothing"
         raise ModuleValidationError(
             f"Module '{record.module_id}' {fault}", module_id=record.module_id

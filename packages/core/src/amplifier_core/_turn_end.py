@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -17,72 +19,77 @@ logger = logging.getLogger(__name__)
 
 
 class Interruption:
-    """Interrupts the task that runs a turn when an immediate stop is requested meanwhile.
+    """Interrupts the task that runs a turn when an immediate stop is requested.
 
     The request may come from any task, thread or signal handler. The turn sees a CancelledError
     where it waits; the caller's own task is left uncancelled.
     """
 
-    __slots__ = ("_fired", "_loop", "_remove", "_task", "_watching")
+    __slots__ = ("_before", "_fired", "_loop", "_remove", "_task", "_watching")
 
     def __init__(self, token: CancellationToken) -> None:
         self._task = asyncio.current_task()
+        self._before = 0 if self._task is None else self._task.cancelling()
         self._loop = asyncio.get_running_loop()
-        self._fired = False
+        self._fired = 0
         self._watching = True
         self._remove = token.on_immediate(self._request)
+        if token.is_immediate:
+            self._request()
 
     def _request(self) -> None:
         self._loop.call_soon_threadsafe(self._fire)
 
     def _fire(self) -> None:
         if self._watching and self._task is not None:
-            self._fired = True
+            self._fired += 1
             self._task.cancel()
 
     def end(self) -> bool:
         """End the watch; True when an interruption was under way and is to be settled."""
         self._watching = False
         self._remove()
-        return self._fired
+        return self._fired > 0
 
     async def settle(self) -> None:
-        """See to it that nothing of the interruption outlives the turn."""
-        task = self._task
-        try:
+        """See to it that nothing of the interruption outlives the turn.
+
+        Raises:
+            CancelledError: the caller was cancelled as well, which the turn could not tell apart.
+        """
+        assert self._task is not None  # without a task nothing fired
+        with contextlib.suppress(asyncio.CancelledError):
             # A cancellation that found nothing to interrupt is still waiting to be delivered.
             await asyncio.sleep(0)
-        except asyncio.CancelledError:
-            if task is None or task.cancelling() > 1:
-                raise
-        if task is not None:
-            task.uncancel()
+        for _ in range(self._fired):
+            self._task.uncancel()
+        if self._task.cancelling() > self._before:
+            raise asyncio.CancelledError
 
 
 async def close_history(coordinator: ModuleCoordinator) -> None:
-    """Answer the calls that a turn ended in the middle of, so that the history stays valid."""
+    """Answer the calls that a turn ended in the middle of, so that the history stays valid.
+
+    Only where an answer belongs: behind the last message of the model and other results. Anywhere
+    else it is the repair before the next request that puts things right.
+    """
     context: Any = coordinator.get("context")
     try:
-        messages = await context.get_messages()
-        waiting = unanswered_calls(messages)
-        # Behind anything but other results an answer would stand in the wrong place; there the
-        # repair before the next request puts it right.
-        after_call = [m.get("role") for m in messages[_last_call(messages) + 1 :]]
-        if not waiting or any(role != "tool" for role in after_call):
-            return
+        messages: list[dict[str, Any]] = await context.get_messages()
+        results = list(itertools.takewhile(_is_result, reversed(messages)))
+        last = messages[-len(results) - 1 :]
+        waiting = unanswered_calls(last)
         for call_id, name in waiting.items():
             await context.add_message(interrupted_result(call_id, name))
     except Exception:
         logger.exception("history not closed session=%s", coordinator.session_id)
         return
-    await coordinator.hooks.emit(
-        events.CONTEXT_REPAIRED,
-        {"repairs": [{"kind": "answered", "tool_call_id": call_id} for call_id in waiting]},
-    )
+    if waiting:
+        await coordinator.hooks.emit(
+            events.CONTEXT_REPAIRED,
+            {"repairs": [{"kind": "answered", "tool_call_id": call_id} for call_id in waiting]},
+        )
 
 
-def _last_call(messages: list[dict[str, Any]]) -> int:
-    return max(
-        (index for index, message in enumerate(messages) if message.get("role") == "assistant"),
-        default=-1,
-    )
+def _is_result(message: dict[str, Any]) -> bool:
+    return message.get("role") == "tool"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from pydantic import TypeAdapter
 
@@ -21,6 +21,8 @@ INTERRUPTED = (
     "[interrupted] This call was cut short before its result was recorded. "
     "It may or may not have taken effect; check before you repeat it."
 )
+
+Stored: TypeAlias = dict[str, Any]
 
 _CALL_BLOCKS = frozenset({"tool_call", "tool_use"})
 
@@ -37,15 +39,13 @@ class _Group:
 
     __slots__ = ("message", "missing", "results")
 
-    def __init__(self, message: dict[str, Any], calls: dict[str, str]) -> None:
+    def __init__(self, message: Stored, calls: dict[Any, str]) -> None:
         self.message = message
         self.missing = calls
-        self.results: list[dict[str, Any]] = []
+        self.results: list[Stored] = []
 
 
-def repair_history(
-    messages: list[dict[str, Any]],
-) -> tuple[list[dict[str, Any]], list[Repair]]:
+def repair_history(messages: list[Stored]) -> tuple[list[Stored], list[Repair]]:
     """Return `messages` as a valid history, and what had to be done for it.
 
     A call without a result gets one that says so; a result that stands elsewhere moves to its
@@ -54,32 +54,29 @@ def repair_history(
     """
     if _is_plainly_valid(messages):
         return messages, []
-    repairs: list[Repair] = []
-    pieces: list[dict[str, Any] | _Group] = []
-    waiting: dict[str, _Group] = {}
+    repair = _Repairing()
     for message in messages:
-        results = _results_in(message)
-        if results and _place_results(message, results, pieces, waiting, repairs):
-            continue
-        calls = _calls_in(message)
-        if calls:
-            group = _Group(message, calls)
-            waiting.update(dict.fromkeys(calls, group))
-            pieces.append(group)
-        else:
-            pieces.append(_without_results(message, results) if results else message)
-    repaired: list[dict[str, Any]] = []
-    for piece in pieces:
-        if isinstance(piece, _Group):
-            repairs += [Repair("answered", call_id) for call_id in piece.missing]
-            answers = [interrupted_result(*call) for call in piece.missing.items()]
-            repaired += [piece.message, *piece.results, *answers]
-        else:
-            repaired.append(piece)
-    return (repaired, repairs) if repairs else (messages, repairs)
+        repair.take(message)
+    repaired = repair.finish()
+    return (repaired, repair.repairs) if repair.repairs else (messages, [])
 
 
-def _is_plainly_valid(messages: list[dict[str, Any]]) -> bool:
+def interrupted_result(call_id: str, name: str) -> Stored:
+    """Return the result of a call whose outcome nobody knows."""
+    return {"role": "tool", "tool_call_id": call_id, "name": name, "content": INTERRUPTED}
+
+
+def unanswered_calls(messages: list[Stored]) -> dict[str, str]:
+    """Return the calls that have no result yet: tool names by call id, in call order."""
+    waiting: dict[Any, str] = {}
+    for message in messages:
+        for call_id in _answers_in(message):
+            waiting.pop(call_id, None)
+        waiting.update(_calls_in(message))
+    return waiting
+
+
+def _is_plainly_valid(messages: list[Stored]) -> bool:
     """Whether every call is answered by the messages right behind it; the usual case, quickly.
 
     False only means that it takes a closer look.
@@ -97,95 +94,132 @@ def _is_plainly_valid(messages: list[dict[str, Any]]) -> bool:
         elif role == "assistant":
             if "tool_calls" in message or type(message.get("content")) is list:
                 waiting = set(_calls_in(message))
-        elif type(message.get("content")) is list and _results_in(message):
+        elif type(message.get("content")) is list and _answers_in(message):
             return False
     return not waiting
 
 
-def _place_results(
-    message: dict[str, Any],
-    results: list[str],
-    pieces: list[dict[str, Any] | _Group],
-    waiting: dict[str, _Group],
-    repairs: list[Repair],
-) -> bool:
-    """Put a message with results behind its call; False when something else is left of it."""
-    orphans = [call_id for call_id in results if call_id not in waiting]
-    answered = [call_id for call_id in results if call_id in waiting]
-    repairs += [Repair("dropped", call_id) for call_id in orphans]
-    if not answered:
-        return message.get("role") == "tool" or not _without_results(message, orphans)["content"]
-    home = waiting[answered[0]]
-    if pieces[-1] is not home:
-        repairs += [Repair("moved", call_id) for call_id in answered]
-    for call_id in answered:
-        waiting.pop(call_id).missing.pop(call_id)
-    home.results.append(_without_results(message, orphans) if orphans else message)
-    return True
+class _Repairing:
+    """A repair in progress: the messages so far, and the calls that still wait for a result."""
+
+    __slots__ = ("_pieces", "_waiting", "repairs")
+
+    def __init__(self) -> None:
+        self._pieces: list[Stored | _Group] = []
+        self._waiting: dict[Any, _Group] = {}
+        self.repairs: list[Repair] = []
+
+    def take(self, message: Stored) -> None:
+        """Put the next message where it belongs."""
+        answers = _answers_in(message)
+        left = self._place(message, answers) if answers else message
+        if left is None:
+            return
+        calls = _calls_in(left)
+        if calls:
+            group = _Group(left, calls)
+            self._waiting.update(dict.fromkeys(calls, group))
+            self._pieces.append(group)
+        else:
+            self._pieces.append(left)
+
+    def finish(self) -> list[Stored]:
+        """Return the whole history, with an answer for every call."""
+        repaired: list[Stored] = []
+        for piece in self._pieces:
+            if isinstance(piece, _Group):
+                self.repairs += [Repair("answered", call_id) for call_id in piece.missing]
+                answers = [interrupted_result(*call) for call in piece.missing.items()]
+                repaired += [piece.message, *piece.results, *answers]
+            else:
+                repaired.append(piece)
+        return repaired
+
+    def _place(self, message: Stored, answers: list[Any]) -> Stored | None:
+        """Put results behind their calls; returns what else the message holds."""
+        homes: dict[_Group, list[Any]] = {}
+        for number, call_id in enumerate(answers):
+            home = self._waiting.get(call_id)
+            if home is None or call_id in answers[:number]:
+                self.repairs.append(Repair("dropped", str(call_id)))
+            else:
+                homes.setdefault(home, []).append(call_id)
+        whole = len(homes) == 1 and list(homes.values()) == [answers]
+        for home, call_ids in homes.items():
+            if len(homes) > 1 or self._pieces[-1] is not home:
+                self.repairs += [Repair("moved", call_id) for call_id in call_ids]
+            for call_id in call_ids:
+                del self._waiting[call_id], home.missing[call_id]
+            home.results.append(message if whole else _only_results(message, call_ids))
+        left = None if whole or message.get("role") == "tool" else _without_results(message)
+        return left if left and left["content"] else None
 
 
-def interrupted_result(call_id: str, name: str) -> dict[str, Any]:
-    """Return the result of a call whose outcome nobody knows."""
-    return {"role": "tool", "tool_call_id": call_id, "name": name, "content": INTERRUPTED}
-
-
-def unanswered_calls(messages: list[dict[str, Any]]) -> dict[str, str]:
-    """Return the calls that have no result yet: tool names by call id, in call order."""
-    waiting: dict[str, str] = {}
-    for message in messages:
-        for call_id in _results_in(message):
-            waiting.pop(call_id, None)
-        waiting.update(_calls_in(message))
-    return waiting
-
-
-def _calls_in(message: dict[str, Any]) -> dict[str, str]:
+def _calls_in(message: Stored) -> dict[Any, str]:
     """Return the calls a message makes: tool names by id, from either place they are kept in."""
     if message.get("role") != "assistant":
         return {}
     found: dict[Any, Any] = {}
     for call in message.get("tool_calls") or ():
-        fields = cast("dict[str, Any]", call) if isinstance(call, dict) else _fields_of(call)
-        function: dict[str, Any] = fields.get("function") or {}
+        fields = cast("Stored", call) if isinstance(call, dict) else _fields_of(call)
+        function: Stored = fields.get("function") or {}
         found[fields.get("id")] = function.get("name") or fields.get("name") or fields.get("tool")
     for block in _blocks(message):
-        if block.get("type") in _CALL_BLOCKS:
+        if _type_of(block) in _CALL_BLOCKS:
             found.setdefault(block.get("id"), block.get("name"))
     # A call without an id can have no result; there is nothing to repair about it.
     return {call_id: str(name) for call_id, name in found.items() if call_id}
 
 
-def _results_in(message: dict[str, Any]) -> list[str]:
-    """Return the ids of the calls a message answers."""
+def _answers_in(message: Stored) -> list[Any]:
+    """Return the ids of the calls a message answers; a tool message and its own block are one."""
     role = message.get("role")
     if role == "assistant" or role == "system":
         return []
-    ids = [message.get("tool_call_id")] if role == "tool" else []
-    ids += [block.get("tool_call_id") for block in _blocks(message) if _is_result(block)]
-    return list(dict.fromkeys(str(each) for each in ids if each is not None or role == "tool"))
+    found = [block.get("tool_call_id") for block in _blocks(message) if _is_result(block)]
+    own = message.get("tool_call_id")
+    if role != "tool" or (found and own is None):
+        return found
+    return [own, *found[1:]] if found[:1] == [own] else [own, *found]
 
 
-def _without_results(message: dict[str, Any], call_ids: list[str]) -> dict[str, Any]:
-    content = [
-        block
-        for block in _blocks(message)
-        if not (_is_result(block) and str(block.get("tool_call_id")) in call_ids)
-    ]
-    return {**message, "content": content}
+def _only_results(message: Stored, call_ids: list[Any]) -> Stored:
+    """Return the message with the results of these calls and of no others."""
+    if type(message.get("content")) is not list:
+        return message
+    is_tool, own, wanted = message.get("role") == "tool", message.get("tool_call_id"), [*call_ids]
+    kept: list[Any] = []
+    for block in _blocks(message):
+        call_id = block.get("tool_call_id") if _is_result(block) else own
+        # A tool message is its own result; as a block it may only repeat it at the beginning.
+        repeated = is_tool and call_id == own and any(map(_is_result, kept))
+        if not _is_result(block):
+            kept += [block] if is_tool and own in call_ids else []
+        elif call_id in wanted and not repeated:
+            wanted.remove(call_id)
+            kept.append(block)
+    home = {"tool_call_id": own if own in call_ids else call_ids[0]} if is_tool else {}
+    return {**message, **home, "content": kept}
 
 
-def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
+def _without_results(message: Stored) -> Stored:
+    return {**message, "content": [block for block in _blocks(message) if not _is_result(block)]}
+
+
+def _blocks(message: Stored) -> list[Any]:
     content = message.get("content")
-    if type(content) is not list:
-        return []
-    return [block for block in cast("list[Any]", content) if isinstance(block, dict)]
+    return cast("list[Any]", content) if type(content) is list else []
 
 
-def _is_result(block: dict[str, Any]) -> bool:
-    return block.get("type") == "tool_result"
+def _type_of(block: Any) -> Any:
+    return cast("Stored", block).get("type") if isinstance(block, dict) else None
 
 
-def _fields_of(call: Any) -> dict[str, Any]:
+def _is_result(block: Any) -> bool:
+    return _type_of(block) == "tool_result"
+
+
+def _fields_of(call: Any) -> Stored:
     return {key: getattr(call, key, None) for key in ("id", "name", "tool", "function")}
 
 
@@ -200,11 +234,11 @@ class RequestHistory:
     __slots__ = ("_checked", "_messages", "_repairs")
 
     def __init__(self) -> None:
-        self._checked: list[dict[str, Any]] = []
+        self._checked: list[Stored] = []
         self._messages: list[Message] = []
         self._repairs: list[Repair] = []
 
-    def prepare(self, stored: list[dict[str, Any]]) -> tuple[list[Message], list[Repair]]:
+    def prepare(self, stored: list[Stored]) -> tuple[list[Message], list[Repair]]:
         """Return `stored` as a valid list of messages, and the repairs not reported before."""
         known = len(self._checked)
         if stored[:known] != self._checked:
@@ -213,12 +247,15 @@ class RequestHistory:
         if known and repairs:
             # A result among the new messages may belong to a call among the old ones.
             known, (repaired, repairs) = 0, repair_history(stored)
-        if known == 0:
-            self._checked, self._messages = [], []
+        fresh = _to_messages().validate_python(repaired)
+        snapshots = [_snapshot(message) for message in stored[known:]]
+        if known:
+            self._checked += snapshots
+            self._messages += fresh
+        else:
+            self._checked, self._messages = snapshots, fresh
             reported, self._repairs = self._repairs, repairs
             repairs = [repair for repair in repairs if repair not in reported]
-        self._checked += [_snapshot(message) for message in stored[known:]]
-        self._messages += _to_messages().validate_python(repaired)
         return self._messages.copy(), repairs
 
 
@@ -228,13 +265,12 @@ def _to_messages() -> TypeAdapter[list[Message]]:
 
 
 def _snapshot(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy to compare with later, as deep as validation copies; the rest stays shared."""
+    """Return a copy to compare with later, as deep as what is made of the message is copied."""
     copy = message.copy()
-    content, metadata = copy.get("content"), copy.get("metadata")
-    if type(content) is list:
-        copy["content"] = _deep_copy(content)
-    if type(metadata) is dict:
-        copy["metadata"] = metadata.copy()
+    for key in ("content", "tool_calls", "metadata"):
+        value = copy.get(key)
+        if type(value) is list or type(value) is dict:
+            copy[key] = _deep_copy(value)
     return copy
 
 

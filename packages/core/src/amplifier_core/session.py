@@ -120,28 +120,24 @@ class AmplifierSession:
             raise NotInitializedError(session_id=self.session_id)
         if not self._announced:
             await self._announce_start()
+        if self._swaps is not None:
+            await self._swaps.settled()
         turn = self._start_turn(prompt)
         interruption = Interruption(self.coordinator.cancellation)
         self._running_turns += 1
+        error: BaseException | None = None
         try:
-            answer = await turn
-        except BaseException as error:
-            if interruption.end():
-                await interruption.settle()
-            await self._turn_failed(error)
+            try:
+                return await turn
+            finally:
+                if interruption.end():
+                    await interruption.settle()
+        except BaseException as raised:
+            error = raised
             raise
-        else:
-            if interruption.end():
-                await interruption.settle()
-            if self._swaps is not None or self.coordinator.cancellation.is_cancelled:
-                await self._turn_completed()
-            else:
-                self._state = "completed"
-            return answer
         finally:
             self._running_turns -= 1
-            if self._swaps is not None and self._running_turns == 0:
-                await self._swaps.switch()
+            await self._end_turn(error)
 
     async def swap(
         self, mount_point: str, spec: dict[str, Any], *, replaces: str | None = None
@@ -161,7 +157,7 @@ class AmplifierSession:
         self._swaps = self._swaps or Swaps(self.coordinator, self._modules)
         await self._swaps.stage(mount_point, spec, replaces)
         if self._running_turns == 0:
-            await self._swaps.switch()
+            await self._swaps.at_boundary()
 
     def fork(
         self, overlay: dict[str, Any] | None = None, *, session_id: str | None = None
@@ -208,6 +204,7 @@ class AmplifierSession:
             try:
                 await self.coordinator.cleanup()
             finally:
+                self._swaps = None
                 if self.loader is not None:
                     self.loader.cleanup()
                 if self._release_from_parent is not None:
@@ -260,31 +257,27 @@ class AmplifierSession:
             payload = {"session_id": self.session_id, "raw": redact_secrets(self.config)}
             await hooks.emit("session:config", payload)
 
-    async def _turn_completed(self) -> None:
-        if self.coordinator.cancellation.is_cancelled:
-            await self._turn_cancelled({})
-        else:
-            self._state = "completed"
-        if self._swaps is not None:
-            await self._swaps.turn_succeeded()
-
-    async def _turn_failed(self, error: BaseException) -> None:
-        if self.coordinator.cancellation.is_cancelled:
-            await self._turn_cancelled({"error": describe_error(error)})
-        else:
+    async def _end_turn(self, error: BaseException | None) -> None:
+        """Note how a turn ended, leave its history valid and let swaps take effect."""
+        token = self.coordinator.cancellation
+        if token.is_cancelled:
+            self._state = "cancelled"
+            await close_history(self.coordinator)
+            details = {} if error is None else {"error": describe_error(error)}
+            await self.coordinator.hooks.emit(
+                events.CANCEL_COMPLETED, {"was_immediate": token.is_immediate, **details}
+            )
+        elif error is not None:
             self._state = "failed"
             self._last_error = {"message": describe_error(error), "type": type(error).__name__}
             await close_history(self.coordinator)
+        else:
+            self._state = "completed"
         if self._swaps is not None:
-            await self._swaps.turn_failed(error)
-
-    async def _turn_cancelled(self, details: dict[str, Any]) -> None:
-        self._state = "cancelled"
-        await close_history(self.coordinator)
-        was_immediate = self.coordinator.cancellation.is_immediate
-        await self.coordinator.hooks.emit(
-            events.CANCEL_COMPLETED, {"was_immediate": was_immediate, **details}
-        )
+            # A cancelled turn says nothing about the modules it ran with.
+            self._swaps.note_turn(error, conclusive=not token.is_cancelled)
+            if self._running_turns == 0:
+                await self._swaps.at_boundary()
 
     def _setting(self, key: str) -> Any:
         return self.config["session"].get(key)

@@ -53,8 +53,9 @@ class ContextBehaviorTests:
         """What was added comes back."""
         await context_module.add_message(_message("round trip"))
         stored = await context_module.get_messages()
-        assert stored[-1]["role"] == "user"
-        assert stored[-1]["content"] == "round trip"
+        assert ("user", "round trip") in [
+            (each.get("role"), each.get("content")) for each in stored
+        ]
 
     async def test_multiple_messages(self, context_module: Any) -> None:
         """Messages keep their order."""
@@ -74,7 +75,7 @@ class ContextBehaviorTests:
         await context_module.add_message(_message("for the model"))
         messages = await context_module.get_messages_for_request()
         assert isinstance(messages, list)
-        assert "for the model" in str(messages[-1])  # pyright: ignore[reportUnknownArgumentType] - a stranger's message
+        assert "for the model" in str(messages)  # pyright: ignore[reportUnknownArgumentType] - a stranger's messages
 
     async def test_internal_should_compact_returns_bool(self, context_module: Any) -> None:
         """A context that decides about compaction decides with yes or no."""

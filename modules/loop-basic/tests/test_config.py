@@ -1,0 +1,39 @@
+"""Tests of what the loop can be told, and of mounting it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from amplifier_core.testing import MockCoordinator
+from amplifier_module_loop_basic import mount
+from amplifier_module_loop_basic.loop import BasicLoop
+
+
+async def test_it_mounts_itself_as_the_orchestrator_and_returns_nothing() -> None:
+    coordinator = MockCoordinator()
+
+    await mount(coordinator)
+
+    assert isinstance(coordinator.get("orchestrator"), BasicLoop)
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"max_iteration": 3}, "max_iteration"),
+        ({"max_iterations": -2}, "max_iterations"),
+        ({"max_iterations": "many"}, "max_iterations"),
+    ],
+)
+async def test_a_key_or_value_it_does_not_know_stops_the_mount(
+    config: dict[str, Any], named: str
+) -> None:
+    coordinator = MockCoordinator()
+
+    with pytest.raises(ValidationError, match=named):
+        await mount(coordinator, config)
+
+    assert coordinator.get("orchestrator") is None

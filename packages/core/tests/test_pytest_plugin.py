@@ -1,0 +1,431 @@
+"""The pytest plugin, seen from the folder of a module author."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contract.requirements import requirement
+
+pytest_plugins = ["pytester"]
+
+TOOL = """
+from amplifier_core.testing import MockTool
+undone = []
+async def mount(coordinator, config):
+    await coordinator.mount("tools", MockTool("planted"))
+    return lambda: undone.append("cleanup")
+"""
+USES_TOOL = """
+import pytest
+@pytest.mark.asyncio
+async def test_the_tool_is_there(tool_module, coordinator, module_path, module_type):
+    assert tool_module is coordinator.get("tools")["planted"]
+    assert (await tool_module.execute({})).success
+    assert (module_path.name, module_type) == ("amplifier_module_tool_planted", "tool")
+"""
+NO_PYTEST_ASYNCIO = ("-p", "no:asyncio")
+
+
+@pytest.fixture
+def folder(pytester: pytest.Pytester) -> pytest.Pytester:
+    """An empty folder with the settings that published modules use."""
+    pytester.makepyprojecttoml(
+        """
+        [tool.pytest.ini_options]
+        addopts = "--import-mode=importlib --strict-markers -p no:cacheprovider -p no:randomly"
+        asyncio_mode = "strict"
+        asyncio_default_fixture_loop_scope = "function"
+        """
+    )
+    return pytester
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def project(
+    folder: pytest.Pytester,
+    source: str = TOOL,
+    test: str = USES_TOOL,
+    *,
+    at: str = ".",
+    package: str = "amplifier_module_tool_planted",
+) -> Path:
+    """Write a module's project with one test file and return its folder."""
+    root = folder.path / at
+    write(root / package / "__init__.py", source)
+    write(root / "tests" / "test_planted.py", test)
+    return root
+
+
+# --- it is there, and in nobody's way ------------------------------------------------------------
+
+
+@requirement("PLUG-1")
+def test_the_plugin_is_advertised_under_its_published_name() -> None:
+    (entry,) = importlib.metadata.entry_points(group="pytest11", name="amplifier_module")
+
+    assert entry.value == "amplifier_core.pytest_plugin"
+
+
+@requirement("PLUG-6")
+def test_the_plugin_itself_loads_no_part_of_the_kernel() -> None:
+    def modules_after(code: str) -> set[str]:
+        script = f"import amplifier_core, pytest\n{code}\nimport sys\nprint(*sys.modules)"
+        output = subprocess.check_output([sys.executable, "-c", script], text=True)
+        return set(output.split())
+
+    added = modules_after("import amplifier_core.pytest_plugin") - modules_after("")
+
+    assert added == {"amplifier_core.pytest_plugin"}
+
+
+@requirement("PLUG-6")
+@pytest.mark.parametrize("arguments", [(), NO_PYTEST_ASYNCIO])
+def test_without_a_module_nothing_changes(
+    folder: pytest.Pytester, arguments: tuple[str, ...]
+) -> None:
+    folder.makepyfile(
+        """
+        import sys
+        import pytest
+        def test_the_kit_is_not_loaded(tmp_path):
+            kit = ("amplifier_core.testing", "amplifier_core.validation")
+            assert not [name for name in sys.modules if name.startswith(kit)]
+        @pytest.fixture
+        def coordinator():
+            return "mine"
+        def test_my_fixture_wins(coordinator):
+            assert coordinator == "mine"
+        """
+    )
+
+    folder.runpytest_subprocess(*arguments).assert_outcomes(passed=2)
+
+
+@requirement("PLUG-2")
+def test_the_option_and_the_marker_are_declared(folder: pytest.Pytester) -> None:
+    assert "--module-path=PATH" in folder.runpytest_inprocess("--help").stdout.str()
+    assert "@pytest.mark.module_validation" in folder.runpytest_inprocess("--markers").stdout.str()
+
+
+# --- which module --------------------------------------------------------------------------------
+
+
+@requirement("PLUG-3", "PLUG-4")
+@pytest.mark.parametrize("arguments", [(), NO_PYTEST_ASYNCIO])
+def test_the_module_of_the_working_folder_is_mounted(
+    folder: pytest.Pytester, arguments: tuple[str, ...]
+) -> None:
+    project(folder)
+
+    folder.runpytest_inprocess(*arguments).assert_outcomes(passed=1)
+
+
+@requirement("PLUG-3")
+@pytest.mark.parametrize(
+    "at",
+    [
+        "amplifier-module-tool-planted",
+        "checkout",
+        "deep/amplifier-module-tool-planted/inner",
+        "modules/tool-planted",
+    ],
+)
+def test_the_module_around_the_test_file_is_found(folder: pytest.Pytester, at: str) -> None:
+    root = folder.path / at
+    package = "src/amplifier_module_tool_planted" if at == "modules/tool-planted" else None
+    project(folder, at=at, package=package or "amplifier_module_tool_planted")
+
+    folder.runpytest_inprocess(str(root / "tests")).assert_outcomes(passed=1)
+
+
+@requirement("PLUG-3")
+def test_the_option_names_a_module_elsewhere(folder: pytest.Pytester) -> None:
+    root = project(folder, at="somewhere")
+    write(folder.path / "other" / "test_other.py", USES_TOOL)
+
+    option = f"--module-path={root / 'amplifier_module_tool_planted'}"
+    folder.runpytest_inprocess("other", option).assert_outcomes(passed=1)
+
+
+@requirement("PLUG-3")
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [
+        (["tests", "amplifier-module-tool-planted"], 2),
+        (["tests", "amplifier-module-tool-planted/tests/test_planted.py::test_nothing"], 2),
+        (["tests"], 0),
+    ],
+)
+def test_a_module_that_pytest_was_given_is_found(
+    folder: pytest.Pytester, given: list[str], passed: int
+) -> None:
+    project(folder, at="amplifier-module-tool-planted", test="def test_nothing(): ...")
+    write(folder.path / "tests" / "test_it.py", USES_TOOL)
+
+    result = folder.runpytest_inprocess(*given)
+
+    result.assert_outcomes(passed=passed, skipped=0 if passed else 1)
+
+
+@requirement("PLUG-3")
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("loop", "orchestrator"),
+        ("orchestrator", "orchestrator"),
+        ("hooks", "hook"),
+        ("hook", "hook"),
+        ("provider", "provider"),
+        ("context", "context"),
+        ("wheel", None),
+    ],
+)
+def test_the_word_in_the_name_gives_the_type(
+    folder: pytest.Pytester, word: str, expected: str | None
+) -> None:
+    test = (
+        "def test_type(module_type, is_module_context):\n"
+        f"    assert (module_type, is_module_context) == ({expected!r}, True)\n"
+    )
+    project(folder, test=test, package=f"amplifier_module_{word}_planted")
+
+    folder.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+@requirement("PLUG-3")
+def test_a_package_of_another_name_has_the_type_of_its_folder(folder: pytest.Pytester) -> None:
+    test = "def test_type(module_type):\n    assert module_type == 'hook'\n"
+    project(folder, test=test, at="amplifier-module-hooks-planted", package="amplifier_planted")
+
+    folder.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+@requirement("PLUG-3")
+def test_installed_packages_are_not_taken_for_the_module_under_test(
+    folder: pytest.Pytester,
+) -> None:
+    test = "def test_none(module_path, module_type, is_module_context):\n" + (
+        "    assert (module_path, module_type, is_module_context) == (None, None, False)\n"
+    )
+    project(folder, test=test, at="site-packages")
+
+    folder.runpytest_inprocess("site-packages/tests").assert_outcomes(passed=1)
+
+
+# --- fixtures ------------------------------------------------------------------------------------
+
+
+@requirement("PLUG-4")
+@pytest.mark.parametrize("arguments", [(), NO_PYTEST_ASYNCIO])
+@pytest.mark.parametrize(
+    ("fixture", "slot", "thing"),
+    [
+        ("provider_module", '"providers"', "MockProvider()"),
+        ("tool_module", '"tools"', "MockTool()"),
+        ("orchestrator_module", '"orchestrator"', "ScriptedOrchestrator([])"),
+        ("context_module", '"context"', "MockContextManager()"),
+    ],
+)
+def test_each_fixture_gives_what_was_mounted_and_cleans_up(
+    folder: pytest.Pytester, arguments: tuple[str, ...], fixture: str, slot: str, thing: str
+) -> None:
+    source = f"""
+from amplifier_core.testing import *
+from amplifier_core.testing import MockProvider
+import asyncio
+mounted, undone = [], []
+async def mount(coordinator, config):
+    assert config == {{}}
+    thing = {thing}
+    mounted.append((thing, asyncio.get_running_loop()))
+    await coordinator.mount({slot}, thing)
+    coordinator.register_cleanup(lambda: undone.append("registered"))
+    async def cleanup():
+        undone.append("returned")
+    return cleanup
+"""
+    test = f"""
+import asyncio, sys
+import pytest
+@pytest.mark.asyncio
+async def test_it({fixture}):
+    mounted = sys.modules["amplifier_module_tool_planted"].mounted
+    assert mounted == [({fixture}, asyncio.get_running_loop())]
+def test_it_was_cleaned_up():
+    assert sys.modules["amplifier_module_tool_planted"].undone == ["returned", "registered"]
+"""
+    project(folder, source, test)
+
+    folder.runpytest_inprocess(*arguments).assert_outcomes(passed=2)
+
+
+@requirement("PLUG-4")
+@pytest.mark.parametrize("arguments", [(), NO_PYTEST_ASYNCIO])
+def test_a_hook_module_gives_its_cleanup(
+    folder: pytest.Pytester, arguments: tuple[str, ...]
+) -> None:
+    source = "async def mount(coordinator, config):\n    return RETURNED\n"
+    for name, returned in (("one", "print"), ("two", "7")):
+        expected = "print" if name == "one" else "None"
+        test = (
+            "import pytest\n@pytest.mark.asyncio\nasync def test_it(hook_cleanup):\n"
+            f"    assert hook_cleanup is {expected}\n"
+        )
+        package = f"amplifier_module_hooks_{name}"
+        project(folder, source.replace("RETURNED", returned), test, at=name, package=package)
+
+    folder.runpytest_inprocess(*arguments).assert_outcomes(passed=2)
+
+
+@requirement("PLUG-5")
+@pytest.mark.parametrize("arguments", [(), NO_PYTEST_ASYNCIO])
+def test_without_a_module_the_fixtures_skip(
+    folder: pytest.Pytester, arguments: tuple[str, ...]
+) -> None:
+    folder.makepyfile("def test_it(tool_module): ...")
+
+    folder.runpytest_inprocess(*arguments).assert_outcomes(skipped=1)
+
+
+@requirement("PLUG-5")
+@pytest.mark.parametrize("arguments", [(), NO_PYTEST_ASYNCIO])
+@pytest.mark.parametrize(
+    ("fixture", "words"),
+    [
+        ("provider_module", "No provider was mounted"),
+        ("tool_module", "No tool was mounted"),
+        ("orchestrator_module", "No orchestrator was mounted"),
+        ("context_module", "No context manager was mounted"),
+    ],
+)
+def test_a_mount_that_brings_nothing_is_an_error_with_the_published_words(
+    folder: pytest.Pytester, arguments: tuple[str, ...], fixture: str, words: str
+) -> None:
+    test = f"def test_it({fixture}): ..."
+    project(folder, "async def mount(coordinator, config): ...", test)
+
+    result = folder.runpytest_inprocess(*arguments)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*{words}*"])
+
+
+@requirement("PLUG-8")
+def test_each_test_gets_doubles_of_its_own(folder: pytest.Pytester) -> None:
+    folder.makepyfile(
+        """
+        import pytest
+        seen = []
+        @pytest.mark.parametrize("turn", [1, 2])
+        def test_it(turn, coordinator, mock_deps):
+            context, providers, tools, hooks = mock_deps
+            assert coordinator.session_id == "test-session"
+            assert (context.messages, hooks.events) == ([], [])
+            assert providers["default"].name == "mock"
+            assert tools["test_tool"].name == "test_tool"
+            assert coordinator not in seen and context not in seen
+            seen.extend([coordinator, context])
+        """
+    )
+
+    folder.runpytest_inprocess().assert_outcomes(passed=2)
+
+
+def test_fixtures_of_a_conftest_win(folder: pytest.Pytester) -> None:
+    project(folder, test="def test_it(tool_module):\n    assert tool_module == 'mine'\n")
+    folder.makeconftest("import pytest\n@pytest.fixture\ndef tool_module():\n    return 'mine'\n")
+
+    folder.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+# --- without pytest-asyncio ----------------------------------------------------------------------
+
+
+@requirement("PLUG-7")
+def test_coroutine_tests_of_a_module_run_without_pytest_asyncio(folder: pytest.Pytester) -> None:
+    test = """
+import asyncio
+import pytest
+@pytest.mark.asyncio
+async def test_alone():
+    await asyncio.sleep(0)
+@pytest.mark.asyncio
+async def test_failing(tool_module):
+    assert not tool_module
+def test_not_a_coroutine():
+    pass
+"""
+    project(folder, test=test)
+
+    folder.runpytest_inprocess(*NO_PYTEST_ASYNCIO).assert_outcomes(passed=2, failed=1)
+
+
+@requirement("PLUG-7")
+def test_coroutine_tests_of_others_are_none_of_our_business(folder: pytest.Pytester) -> None:
+    folder.makepyfile(
+        """
+        import pytest
+        @pytest.mark.asyncio
+        async def test_marked(): ...
+        async def test_unmarked(): ...
+        """
+    )
+
+    result = folder.runpytest_inprocess(*NO_PYTEST_ASYNCIO)
+
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*async def functions are not natively supported*"])
+
+
+@requirement("PLUG-7")
+def test_pytest_starts_where_pytest_asyncio_is_not_installed(folder: pytest.Pytester) -> None:
+    project(folder)
+    write(
+        folder.path / "without.py",
+        """
+import sys
+import pytest
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pytest_asyncio":
+            raise ImportError(name)
+sys.meta_path.insert(0, Hide())
+sys.exit(pytest.main(["-p", "no:asyncio"]))
+""",
+    )
+
+    folder.run(sys.executable, "without.py").assert_outcomes(passed=1)
+
+
+# --- the kernel's own suites ---------------------------------------------------------------------
+
+
+SUITES = Path(__file__).parents[1] / "src/amplifier_core/validation/behavioral"
+COLLECTED = (str(SUITES / "tool.py"), str(SUITES / "context.py"), "-o", "python_classes=*Tests")
+
+
+def test_the_suites_themselves_run_only_for_a_module_of_their_type(
+    folder: pytest.Pytester,
+) -> None:
+    project(folder, test="")
+
+    result = folder.runpytest_inprocess(*COLLECTED, "-rs")
+
+    result.assert_outcomes(passed=7, skipped=10)
+    result.stdout.fnmatch_lines(["*the module under test is a tool*"])
+
+
+def test_the_suites_themselves_are_skipped_without_a_module(folder: pytest.Pytester) -> None:
+    result = folder.runpytest_inprocess(*COLLECTED, "-rs")
+
+    result.assert_outcomes(skipped=17)
+    result.stdout.fnmatch_lines(["*no module under test*"])

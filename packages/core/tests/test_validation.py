@@ -1,0 +1,488 @@
+"""The validators of the five module types."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+import pytest
+
+from amplifier_core.validation import (
+    ContextValidator,
+    HookValidator,
+    OrchestratorValidator,
+    ProviderValidator,
+    ToolValidator,
+    ValidationCheck,
+    ValidationResult,
+)
+from amplifier_core.validation.base import (
+    ModuleValidator,
+    check_on_session_ready,
+    import_module_from_path,
+)
+from contract.requirements import requirement
+
+Plant: TypeAlias = Callable[[str], Path]
+
+IMPORTS = """
+from amplifier_core import ChatResponse, HookResult, ProviderInfo, ToolResult
+"""
+TOOL = """
+class Tool:
+    name = "planted"
+    description = "A planted tool."
+    input_schema = {"type": "object"}
+    async def execute(self, input):
+        return ToolResult()
+async def mount(coordinator, config):
+    await coordinator.mount("tools", Tool())
+"""
+PROVIDER = """
+class Provider:
+    name = "planted"
+    def get_info(self):
+        return ProviderInfo(id="planted", display_name="Planted")
+    async def list_models(self):
+        return []
+    async def complete(self, request, **kwargs):
+        return ChatResponse(content=[])
+    def parse_tool_calls(self, response):
+        return []
+async def mount(coordinator, config):
+    if config.get("api_key"):
+        await coordinator.mount("providers", Provider())
+"""
+LOOP = """
+class Loop:
+    async def execute(self, prompt, context, providers, tools, hooks):
+        return prompt
+async def mount(coordinator, config):
+    await coordinator.mount("orchestrator", Loop())
+"""
+CONTEXT = """
+class Context:
+    async def add_message(self, message): ...
+    async def get_messages_for_request(self, token_budget=None, provider=None): ...
+    async def get_messages(self): ...
+    async def set_messages(self, messages): ...
+    async def clear(self): ...
+async def mount(coordinator, config):
+    await coordinator.mount("context", Context())
+"""
+HOOK = """
+class Handler:
+    async def seen(self, event, data):
+        return HookResult()
+async def mount(coordinator, config):
+    handler = Handler()
+    coordinator.hooks.register("tool:pre", handler.seen)
+    coordinator.get("hooks").on("tool:post", handler.seen, name="second")
+    return lambda: None
+"""
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> Iterator[Plant]:
+    """Write a module of the given source as a package that no other test has met."""
+    names: list[str] = []
+
+    def write(source: str) -> Path:
+        package = tmp_path / f"amplifier_module_planted_{uuid4().hex}"
+        names.append(package.name)
+        package.mkdir()
+        text = IMPORTS + textwrap.dedent(source)
+        (package / "__init__.py").write_text(text, encoding="utf-8")
+        return package
+
+    yield write
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def failures(result: ValidationResult) -> dict[str, str]:
+    return {check.name: check.severity for check in result.checks if not check.passed}
+
+
+def message(result: ValidationResult, name: str) -> str:
+    return next(check.message for check in result.checks if check.name == name)
+
+
+def names(result: ValidationResult) -> list[str]:
+    return [check.name for check in result.checks]
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+@requirement("VALID-1")
+def test_a_result_passes_until_an_error_fails() -> None:
+    result = ValidationResult("tool", "somewhere")
+    result.add(ValidationCheck("good", True, "fine", "info"))
+    warning = ValidationCheck("odd", False, "hm", "warning")
+    result.add(warning)
+    assert (result.passed, result.warnings, result.errors) == (True, [warning], [])
+    assert result.summary() == "PASSED: 1/2 checks passed (0 errors, 1 warnings)"
+
+    error = ValidationCheck("bad", False, "no", "error")
+    result.add(error)
+    assert (result.passed, result.errors) == (False, [error])
+    assert result.summary() == "FAILED: 1/3 checks passed (1 errors, 1 warnings)"
+
+
+# --- finding and importing -----------------------------------------------------------------------
+
+
+@requirement("VALID-2")
+async def test_what_cannot_be_imported_is_looked_at_no_further(tmp_path: Path) -> None:
+    (tmp_path / "broken_planted.py").write_text("import no_such_thing_anywhere", encoding="utf-8")
+    for path in (tmp_path / "missing", tmp_path / "broken_planted.py", "no_such_thing_anywhere"):
+        result = await ToolValidator().validate(path)
+
+        assert failures(result) == {"module_importable": "error"}
+        assert "import" in message(result, "module_importable")
+        assert names(result) == ["module_importable"]
+
+
+@requirement("VALID-2")
+async def test_a_folder_without_a_package_says_what_is_missing(tmp_path: Path) -> None:
+    result = await ToolValidator().validate(tmp_path)
+
+    assert f"No __init__.py found in {tmp_path}" in message(result, "module_importable")
+
+
+async def test_a_module_whose_code_raises_is_told_with_the_type(plant: Plant) -> None:
+    result = await ToolValidator().validate(plant("raise KeyError('planted')"))
+
+    assert "KeyError: 'planted'" in message(result, "module_importable")
+
+
+@requirement("VALID-12")
+async def test_a_package_a_file_a_project_folder_and_a_name_can_be_validated(
+    plant: Plant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "amplifier-module-tool-planted"
+    package = plant(TOOL)
+    file = tmp_path / f"planted_{uuid4().hex}.py"
+    file.write_text(IMPORTS + TOOL, encoding="utf-8")
+    (project / "src").mkdir(parents=True)
+    plant(TOOL).rename(project / "src" / f"amplifier_module_{uuid4().hex}")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+
+    for path in (package, str(package), file, project, package.name):
+        result = await ToolValidator().validate(path)
+        assert result.passed, result.summary()
+        assert result.module_path == str(path)
+
+
+@requirement("VALID-17")
+def test_importing_twice_gives_the_same_module_and_never_somebody_elses(
+    plant: Plant, tmp_path: Path
+) -> None:
+    package = plant(TOOL)
+    module = import_module_from_path(package)
+    other = tmp_path / "elsewhere" / package.name
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text("", encoding="utf-8")
+
+    assert import_module_from_path(package) is module
+    assert str(tmp_path) not in sys.path
+    with pytest.raises(ImportError, match="Refusing to import"):
+        import_module_from_path(other)
+    del sys.modules[package.name]
+
+
+@requirement("VALID-17")
+def test_a_submodule_of_another_file_is_refused_too(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = plant(TOOL)
+    monkeypatch.setitem(sys.modules, f"{package.name}.inner", sys)
+
+    with pytest.raises(ImportError, match="Refusing to import"):
+        import_module_from_path(package)
+
+
+def test_a_file_that_is_not_there_cannot_be_imported(tmp_path: Path) -> None:
+    with pytest.raises(ImportError, match="No file"):
+        import_module_from_path(tmp_path / "nothing.py")
+
+
+# --- mount ---------------------------------------------------------------------------------------
+
+
+@requirement("VALID-3")
+@pytest.mark.parametrize("source", ["", "mount = 7"])
+async def test_a_module_without_mount_fails(plant: Plant, source: str) -> None:
+    result = await ToolValidator().validate(plant(source))
+
+    assert failures(result) == {"mount_exists": "error"}
+    assert "mount" in message(result, "mount_exists")
+    assert names(result) == ["module_importable", "mount_exists"]
+
+
+@requirement("VALID-4")
+async def test_a_mount_that_is_not_async_or_takes_too_little_fails(plant: Plant) -> None:
+    sync = await ToolValidator().validate(plant("def mount(coordinator, config): ..."))
+    short = await ToolValidator().validate(plant("async def mount(coordinator): ..."))
+
+    assert failures(sync) == failures(short) == {"mount_signature": "error"}
+    assert "async" in message(sync, "mount_signature")
+    assert "2 parameters" in message(short, "mount_signature")
+
+
+@requirement("VALID-5")
+async def test_a_faulty_ready_callback_is_listed_after_the_signature(plant: Plant) -> None:
+    sync = await ToolValidator().validate(plant(TOOL + "def on_session_ready(c): ..."))
+    blind = await ToolValidator().validate(plant(TOOL + "async def on_session_ready(c=None): ..."))
+    good = await ToolValidator().validate(plant(TOOL + "async def on_session_ready(c): ..."))
+
+    assert failures(sync) == failures(blind) == {"on_session_ready_async": "error"}
+    assert "must be async" in message(sync, "on_session_ready_async")
+    assert "must accept a coordinator argument" in message(blind, "on_session_ready_async")
+    assert names(sync).index("on_session_ready_async") == names(sync).index("mount_signature") + 1
+    assert good.passed
+
+
+@requirement("VALID-5")
+def test_the_ready_check_alone_says_nothing_when_there_is_nothing_to_say() -> None:
+    assert check_on_session_ready(sys) is None
+
+
+async def test_the_mount_function_may_have_another_name(plant: Plant) -> None:
+    package = plant(TOOL.replace("def mount", "def install"))
+
+    for entry_point in ("install", f"{package.name}:install"):
+        assert (await ToolValidator().validate(package, entry_point)).passed
+    assert not (await ToolValidator().validate(package, "tool-planted")).passed
+
+
+@requirement("VALID-11")
+async def test_a_mount_that_raises_fails_with_its_words(plant: Plant) -> None:
+    result = await ToolValidator().validate(
+        plant("async def mount(coordinator, config):\n    raise ValueError('planted')")
+    )
+
+    assert failures(result) == {"protocol_compliance": "error"}
+    assert message(result, "protocol_compliance") == (
+        "Error during protocol compliance check: ValueError: planted"
+    )
+
+
+@requirement("VALID-11")
+@pytest.mark.parametrize(
+    ("validator", "words"),
+    [
+        (ToolValidator(), "No tool was mounted and mount() did not return a Tool instance"),
+        (ProviderValidator(), "No provider was mounted and mount() did not return a Provider"),
+        (OrchestratorValidator(), "No orchestrator was mounted and mount() did not return an"),
+        (ContextValidator(), "No context manager was mounted and mount() did not return a"),
+    ],
+)
+async def test_a_mount_that_brings_nothing_fails(
+    plant: Plant, validator: ModuleValidator, words: str
+) -> None:
+    result = await validator.validate(plant("async def mount(coordinator, config): ..."))
+
+    assert failures(result) == {"protocol_compliance": "error"}
+    assert words in message(result, "protocol_compliance")
+
+
+@requirement("VALID-11")
+async def test_a_returned_instance_passes_and_a_returned_cleanup_passes_as_a_warning(
+    plant: Plant,
+) -> None:
+    returned = TOOL.replace('await coordinator.mount("tools", Tool())', "return Tool()")
+    instance = await ToolValidator().validate(plant(returned))
+    cleanup = await ToolValidator().validate(
+        plant("async def mount(coordinator, config):\n    return lambda: None")
+    )
+
+    assert "implements Tool interface" in message(instance, "protocol_compliance")
+    assert instance.passed
+    assert cleanup.passed
+    check = next(each for each in cleanup.checks if each.name == "protocol_compliance")
+    assert (check.passed, check.severity) == (True, "warning")
+
+
+@requirement("VALID-12")
+async def test_the_config_reaches_the_mount(plant: Plant) -> None:
+    package = plant(PROVIDER)
+    without = await ProviderValidator().validate(package)
+    with_key = await ProviderValidator().validate(package, config={"api_key": "planted"})
+
+    assert "No provider was mounted" in message(without, "protocol_compliance")
+    assert "implements Provider interface" in message(with_key, "protocol_compliance")
+    assert with_key.passed
+
+
+# --- what was mounted ----------------------------------------------------------------------------
+
+
+async def inspected(
+    plant: Plant, validator: ModuleValidator, source: str, old: str = "", new: str = ""
+) -> dict[str, str]:
+    """Return the failures of a good module in which `old` was replaced by `new`."""
+    assert old in source
+    config = {"api_key": "planted"}
+    return failures(await validator.validate(plant(source.replace(old, new)), config=config))
+
+
+@requirement("VALID-6")
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("", "", {}),
+        ('name = "planted"', 'name = ""', {"tool_name": "error"}),
+        ('"A planted tool."', '""', {"tool_description": "warning"}),
+        ('{"type": "object"}', "None", {"tool_input_schema": "warning"}),
+        ("async def execute", "def execute", {"tool_execute": "error"}),
+        ("self, input", "self", {"tool_execute": "error"}),
+        ("async def execute", "execute = None\n    async def run", {"tool_execute": "error"}),
+    ],
+)
+async def test_a_tool_is_looked_at(
+    plant: Plant, old: str, new: str, expected: dict[str, str]
+) -> None:
+    found = await inspected(
+        plant, ToolValidator(), TOOL.replace("Tool())", 'Tool(), name="t")'), old, new
+    )
+
+    found.pop("protocol_compliance", None)
+    assert found == expected
+
+
+async def test_an_object_that_is_no_tool_fails_as_a_whole(plant: Plant) -> None:
+    source = "async def mount(coordinator, config):\n    await coordinator.mount('tools', 7, 'x')"
+    result = await ToolValidator().validate(plant(source))
+
+    assert message(result, "protocol_compliance") == "int does not implement Tool interface"
+    assert not result.passed
+
+
+@requirement("VALID-7")
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("", "", {}),
+        ('name = "planted"', "name = ''", {"provider_name": "error"}),
+        ("def get_info", "def other", {"provider_get_info": "error"}),
+        (
+            'return ProviderInfo(id="planted", display_name="Planted")',
+            "return {}",
+            {"provider_get_info": "error"},
+        ),
+        (
+            'return ProviderInfo(id="planted", display_name="Planted")',
+            "raise OSError",
+            {"provider_get_info": "warning"},
+        ),
+        ("async def list_models", "def list_models", {"provider_list_models": "error"}),
+        ("self, request, **kwargs", "self", {"provider_complete": "error"}),
+        ("def parse_tool_calls", "def other", {"provider_parse_tool_calls": "error"}),
+    ],
+)
+async def test_a_provider_is_looked_at(
+    plant: Plant, old: str, new: str, expected: dict[str, str]
+) -> None:
+    source = PROVIDER.replace("Provider())", 'Provider(), name="p")')
+    found = await inspected(plant, ProviderValidator(), source, old, new)
+
+    found.pop("protocol_compliance", None)
+    assert found == expected
+
+
+@requirement("VALID-8")
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ("prompt, context, providers, tools, hooks", {}),
+        ("prompt, context, providers, tools, hooks, coordinator=None", {}),
+        ("**arguments", {}),
+        ("prompt, context, providers, tools", {"orchestrator_execute": "error"}),
+    ],
+)
+async def test_an_orchestrator_is_looked_at(
+    plant: Plant, parameters: str, expected: dict[str, str]
+) -> None:
+    old = "prompt, context, providers, tools, hooks"
+    source = LOOP.replace("return prompt", "return ''")
+
+    assert await inspected(plant, OrchestratorValidator(), source, old, parameters) == expected
+
+
+@requirement("VALID-9")
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("", "", {}),
+        ("self, message)", "self)", {"context_add_message": "error"}),
+        ("async def clear", "def clear", {"context_clear": "error"}),
+        ("self, messages", "self", {"context_set_messages": "error"}),
+        ("def get_messages(", "def other(", {"context_get_messages": "error"}),
+        (
+            "async def get_messages_for_request",
+            "def get_messages_for_request",
+            {"context_get_messages_for_request": "error"},
+        ),
+    ],
+)
+async def test_a_context_is_looked_at(
+    plant: Plant, old: str, new: str, expected: dict[str, str]
+) -> None:
+    found = await inspected(plant, ContextValidator(), CONTEXT, old, new)
+
+    found.pop("protocol_compliance", None)
+    assert found == expected
+
+
+@requirement("VALID-10")
+async def test_handlers_are_looked_at_once_and_the_cleanup_never(plant: Plant) -> None:
+    result = await HookValidator().validate(plant(HOOK))
+
+    assert result.passed
+    assert names(result).count("hook_call") == 1
+    assert "Handler.seen" in message(result, "hook_call")
+
+
+@requirement("VALID-10")
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("async def seen", "def seen", "must be async"),
+        ("self, event, data", "self, event", "must accept event and data"),
+        ("handler.seen", "7", "cannot be called"),
+    ],
+)
+async def test_a_handler_that_cannot_be_one_fails(
+    plant: Plant, old: str, new: str, words: str
+) -> None:
+    result = await HookValidator().validate(plant(HOOK.replace(old, new)))
+
+    assert failures(result) == {"hook_call": "error"}
+    assert words in message(result, "hook_call")
+
+
+@requirement("VALID-10")
+async def test_an_object_with_an_async_call_is_a_handler(plant: Plant) -> None:
+    source = HOOK.replace("async def seen", "async def __call__").replace("handler.seen", "handler")
+
+    assert (await HookValidator().validate(plant(source))).passed
+
+
+@requirement("VALID-10")
+async def test_a_hook_module_without_handlers_passes(plant: Plant) -> None:
+    result = await HookValidator().validate(plant("async def mount(coordinator, config): ..."))
+
+    assert result.passed
+    assert names(result).count("hook_call") == 0
+
+
+def test_a_validator_of_no_type_looks_at_nothing() -> None:
+    nothing: Any = None
+    with pytest.raises(NotImplementedError):
+        ModuleValidator().inspect(nothing)
