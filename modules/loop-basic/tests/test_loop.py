@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession, ChatRequest, ChatResponse, LLMError
-from amplifier_core.testing import EventRecorder, MockContextManager
+from amplifier_core.testing import EventRecorder, MockContextManager, MockTool
 from amplifier_module_loop_basic.loop import LIMIT_NOTICE, BasicLoop, select_provider
-from contract.installer import ScriptedProvider, response
+from contract.installer import Installer, ScriptedProvider, response
 from contract.requirements import requirement
 from contract.stand_ins import Listener, ask, broken_pairs, deny, modify
 from contract.turns import Turn, calls, loop
@@ -70,9 +70,8 @@ async def test_without_a_coordinator_there_is_nobody_to_ask_and_the_answer_is_no
 async def test_at_the_limit_the_model_is_asked_once_more_without_tools(
     limit: int, with_tools: int
 ) -> None:
-    turn = Turn(await loop(max_iterations=limit), calls("t"), tools=[SimpleNamespace(name="t")])
-    turn.tools["t"] = SimpleNamespace(name="t", description="", execute=Listener())
-    turn.provider.answers = [*[calls("t")] * with_tools, "What I have."]
+    answers = [*[calls("t")] * with_tools, "What I have."]
+    turn = Turn(await loop(max_iterations=limit), *answers, tools=[MockTool("t")])
 
     assert await turn.run() == "What I have."
 
@@ -212,28 +211,43 @@ async def test_a_cancellation_of_the_caller_goes_on_to_the_caller() -> None:
     assert ended(turn) == ("cancelled", "cancelled", "cancelled")
 
 
-@requirement("ORCH-19", "CANC-9")
-async def test_an_interrupted_turn_runs_the_callbacks_too_and_says_that_it_was_asked() -> None:
+@requirement("ORCH-19")
+async def test_a_cancellation_of_the_caller_reaches_it_after_a_graceful_request_too() -> None:
+    """As when a person asks to stop, and the program loses its patience with the turn."""
     turn = Turn(await loop())
     turn.provider = provider = Hanging()
-    called: list[str] = []
-    session = AmplifierSession({"session": {"orchestrator": "o", "context": "c"}})
-    turn.coordinator = session.coordinator
-    turn.hooks = session.coordinator.hooks
-    turn.hooks.register("cancel:requested", turn.heard)
-    turn.coordinator.cancellation.on_cancel(lambda: called.append("callback"))
-    session._initialized = session._announced = True
-    session.coordinator.mount("orchestrator", turn.loop)
-    session.coordinator.mount("context", turn.context)
-    session.coordinator.mount("providers", provider, name="test")
     async with asyncio.timeout(5):
+        running = asyncio.create_task(turn.run())
+        await provider.started.wait()
+        turn.coordinator.cancellation.request_graceful()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    assert ended(turn) == ("cancelled", "cancelled", "cancelled")
+
+
+@requirement("ORCH-19")
+async def test_an_interrupted_turn_runs_the_callbacks_too_and_says_that_it_was_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    installed, heard, called = Installer(monkeypatch), Listener(), list[str]()
+    installed.provider = provider = Hanging()
+    plan = installed.basics()
+    installed.object("loop-test", "orchestrator", await loop())
+    session = AmplifierSession(plan)
+    session.coordinator.hooks.register("cancel:requested", heard)
+    token = session.coordinator.cancellation
+    token.on_cancel(lambda: called.append("callback"))
+
+    async with asyncio.timeout(5), session:
         running = asyncio.create_task(session.execute("hi"))
         await provider.started.wait()
-        session.coordinator.cancellation.request_immediate()
+        token.request_immediate()
         assert await running == ""
 
     assert called == ["callback"]
-    assert [data["state"] for data in turn.told("cancel:requested")] == ["immediate"]
+    assert heard.data["state"] == "immediate"
 
 
 @requirement("ORCH-18")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,9 +26,10 @@ class Tool:
         self.outcome, self.name = outcome, name
 
     async def execute(self, input: dict[str, Any]) -> Any:
-        if isinstance(self.outcome, BaseException):
-            raise self.outcome
-        return await self.outcome() if callable(self.outcome) else self.outcome
+        outcome: Any = self.outcome
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return await outcome() if isinstance(outcome, FunctionType) else outcome
 
 
 async def turn_with(*tools: Tool) -> Turn:
@@ -68,7 +69,8 @@ async def test_rich_content_reaches_the_model_as_blocks() -> None:
     await turn.run()
 
     assert [block["text"] for block in turn.results[0]] == ["rich"]
-    assert turn.provider.requests[1].messages[-1].content[0].text == "rich"  # type: ignore[union-attr] - a block
+    sent: Any = turn.provider.requests[1].messages[-1].content
+    assert sent[0].text == "rich"
 
 
 @requirement("ORCH-4")

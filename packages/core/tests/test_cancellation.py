@@ -13,7 +13,7 @@ from contract.requirements import requirement
 def test_an_interrupt_is_called_once_and_only_by_an_immediate_request() -> None:
     token = CancellationToken()
     calls: list[str] = []
-    token.on_immediate(lambda: calls.append("now"))
+    token.add_interrupt(lambda: calls.append("now"))
 
     token.request_graceful()
     assert calls == []
@@ -26,11 +26,15 @@ def test_an_interrupt_is_called_once_and_only_by_an_immediate_request() -> None:
 def test_an_interrupt_that_was_removed_is_not_called() -> None:
     token = CancellationToken()
     calls: list[str] = []
-    remove = token.on_immediate(lambda: calls.append("removed"))
-    token.on_immediate(lambda: calls.append("kept"))
 
-    remove()
-    remove()
+    def interrupt() -> None:
+        calls.append("removed")
+
+    token.add_interrupt(interrupt)
+    token.add_interrupt(lambda: calls.append("kept"))
+
+    token.remove_interrupt(interrupt)
+    token.remove_interrupt(interrupt)
     token.request_immediate()
 
     assert calls == ["kept"]
@@ -39,7 +43,7 @@ def test_an_interrupt_that_was_removed_is_not_called() -> None:
 def test_after_a_reset_the_next_request_interrupts_again() -> None:
     token = CancellationToken()
     calls: list[str] = []
-    token.on_immediate(lambda: calls.append("now"))
+    token.add_interrupt(lambda: calls.append("now"))
 
     token.request_immediate()
     token.reset()
@@ -56,7 +60,7 @@ def test_a_request_interrupts_children_and_grandchildren() -> None:
     parent.register_child(child)
     child.register_child(grandchild)
     for name, token in (("child", child), ("grandchild", grandchild)):
-        token.on_immediate(lambda name=name: calls.append(name))
+        token.add_interrupt(lambda name=name: calls.append(name))
 
     parent.request_immediate()
 

@@ -188,6 +188,32 @@ async def test_a_source_may_take_its_time(installed: Installer, tmp_path: Path) 
     assert again == file
 
 
+@requirement("LOAD-15")
+async def test_modules_that_lie_side_by_side_share_one_entry_of_the_import_path(
+    installed: Installer, tmp_path: Path
+) -> None:
+    for module_id in ("tool-left", "tool-right"):
+        write_module(tmp_path, module_id, MOUNT)
+
+    class Resolver:
+        def resolve(self, module_id: str) -> Folder:
+            return Folder(tmp_path)
+
+    coordinator = ModuleCoordinator()
+    await coordinator.mount("module-source-resolver", Resolver())
+    loader = ModuleLoader(coordinator)
+
+    files = [Path(await mounted_by(loader, each)).parent for each in ("tool-left", "tool-right")]
+
+    assert [each.name for each in files] == [
+        "amplifier_module_tool_left",
+        "amplifier_module_tool_right",
+    ]
+    assert sys.path.count(str(tmp_path)) == 1
+    loader.cleanup()
+    assert str(tmp_path) not in sys.path
+
+
 async def test_a_module_found_directly_does_not_stand_in_for_a_resolved_one(
     installed: Installer, tmp_path: Path
 ) -> None:

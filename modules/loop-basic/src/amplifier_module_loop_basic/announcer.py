@@ -16,11 +16,11 @@ _CONTINUE = HookResult(action="continue")
 class Announcer:
     """The way from the loop to the hooks and back."""
 
-    __slots__ = ("_coordinator", "_emit", "hears", "injections")
+    __slots__ = ("_coordinator", "_hooks", "hears", "injections")
 
     def __init__(self, hooks: Any, coordinator: Any) -> None:
         self._coordinator = coordinator
-        self._emit = hooks.emit
+        self._hooks = hooks
         # An event that nobody listens to costs more to announce than to ask about.
         self.hears: Callable[[str], bool] = getattr(hooks, "has_handlers", _anything)
         self.injections = Injections()
@@ -28,13 +28,13 @@ class Announcer:
     async def tell(self, event: str, data: dict[str, Any]) -> None:
         """Announce something that is not open to objection."""
         if self.hears(event):
-            await self._emit(event, data)
+            await self._hooks.emit(event, data)
 
     async def ask(self, event: str, data: dict[str, Any]) -> HookResult:
         """Announce, have the hooks' wishes carried out, and return what is left to act on."""
         if not self.hears(event):
             return _CONTINUE
-        result: HookResult = await self._emit(event, data)
+        result: HookResult = await self._hooks.emit(event, data)
         if self._coordinator is not None:
             result = await self._coordinator.process_hook_result(result, event, NAME)
         elif result.action == "ask_user":

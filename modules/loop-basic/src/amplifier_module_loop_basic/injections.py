@@ -12,24 +12,24 @@ class Injections:
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        self._waiting: list[ContextInjection] = []
+        self._waiting: tuple[ContextInjection, ...] = ()
 
     def take(self, result: HookResult) -> None:
         """Keep what a processed hook result leaves for the next request."""
         if result.context_injections:
-            self._waiting += result.context_injections
+            self._waiting += tuple(result.context_injections)
         elif result.context_injection:
-            self._waiting.append(
+            self._waiting += (
                 ContextInjection(
                     content=result.context_injection,
                     role=result.context_injection_role,
                     append_to_last_tool_result=result.append_to_last_tool_result,
-                )
+                ),
             )
 
     def add(self, text: str) -> None:
         """Keep a sentence of the loop's own for the next request."""
-        self._waiting.append(ContextInjection(content=text, role="user"))
+        self._waiting += (ContextInjection(content=text, role="user"),)
 
     def apply(self, messages: list[Message]) -> None:
         """Put everything that waits behind `messages`, and wait for no more of it."""
@@ -39,7 +39,7 @@ class Injections:
                 messages[-1] = _extended(last, injection.content)
             else:
                 messages.append(Message(role=injection.role, content=injection.content))
-        self._waiting.clear()
+        self._waiting = ()
 
 
 def _extended(message: Message, text: str) -> Message:

@@ -20,6 +20,15 @@ LIMIT_NOTICE = (
     "tools, and say what is still open."
 )
 
+_ANSWER_EVENTS = (
+    events.PROVIDER_RESPONSE,
+    events.CONTENT_BLOCK_START,
+    events.CONTENT_BLOCK_END,
+)
+
+_THINKING = {"extended_thinking": True}
+_NO_OPTIONS: dict[str, bool] = {}
+
 # stop reason -> (status in execution:end, status in orchestrator:complete)
 _STATUS = {
     "completed": ("completed", "success"),
@@ -48,7 +57,6 @@ class BasicLoop:
         tools: dict[str, Any],
         hooks: Any,
         coordinator: Any = None,
-        **kwargs: Any,
     ) -> str:
         """Run one turn and return the answer's text.
 
@@ -179,7 +187,7 @@ class _Turn:
 
     async def _call_model(self, name: str, provider: Any, *, at_limit: bool) -> list[ToolCall]:
         """Send the history, store the answer and return the calls it makes."""
-        options = {"extended_thinking": True} if self._loop.config.extended_thinking else {}
+        options = _THINKING if self._loop.config.extended_thinking else _NO_OPTIONS
         self._steps += 1
         try:
             response: ChatResponse = await provider.complete(
@@ -189,7 +197,8 @@ class _Turn:
             await self._announcer.tell(events.PROVIDER_ERROR, _failure(name, error))
             raise
         calls: list[ToolCall] = provider.parse_tool_calls(response)
-        await self._announce(name, response, calls)
+        if any(map(self._announcer.hears, _ANSWER_EVENTS)):
+            await self._announce(name, response, calls)
         await self._store(response, calls)
         return calls
 
@@ -206,18 +215,14 @@ class _Turn:
 
     async def _announce(self, name: str, response: ChatResponse, calls: list[ToolCall]) -> None:
         announcer, usage, total = self._announcer, response.usage, len(response.content)
-        if announcer.hears(events.PROVIDER_RESPONSE):
-            facts = {"response": response, "usage": usage, "tool_calls": bool(calls)}
-            await announcer.ask(events.PROVIDER_RESPONSE, {"provider": name, **facts})
-        if announcer.hears(events.CONTENT_BLOCK_START) or announcer.hears(events.CONTENT_BLOCK_END):
-            for index, block in enumerate(response.content):
-                place = {"block_index": index, "total_blocks": total}
-                await announcer.tell(
-                    events.CONTENT_BLOCK_START, {"block_type": block.type, **place}
-                )
-                await announcer.tell(
-                    events.CONTENT_BLOCK_END, {**place, "block": block, "usage": usage}
-                )
+        facts = {"response": response, "usage": usage, "tool_calls": bool(calls)}
+        await announcer.ask(events.PROVIDER_RESPONSE, {"provider": name, **facts})
+        for index, block in enumerate(response.content):
+            place = {"block_index": index, "total_blocks": total}
+            await announcer.tell(events.CONTENT_BLOCK_START, {"block_type": block.type, **place})
+            await announcer.tell(
+                events.CONTENT_BLOCK_END, {**place, "block": block, "usage": usage}
+            )
 
     async def _store(self, response: ChatResponse, calls: list[ToolCall]) -> None:
         content = [block.model_dump(exclude_none=True) for block in response.content]

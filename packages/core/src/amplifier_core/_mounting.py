@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType, MethodType
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ PROTOCOLS: dict[str, Any] = {
     "providers": Provider,
     "tools": Tool,
 }
-TYPE_OF = {
+_TYPE_OF = {
     "orchestrator": "orchestrator",
     "context": "context",
     "providers": "provider",
@@ -36,38 +36,33 @@ _ESSENTIAL = {"orchestrator": "orchestrator", "context": "context manager"}
 _BEFORE_LOAD = "provider.before_load"
 _LOAD_FAILURE = "provider.load_failure"
 _DEFAULTS = {"orchestrator": "loop-basic", "context": "context-simple"}
+_SOURCES = {"orchestrator": "orchestrator_source", "context": "context_source"}
 
 
 class MountedModule:
     """One entry of the mount plan and what became of it."""
 
-    __slots__ = (
-        "cleanups",
-        "error",
-        "instance_id",
-        "module_id",
-        "module_type",
-        "objects",
-        "required",
-        "state",
-    )
+    # Set on the few instances that differ: a process may hold many thousands of these.
+    state = "mounted"
+    error: str | None = None
+    instance_id: str | None = None
+    required = False
+    cleanups: tuple[Callable[[], Any], ...] = ()
 
-    def __init__(
-        self,
-        module_type: str,
-        spec: dict[str, Any],
-        objects: Sequence[Any] = (),
-        cleanup: Callable[[], Any] | None = None,
-    ) -> None:
-        self.module_type = module_type
+    def __init__(self, mount_point: str, spec: dict[str, Any], objects: Sequence[Any] = ()) -> None:
+        self.mount_point = mount_point
         self.module_id: str = spec["module"]
-        self.instance_id: str | None = spec.get("instance_id")
-        self.required = bool(spec.get("required"))
         # What it mounted. When none of it is mounted any more, the module is gone.
         self.objects = objects
-        self.cleanups: tuple[Callable[[], Any], ...] = () if cleanup is None else (cleanup,)
-        self.state = "mounted"
-        self.error: str | None = None
+        if "instance_id" in spec:
+            self.instance_id = spec["instance_id"]
+        if "required" in spec:
+            self.required = bool(spec["required"])
+
+    @property
+    def module_type(self) -> str:
+        """The module's type, as its mount point tells."""
+        return _TYPE_OF[self.mount_point]
 
     def status(self) -> ModuleStatus:
         """Return this as it appears in the session's status."""
@@ -91,7 +86,15 @@ class MountWave:
     of every failure.
     """
 
-    __slots__ = ("_announcements", "_coordinator", "_loader", "_plan", "_ready", "modules")
+    __slots__ = (
+        "_announcements",
+        "_coordinator",
+        "_load_known",
+        "_loader",
+        "_plan",
+        "_ready",
+        "modules",
+    )
 
     def __init__(
         self, plan: dict[str, Any], coordinator: ModuleCoordinator, loader: ModuleLoader
@@ -99,6 +102,8 @@ class MountWave:
         self._plan = plan
         self._coordinator = coordinator
         self._loader = loader
+        # A loader of somebody else's is asked for every module by the one method it must have.
+        self._load_known = loader.load_known if type(loader) is ModuleLoader else _unknown
         self._announcements: list[dict[str, Any]] = []
         self._ready: list[tuple[str, ReadyFunction]] = []
         self.modules: list[MountedModule] = []
@@ -111,12 +116,11 @@ class MountWave:
             ValueError: two instances of one provider cannot be told apart.
         """
         try:
-            for mount_point in ("orchestrator", "context", "providers", "tools", "hooks"):
-                for spec in _entries(self._plan, mount_point):
-                    try:
-                        await self._mount(mount_point, spec)
-                    except Exception as error:  # noqa: BLE001 - logged there, or raised again
-                        await self._failed(mount_point, spec, error)
+            for mount_point, spec in _entries(self._plan):
+                try:
+                    await self._mount(mount_point, spec)
+                except Exception as error:  # noqa: BLE001 - logged there, or raised again
+                    await self._failed(mount_point, spec, error)
         finally:
             for announcement in self._announcements:
                 await self._coordinator.hooks.emit(events.MODULE_LOAD_FAILED, announcement)
@@ -130,20 +134,21 @@ class MountWave:
         coordinator = self._coordinator
         slot: Any = coordinator.mount_points.get(mount_point)
         before = slot.copy() if mount_point in NAMED else slot
-        cleanup: Callable[[], Any] | None = None
         if mount_point == "providers" and (tell := coordinator.get_capability(_BEFORE_LOAD)):
             await tell(coordinator, copy.deepcopy(spec))
-        mount = await self._loader.load(
-            spec["module"],
-            spec.get("config"),
-            source_hint=spec.get("source"),
-            coordinator=coordinator,
-        )
+        mount = self._load_known(spec["module"], spec.get("config"), coordinator)
+        if mount is None:
+            mount = await self._loader.load(
+                spec["module"],
+                spec.get("config"),
+                source_hint=spec.get("source"),
+                coordinator=coordinator,
+            )
+        cleanup = None
         try:
             returned = await mount(coordinator)
             if returned is not None:
                 cleanup = adopt(coordinator, mount_point, returned, before)
-                coordinator.register_cleanup(cleanup)
             objects = new_objects(coordinator, mount_point, before)
             if mount_point == "providers":
                 _settle_provider(coordinator, spec, before, objects)
@@ -152,20 +157,24 @@ class MountWave:
                 slot.clear()
                 slot.update(before)
             raise
+        record = MountedModule(mount_point, spec, objects)
+        if cleanup is not None:
+            coordinator.register_cleanup(cleanup)
+            record.cleanups = (cleanup,)
         ready = getattr(mount, "__on_session_ready__", None)
         if ready is not None:
             self._ready.append(ready)
-        self.modules.append(MountedModule(TYPE_OF[mount_point], spec, objects, cleanup))
+        self.modules.append(record)
 
     async def _failed(self, mount_point: str, spec: dict[str, Any], error: Exception) -> None:
         """Take note of a failure; raise when the session cannot do without the module."""
-        kind, module_id = TYPE_OF[mount_point], spec["module"]
+        kind, module_id = _TYPE_OF[mount_point], spec["module"]
         essential = _ESSENTIAL.get(mount_point)
         if essential is None:
             logger.warning(
                 "Failed to load %s '%s': %s", kind, module_id, error_text(error), exc_info=error
             )
-            self._record_failure(kind, spec, error)
+            self._record_failure(mount_point, spec, error)
         if mount_point == "providers" and (tell := self._coordinator.get_capability(_LOAD_FAILURE)):
             await tell(self._coordinator, copy.deepcopy(spec), error)
         if essential is not None or spec.get("required"):
@@ -175,12 +184,12 @@ class MountWave:
                 session_id=self._coordinator.session_id,
             ) from error
 
-    def _record_failure(self, kind: str, spec: dict[str, Any], error: Exception) -> None:
-        record = MountedModule(kind, spec)
+    def _record_failure(self, mount_point: str, spec: dict[str, Any], error: Exception) -> None:
+        record = MountedModule(mount_point, spec)
         record.state, record.error = "failed", describe_error(error)
         self.modules.append(record)
         announcement = {
-            "module_type": kind,
+            "module_type": record.module_type,
             "module_id": record.module_id,
             "error": error_text(error),
             "reason_code": module_failure_reason(error),
@@ -261,14 +270,21 @@ def _not_installed(spec: dict[str, Any]) -> ModuleLoadError:
     )
 
 
-def _entries(plan: dict[str, Any], mount_point: str) -> Sequence[dict[str, Any]]:
-    """Return the plan's entries for a mount point, each in its long form."""
-    if mount_point in _ESSENTIAL:
-        return (_essential_entry(plan, mount_point),)
-    entries = [spec for spec in plan.get(mount_point) or () if spec.get("module")]
-    if mount_point == "providers" and len(entries) > 1:
-        _check_instances(entries)
-    return entries
+def _unknown(*_: Any) -> None:
+    return None
+
+
+def _entries(plan: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each entry of the plan in its long form, with the mount point it is for."""
+    for mount_point in _ESSENTIAL:
+        yield mount_point, _essential_entry(plan, mount_point)
+    for mount_point in ("providers", "tools", "hooks"):
+        entries = plan.get(mount_point) or ()
+        if mount_point == "providers" and len(entries) > 1:
+            _check_instances(entries)
+        for spec in entries:
+            if spec.get("module"):
+                yield mount_point, spec
 
 
 def _essential_entry(plan: dict[str, Any], mount_point: str) -> dict[str, Any]:
@@ -277,18 +293,16 @@ def _essential_entry(plan: dict[str, Any], mount_point: str) -> dict[str, Any]:
     if isinstance(spec, dict):
         entry = cast("dict[str, Any]", spec)
         return entry if entry.get("module") else {**entry, "module": _DEFAULTS[mount_point]}
-    section: Any = plan.get(mount_point) or {}
-    return {
-        "module": spec,
-        "source": session.get(f"{mount_point}_source"),
-        "config": section.get("config"),
-    }
+    entry = {"module": spec, "source": session.get(_SOURCES[mount_point])}
+    if mount_point in plan:
+        entry["config"] = plan[mount_point].get("config")
+    return entry
 
 
 def _check_instances(providers: list[dict[str, Any]]) -> None:
-    unnamed = Counter(spec["module"] for spec in providers if not spec.get("instance_id"))
+    unnamed = Counter(spec.get("module") for spec in providers if not spec.get("instance_id"))
     for module_id, count in unnamed.items():
-        if count > 1:
+        if module_id and count > 1:
             raise ValueError(
                 f"Provider '{module_id}' is listed {count} times without instance_id: "
                 f"give each further instance an instance_id of its own."

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amplifier_core import events
-from amplifier_core._mounting import PROTOCOLS, TYPE_OF, MountedModule, adopt, tell_ready
+from amplifier_core._mounting import PROTOCOLS, MountedModule, adopt, tell_ready
 from amplifier_core.coordinator import NAMED, ModuleCoordinator
 from amplifier_core.errors import (
     ModuleValidationError,
@@ -95,7 +95,7 @@ class Swaps:
         before = self._coordinator.mount_points[mount_point]
         if replaces is not None and (mount_point not in NAMED or replaces not in before):
             raise MountError(f"`{replaces}` is not mounted at {mount_point}")
-        record, stage = MountedModule(TYPE_OF[mount_point], spec), _Stage(self._coordinator)
+        record, stage = MountedModule(mount_point, spec), _Stage(self._coordinator)
         loader: Any = self._coordinator.loader
         try:
             mount = await loader.load(

@@ -25,19 +25,21 @@ class Interruption:
     where it waits; the caller's own task is left uncancelled.
     """
 
-    __slots__ = ("_before", "_fired", "_loop", "_remove", "_task", "_watching")
+    __slots__ = ("_before", "_fired", "_loop", "_task", "_token", "_watching")
 
     def __init__(self, token: CancellationToken) -> None:
+        self._token = token
         self._task = asyncio.current_task()
         self._before = 0 if self._task is None else self._task.cancelling()
         self._loop = asyncio.get_running_loop()
         self._fired = 0
         self._watching = True
-        self._remove = token.on_immediate(self._request)
+        token.add_interrupt(self)
         if token.is_immediate:
-            self._request()
+            self()
 
-    def _request(self) -> None:
+    def __call__(self) -> None:
+        """Take a request to stop at once."""
         self._loop.call_soon_threadsafe(self._fire)
 
     def _fire(self) -> None:
@@ -48,7 +50,7 @@ class Interruption:
     def end(self) -> bool:
         """End the watch; True when an interruption was under way and is to be settled."""
         self._watching = False
-        self._remove()
+        self._token.remove_interrupt(self)
         return self._fired > 0
 
     async def settle(self) -> None:

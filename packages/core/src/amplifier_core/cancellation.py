@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 from collections.abc import Callable
 from enum import StrEnum
@@ -30,7 +29,7 @@ class CancellationToken:
     """Carries a stop request to whoever polls it, to child tokens and to interrupt callbacks.
 
     Graceful means: finish the running step, then stop. Immediate also interrupts what is running
-    (`on_immediate`). A request reaches children, never parents, and is only undone by `reset`.
+    (`add_interrupt`). A request reaches children, never parents, and is only undone by `reset`.
     """
 
     __slots__ = ("__weakref__", "_callbacks", "_children", "_interrupts", "_running", "_state")
@@ -41,7 +40,7 @@ class CancellationToken:
         self._running: dict[str, str] | None = None
         self._children: list[CancellationToken] | None = None
         self._callbacks: list[Callable[[], object]] | None = None
-        self._interrupts: list[Callable[[], object]] | None = None
+        self._interrupts: tuple[Callable[[], object], ...] = ()
 
     @property
     def state(self) -> CancellationState:
@@ -119,12 +118,13 @@ class CancellationToken:
             self._callbacks = []
         self._callbacks.append(callback)
 
-    def on_immediate(self, interrupt: Callable[[], object]) -> Callable[[], None]:
-        """Call `interrupt` at once when an immediate stop is requested; returns its removal."""
-        if self._interrupts is None:
-            self._interrupts = []
-        self._interrupts.append(interrupt)
-        return functools.partial(self._forget, interrupt)
+    def add_interrupt(self, interrupt: Callable[[], object]) -> None:
+        """Call `interrupt` at once whenever an immediate stop is requested."""
+        self._interrupts += (interrupt,)
+
+    def remove_interrupt(self, interrupt: Callable[[], object]) -> None:
+        """Undo `add_interrupt`."""
+        self._interrupts = tuple(each for each in self._interrupts if each is not interrupt)
 
     async def trigger_callbacks(self) -> None:
         """Run every `on_cancel` callback in order; failures are logged and do not stop the rest.
@@ -145,16 +145,12 @@ class CancellationToken:
         if fatal is not None:
             raise fatal
 
-    def _forget(self, interrupt: Callable[[], object]) -> None:
-        if self._interrupts and interrupt in self._interrupts:
-            self._interrupts.remove(interrupt)
-
     def _strengthen(self, state: CancellationState) -> bool:
         changed = _STRENGTH[state] > _STRENGTH[self._state]
         if changed:
             self._state = state
             if state is CancellationState.IMMEDIATE:
-                for interrupt in list(self._interrupts or ()):
+                for interrupt in self._interrupts:
                     interrupt()
         for child in list(self._children or ()):
             child._strengthen(state)

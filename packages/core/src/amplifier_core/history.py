@@ -8,7 +8,6 @@ it is, every later request would be refused.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from pydantic import TypeAdapter
@@ -264,20 +263,22 @@ def _to_messages() -> TypeAdapter[list[Message]]:
     return TypeAdapter(list[Message])
 
 
-def _snapshot(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy to compare with later, as deep as what is made of the message is copied."""
+def _snapshot(message: Stored) -> Stored:
+    """Return a copy to compare with later: every container anew, everything else shared."""
     copy = message.copy()
-    for key in ("content", "tool_calls", "metadata"):
-        value = copy.get(key)
-        if type(value) is list or type(value) is dict:
-            copy[key] = _deep_copy(value)
+    for key, value in message.items():
+        if type(value) is list:
+            copy[key] = _snapshot_of_list(cast("list[Any]", value))
+        elif type(value) is dict:
+            copy[key] = _snapshot(cast("Stored", value))
     return copy
 
 
-def _deep_copy(container: Any) -> Any:
-    copy = container.copy()
-    entries = container.items if type(container) is dict else lambda: enumerate(container)
-    for key, value in cast("Iterable[tuple[Any, Any]]", entries()):
-        if type(value) is dict or type(value) is list:
-            copy[key] = _deep_copy(value)
+def _snapshot_of_list(values: list[Any]) -> list[Any]:
+    copy = values.copy()
+    for index, value in enumerate(values):
+        if type(value) is dict:
+            copy[index] = _snapshot(cast("Stored", value))
+        elif type(value) is list:
+            copy[index] = _snapshot_of_list(cast("list[Any]", value))
     return copy

@@ -95,6 +95,7 @@ class ModuleLoader:
         self._coordinator = coordinator
         self._search_paths = None if search_paths is None else list(search_paths)
         self._loaded_modules: dict[str, _Loaded] = {}
+        self._is_current = False
         self._added_paths: list[str] = []
         self._on_session_ready_queue: list[tuple[str, ReadyFunction]] = []
 
@@ -122,17 +123,31 @@ class ModuleLoader:
             ModuleLoadError: it was found, and its code does not load.
             ModuleValidationError: it was found, and it is not what it should be.
         """
+        known = self.load_known(module_id, config, coordinator)
+        if known is not None:
+            return known
+        resolver = self._resolver(coordinator)
         try:
-            owner = self._coordinator or coordinator
-            resolver = None if owner is None else owner.get("module-source-resolver")
             if resolver is None:
-                loaded = self._load_direct(module_id)
+                loaded = self._loaded_modules[module_id] = self._find(module_id)
             else:
                 hint = profile_source if source_hint is None else source_hint
                 loaded = await self._load_resolved(module_id, resolver, hint)
         except Exception as error:
             logger.error("Failed to load module '%s': %s", module_id, error_text(error))
             raise
+        return _bind(module_id, loaded, config)
+
+    def load_known(
+        self,
+        module_id: str,
+        config: dict[str, Any] | None = None,
+        coordinator: ModuleCoordinator | None = None,
+    ) -> MountFunction | None:
+        """Do what `load` does when it takes no searching, else return None."""
+        loaded = self._loaded_modules.get(module_id) or self._remembered(module_id)
+        if loaded is None or loaded.path is not None or self._resolver(coordinator) is not None:
+            return None
         return _bind(module_id, loaded, config)
 
     async def discover(self) -> list[ModuleInfo]:
@@ -181,13 +196,21 @@ class ModuleLoader:
         # Part of the loader's contract: the one setting that the kernel reads by itself.
         return [path for path in os.environ.get("AMPLIFIER_MODULES", "").split(":") if path]
 
-    def _load_direct(self, module_id: str) -> _Loaded:
-        """Return an installed module, or one below the search paths."""
-        loaded = self._loaded_modules.get(module_id)
-        if loaded is None or loaded.path is not None:
-            loaded = _remembered(module_id) or self._find(module_id)
-            self._loaded_modules[module_id] = loaded
-        return loaded
+    def _resolver(self, coordinator: ModuleCoordinator | None) -> Any:
+        owner = self._coordinator or coordinator
+        return None if owner is None else owner.get("module-source-resolver")
+
+    def _remembered(self, module_id: str) -> _Loaded | None:
+        """Return what direct discovery found for another loader of the process."""
+        if not self._is_current:
+            self._is_current = True
+            if not INSTALLED.is_current():
+                _direct.clear()
+        known = _direct.get(module_id)
+        if known is None or sys.modules.get(known[0].__name__) is not known[0]:
+            return None
+        self._loaded_modules[module_id] = known[1]
+        return known[1]
 
     def _find(self, module_id: str) -> _Loaded:
         loaded = self._load_entry_point(module_id) or self._load_filesystem(module_id)
@@ -237,7 +260,7 @@ class ModuleLoader:
             source = await _ask_resolver(resolver, module_id, hint)
         except ModuleNotFoundError as unknown:
             try:
-                return self._load_direct(module_id)
+                return self._find(module_id)
             except ModuleNotFoundError:
                 raise unknown from None
         path = Path(await settled(source.resolve()))
@@ -289,13 +312,6 @@ def _remember(module_id: str, mount: Callable[..., Any], package: ModuleType | N
     if package is not None:
         _direct[module_id] = (package, loaded)
     return loaded
-
-
-def _remembered(module_id: str) -> _Loaded | None:
-    known = _direct.get(module_id)
-    if known is None or sys.modules.get(known[0].__name__) is not known[0]:
-        return None
-    return known[1] if INSTALLED.is_current() else None
 
 
 def _bind(module_id: str, loaded: _Loaded, config: dict[str, Any] | None) -> MountFunction:

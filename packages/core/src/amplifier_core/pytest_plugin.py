@@ -1,12 +1,14 @@
 """The pytest plugin: mounts the module under test and hands it to the module's tests.
 
 pytest loads this file in every environment where the kernel is installed, so it imports nothing
-but pytest, and the kernel's kit only when a fixture is really used.
+but pytest, and the kernel's kit only when a fixture is really used. What an environment without
+modules pays is the import of `amplifier_core` itself, which stands before any of its files.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
@@ -41,7 +43,7 @@ _TYPES = {
 _FOLDER = re.compile(r"amplifier-module-([a-z]+)-")
 _PACKAGE = re.compile(r"amplifier_module_([a-z]+)_")
 _INSTALLED = ("site-packages", "dist-packages")
-_SUITES = Path(__file__).parent / "validation"
+_SUITES = f"{Path(__file__).parent / 'validation'}{os.sep}"
 
 _found_key = pytest.StashKey["Path | None"]()
 
@@ -52,7 +54,7 @@ _found_key = pytest.StashKey["Path | None"]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer `--module-path`."""
     parser.getgroup("amplifier modules").addoption(
-        "--module-path", metavar="PATH", help="the package of the module under test"
+        "--module-path", metavar="PATH", help="the module under test: its package or its project"
     )
 
 
@@ -74,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip the kernel's own suites where they have no module of their type to test."""
     for item in items:
-        if _SUITES not in item.path.parents:
+        if not str(item.path).startswith(_SUITES):
             continue
         found = find_module(config, item.path)
         kind = None if found is None else type_of(found)
@@ -101,7 +103,9 @@ def find_module(config: pytest.Config, test_file: Path) -> Path | None:
     """
     named = config.getoption("--module-path")
     if named:
-        return Path(named).resolve()
+        path = Path(named).resolve()
+        is_package = (path / "__init__.py").is_file()
+        return path if is_package else next(_packages_in(path, "amplifier_module_*"), path)
     around = _module_around(test_file)
     if around is not None:
         return around

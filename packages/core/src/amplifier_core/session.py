@@ -137,7 +137,10 @@ class AmplifierSession:
             raise
         finally:
             self._running_turns -= 1
-            await self._end_turn(error)
+            if error or self._swaps is not None or self.coordinator.cancellation.is_cancelled:
+                await self._end_turn(error)
+            else:
+                self._state = "completed"
 
     async def swap(
         self, mount_point: str, spec: dict[str, Any], *, replaces: str | None = None

@@ -24,6 +24,8 @@ _BUDGET_TOKENS = 2_000
 _LONGEST_REQUEST = _BUDGET_TOKENS * 8
 _ADDED_AT_ONCE = 50
 _PAIRS = 60
+# Close enough together that one of them cuts between a call and its result.
+_BUDGETS = range(1_000, 2_000, 25)
 
 _ORPHAN: list[dict[str, Any]] = [
     {"role": "user", "content": "look it up"},
@@ -83,11 +85,12 @@ class ContextFaultTests(FaultTests):
     async def test_pairs_stay_together(self, context_module: Any) -> None:
         """What is left out is left out with its other half."""
         await self._fill(context_module, _conversation())
-        messages = await self._request(context_module)
-        calls = {call["id"] for each in messages for call in each.get("tool_calls") or ()}
-        results = {each["tool_call_id"] for each in messages if each.get("role") == "tool"}
-        lonely = sorted(calls ^ results)
-        require("context.pairs", not lonely, f"alone in the request: {', '.join(lonely)}")
+        for budget in _BUDGETS:
+            messages = await context_module.get_messages_for_request(token_budget=budget)
+            calls = {call["id"] for each in messages for call in each.get("tool_calls") or ()}
+            results = {each["tool_call_id"] for each in messages if each.get("role") == "tool"}
+            lonely = ", ".join(sorted(calls ^ results))
+            require("context.pairs", not lonely, f"at {budget} tokens {lonely} was alone")
 
     async def test_what_is_stored_stays_whole(self, context_module: Any) -> None:
         """Asking for a request is only asking."""

@@ -68,7 +68,8 @@ class ToolFaultTests(FaultTests):
     """Inherit this in the tests of a tool.
 
     `slow_input` is an input on which a call takes a while, best one that makes it wait for a
-    server: connections are led to one that never answers. Without it, some laws cannot be judged.
+    server: connections through Python's sockets are led to one that never answers. Without it,
+    some laws cannot be judged.
     """
 
     slow_input: ClassVar[dict[str, Any] | None] = None
@@ -129,11 +130,15 @@ class ToolFaultTests(FaultTests):
 
     async def test_the_event_loop_stays_free(self, tool_module: Any) -> None:
         """Other sessions go on while a call works."""
-        async with silent_peer(), loop_lag() as lags:
-            await outcome_of(tool_module.execute(self.slow_input or {}), self.start_seconds)
-        longest = max(lags)
-        found = f"it was held for {longest:.1f} s"
-        require("tool.blocking", longest < _LONGEST_LAG_SECONDS, found)
+        longest = _LONGEST_LAG_SECONDS
+        # A busy machine may hold the loop too, but hardly three times running.
+        for _ in range(3):
+            async with silent_peer(), loop_lag() as lags:
+                await outcome_of(tool_module.execute(self.slow_input or {}), self.start_seconds)
+            longest = max(lags)
+            if longest < _LONGEST_LAG_SECONDS:
+                return
+        require("tool.blocking", False, f"it was held for {longest:.1f} s")
 
     async def _outcome(self, tool: Any, given: Any) -> Outcome:
         with refused_network():

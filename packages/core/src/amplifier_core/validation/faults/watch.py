@@ -25,6 +25,7 @@ __all__ = [
 LARGE = 50_000_000
 
 _BEAT_SECONDS = 0.01
+_CANCELLATIONS = 100
 # Below this a duration says nothing about how durations grow.
 _SHORTEST_SECONDS = 0.05
 
@@ -59,9 +60,7 @@ async def outcome_of(call: Coroutine[Any, Any, Any], seconds: float) -> Outcome:
     await asyncio.wait({task}, timeout=seconds)
     outcome = _outcome(task)
     outcome.seconds = loop.time() - started
-    if not outcome.ended:
-        task.add_done_callback(_outcome)
-        task.cancel()
+    await _shake_off(task)
     return outcome
 
 
@@ -91,6 +90,7 @@ async def cancel_in_mid_call(
 
     Returns False when the call ended before, so that there was nothing to cancel.
     """
+    __tracebackhide__ = True
     before = asyncio.all_tasks()
     task = _start(call)
     await asyncio.wait({task}, timeout=after)
@@ -100,8 +100,7 @@ async def cancel_in_mid_call(
     task.cancel()
     await asyncio.wait({task}, timeout=within)
     outcome = _outcome(task)
-    if not outcome.ended:
-        task.add_done_callback(_outcome)
+    await _shake_off(task)
     kept = isinstance(outcome.error, asyncio.CancelledError)
     require(f"{kind}.cancel", kept, str(outcome))
     await leave_nothing(kind, before, within)
@@ -112,6 +111,7 @@ async def end_at_deadline(
     kind: str, call: Coroutine[Any, Any, Any], *, deadline: float, within: float
 ) -> bool:
     """Give `call` a deadline and hold it to `<kind>.slow_peer`; False when it needed none."""
+    __tracebackhide__ = True
 
     async def bounded() -> Any:
         async with asyncio.timeout(deadline):
@@ -126,6 +126,7 @@ async def end_at_deadline(
 
 async def leave_nothing(kind: str, before: set[asyncio.Task[Any]], within: float) -> None:
     """Hold what has ended to `<kind>.leftover`: tasks that did not run before must end soon."""
+    __tracebackhide__ = True
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
     if left:
         _, left = await asyncio.wait(left, timeout=within)
@@ -157,6 +158,16 @@ async def loop_lag() -> AsyncGenerator[list[float]]:
 
 def _start(call: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     return asyncio.ensure_future(call)  # noqa: TID251 - may outlive its watcher; that is the point
+
+
+async def _shake_off(task: asyncio.Task[Any]) -> None:
+    """Cancel a task until it ends, within reason: whoever closes the loop would wait for it."""
+    task.add_done_callback(_outcome)
+    for _ in range(_CANCELLATIONS):
+        if task.done():
+            return
+        task.cancel()
+        await asyncio.sleep(0)
 
 
 def _outcome(task: asyncio.Future[Any]) -> Outcome:
