@@ -67,8 +67,8 @@ class BasicLoop:
         try:
             await turn.run(prompt)
         except asyncio.CancelledError:
-            # The session's request to stop is fulfilled by stopping; any other cancellation is
-            # the caller's and goes on to it.
+            # The session's request to stop at once is fulfilled by stopping; any other cancellation
+            # is the caller's and goes on to it.
             if not await turn.acknowledge_cancellation():
                 raise
         except BaseException:
@@ -143,7 +143,7 @@ class _Turn:
         return None
 
     async def acknowledge_cancellation(self) -> bool:
-        """End as cancelled; False when it was not the session that asked for it."""
+        """End as cancelled; False when it was not the session that stopped it at once."""
         self.stop_reason = "cancelled"
         if self._token is None or not self._token.is_cancelled:
             return False
@@ -152,7 +152,7 @@ class _Turn:
             {"orchestrator": NAME, "state": str(self._token.state), "turn_count": self._steps},
         )
         await self._token.trigger_callbacks()
-        return True
+        return self._token.is_immediate
 
     async def announce_end(self) -> None:
         """Tell the hooks how the turn ended, on every way out."""
@@ -193,7 +193,7 @@ class _Turn:
             response: ChatResponse = await provider.complete(
                 await self._request(provider, with_tools=not at_limit), **options
             )
-        except LLMError as error:
+        except Exception as error:
             await self._announcer.tell(events.PROVIDER_ERROR, _failure(name, error))
             raise
         calls: list[ToolCall] = provider.parse_tool_calls(response)
@@ -257,10 +257,11 @@ def _priority(provider: Any) -> int:
     return 100 if own is None else own
 
 
-def _failure(provider_name: str, error: LLMError) -> dict[str, Any]:
-    return {
+def _failure(provider_name: str, error: Exception) -> dict[str, Any]:
+    facts = {
         "provider": provider_name,
         "error": {"type": type(error).__name__, "msg": str(error)},
-        "retryable": error.retryable,
-        "status_code": error.status_code,
     }
+    if isinstance(error, LLMError):
+        facts |= {"retryable": error.retryable, "status_code": error.status_code}
+    return facts

@@ -94,7 +94,9 @@ class ToolCalls:
                 facts["tool_input"] = before.data.get("tool_input", call.arguments)
         try:
             result = await self._execute(call, facts["tool_input"])
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+                raise
             logger.exception("tool failed name=%s", call.name)
             failure = {"type": type(error).__name__, "msg": str(error)}
             await announcer.tell(events.TOOL_ERROR, {**facts, "error": failure})
@@ -135,16 +137,31 @@ def _content(result: Any) -> Any:
     if isinstance(result, ToolResult):
         if result.content:
             return [block.model_dump() for block in result.content]
-        return result.get_serialized_output()
-    if isinstance(result, str):
-        return result
-    if isinstance(result, dict):
+        try:
+            return result.get_serialized_output()
+        except (TypeError, ValueError):
+            return _text(result.output)
+    if isinstance(result, dict) and "success" in result:
         # A hook saw the result as plain data and changed it there.
         fields = cast("dict[str, Any]", result)
-        if "success" in fields:
-            output = fields.get("output")
-            return _content(fields.get("error") if output is None else output)
-    return json.dumps(result, default=str)
+        output = fields.get("output")
+        return _text(fields.get("error") if output is None else output)
+    return _text(cast("Any", result))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, default=str)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody wants this task to stop; a tool may leak a CancelledError of its own."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _message(call: ToolCall, content: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from amplifier_core import events
@@ -132,7 +132,7 @@ class Swaps:
             if self._good_turn or self._error is not None:
                 await self._judge()
             while self._staged:
-                await self._switch(self._staged.pop(0))
+                await self._switch(self._staged[0])
         # After the change: whoever hears of it may want to run a turn or swap something else.
         announcements, self._announcements = self._announcements, []
         for event, payload in announcements:
@@ -147,7 +147,8 @@ class Swaps:
             error = turn_error or swap.failure
             if error is not None:
                 await self._roll_back(swap, error)
-        for record in [each for each in self._modules if self._is_gone(each)]:
+        replaced = [module for swap in probation for module in swap.outgoing.values()]
+        for record in [each for each in self._modules if self._is_gone(each, replaced)]:
             self._modules.remove(record)
             await self._release(record.cleanups)
 
@@ -161,8 +162,11 @@ class Swaps:
             await self._hand_over(swap.mount_point, swap.outgoing, swap.incoming)
         except Exception as error:
             logger.exception("history not handed over id=%s", swap.record.module_id)
+            self._staged.remove(swap)
             await self._discard(swap, error)
             return
+        # Only now: a hand-over that is cut short is made up for at the next boundary.
+        self._staged.remove(swap)
         self._exchange(swap.mount_point, swap.outgoing, swap.incoming)
         swap.stage.merge_into(self._coordinator)
         self._modules.append(swap.record)
@@ -228,14 +232,12 @@ class Swaps:
 
         swap.stop_watching = self._coordinator.hooks.register(event, note, 1000, "module-swap")
 
-    def _is_gone(self, record: MountedModule) -> bool:
-        """Whether nothing of a module is mounted any more."""
+    def _is_gone(self, record: MountedModule, replaced: list[Any]) -> bool:
+        """Whether a module was replaced and nothing of it is mounted any more."""
         mounted = self._coordinator.mount_points
         present = [mounted["orchestrator"], mounted["context"]]
         present += [*mounted["providers"].values(), *mounted["tools"].values()]
-        return bool(record.objects) and not any(
-            mine is each for mine in record.objects for each in present
-        )
+        return _share(record.objects, replaced) and not _share(record.objects, present)
 
     async def _announce_failure(self, record: MountedModule, error: Exception) -> None:
         await self._coordinator.hooks.emit(
@@ -247,6 +249,11 @@ class Swaps:
                 "reason_code": module_failure_reason(error),
             },
         )
+
+
+def _share(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether an object is in both, by identity."""
+    return any(one is other for one in some for other in others)
 
 
 def _incoming(
