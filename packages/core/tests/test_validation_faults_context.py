@@ -54,8 +54,8 @@ class Context:
     async def get_messages_for_request(
         self, token_budget: int | None = None, provider: Any = None
     ) -> list[Any]:
-        if self._fault == "context.types":
-            [message["role"] for message in self._refused()]
+        if not all(isinstance(message, dict) for message in self.messages):
+            raise TypeError("a message is a dict")
         if self._fault == "context.orphan" and unanswered_calls(self.messages):
             raise KeyError("no result")
         if self._fault == "context.shared":
@@ -71,11 +71,7 @@ class Context:
         return list(self.messages)
 
     async def clear(self) -> None:
-        if self._fault != "context.types":
-            self.messages = []
-
-    def _refused(self) -> list[Any]:
-        return [message for message in self.messages if not isinstance(message, dict)]
+        self.messages = []
 
     def _fitting(self, characters: int) -> list[Any]:
         """Return the newest messages that fit, a call always with its result."""

@@ -80,9 +80,10 @@ async def test_the_same_answer_object_from_two_handlers_counts_twice() -> None:
 
 @pytest.mark.parametrize("answer", [HookResult(), ask(), inject("text")])
 async def test_one_wish_to_suppress_output_is_enough(answer: HookResult) -> None:
-    result = await emit(answer, HookResult(suppress_output=True))
+    suppressing = HookResult(suppress_output=True)
 
-    assert result.suppress_output is True
+    assert (await emit(answer, suppressing)).suppress_output is True
+    assert (await emit(suppressing, answer, HookResult(user_message="x"))).suppress_output is True
 
 
 async def test_an_injection_without_any_text_injects_nothing() -> None:

@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 _ALLOWING = frozenset({"allow", "allow once", "allow always"})
 _LONGEST_PROMPT_IN_REASON = 200
 _CHARS_PER_TOKEN = 4
+_NO_INJECTION = {"action": "continue", "context_injection": None, "ephemeral": False}
 
 
 async def carry_out(
@@ -62,19 +63,8 @@ async def _inject(
         if not each.ephemeral:
             await _store(coordinator, each)
     ephemeral = [each for each in injections if each.ephemeral]
-    if ephemeral:
-        update = {**injection_scalars(ephemeral), "context_injections": ephemeral}
-        return result.model_copy(update=update)
-    return HookResult(
-        action="continue",
-        data=result.data,
-        reason=result.reason,
-        user_message=result.user_message,
-        user_message_level=result.user_message_level,
-        user_message_source=result.user_message_source,
-        user_messages=result.user_messages,
-        suppress_output=result.suppress_output,
-    )
+    left = injection_scalars(ephemeral) if ephemeral else _NO_INJECTION
+    return result.model_copy(update={**left, "context_injections": ephemeral})
 
 
 def _from_scalars(result: HookResult, event: str, hook_name: str) -> list[ContextInjection]:

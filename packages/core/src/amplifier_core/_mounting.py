@@ -66,16 +66,7 @@ class MountedModule:
 
     def status(self) -> ModuleStatus:
         """Return this as it appears in the session's status."""
-        return ModuleStatus.model_validate(
-            {
-                "module_id": self.module_id,
-                "module_type": self.module_type,
-                "state": self.state,
-                "error": self.error,
-                "instance_id": self.instance_id,
-                "required": self.required,
-            }
-        )
+        return ModuleStatus.model_validate(self, from_attributes=True)
 
 
 class MountWave:

@@ -118,8 +118,9 @@ def _module_around(test_file: Path) -> Path | None:
     """Return the package of the project that holds the test file."""
     in_project = True
     for folder in test_file.resolve().parents:
-        if _FOLDER.match(folder.name) or in_project:
-            pattern = "amplifier_*" if _FOLDER.match(folder.name) else "amplifier_module_*"
+        is_module = folder.name.startswith("amplifier-module-")
+        if is_module or in_project:
+            pattern = "amplifier_*" if is_module else "amplifier_module_*"
             package = next(_packages_in(folder, pattern), None)
             if package is not None:
                 return package

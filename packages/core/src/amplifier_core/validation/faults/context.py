@@ -167,7 +167,6 @@ class ContextFaultTests(FaultTests):
         require("context.budget", refused or small, found)
 
     async def _still_works(self, context: Any) -> bool:
-        await context.clear()
         await context.add_message({"role": "user", "content": "still here"})
         messages = await self._request(context)
         return "still here" in str(messages)
