@@ -1,8 +1,9 @@
 """Fail when a file, a function, a module or the kernel is longer than a reader should have to bear.
 
 Files, functions and modules are measured in lines, the kernel in lines of code: without blank
-lines, comments and docstrings. Limits and the exceptions to them, each with its reason, are in `pyproject.toml` under
-`[tool.amplifier.sizes]`. An exception has a limit of its own and must still be needed.
+lines, comments and docstrings. Limits and the exceptions to them, each with its reason, are in
+`pyproject.toml` under `[tool.amplifier.sizes]`. An exception has a limit of its own and must still
+be needed.
 """
 
 from __future__ import annotations

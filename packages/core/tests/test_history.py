@@ -92,8 +92,7 @@ histories = st.lists(messages, max_size=10)
 
 def blocks_of(message: Stored, kind: str) -> list[Any]:
     content: Any = message["content"]
-    blocks: list[Any] = content if type(content) is list else []
-    return [block for block in blocks if block["type"] == kind]
+    return [block for block in content or () if type(block) is dict and block["type"] == kind]
 
 
 def calls_of(message: Stored) -> set[str]:

@@ -193,3 +193,15 @@ def test_messages_that_did_not_change_are_not_made_again() -> None:
     assert second[0] is first[0]
     assert second[1] is first[1]
     assert len(first) == 2
+
+
+def test_a_change_deep_inside_a_message_is_noticed() -> None:
+    call: dict[str, Any] = {"type": "tool_call", "id": "a", "name": "t", "input": {"rows": [[1]]}}
+    stored = [{"role": "assistant", "content": [call]}, result("a")]
+    history = RequestHistory()
+    history.prepare(stored)
+
+    call["input"]["rows"][0].append(2)
+    prepared, _ = history.prepare(stored)
+
+    assert prepared[0].model_dump()["content"][0]["input"] == {"rows": [[1, 2]]}

@@ -20,11 +20,7 @@ LIMIT_NOTICE = (
     "tools, and say what is still open."
 )
 
-_ANSWER_EVENTS = (
-    events.PROVIDER_RESPONSE,
-    events.CONTENT_BLOCK_START,
-    events.CONTENT_BLOCK_END,
-)
+_ANSWER_EVENTS = (events.PROVIDER_RESPONSE, events.CONTENT_BLOCK_START, events.CONTENT_BLOCK_END)
 
 _THINKING = {"extended_thinking": True}
 _NO_OPTIONS: dict[str, bool] = {}
@@ -164,15 +160,9 @@ class _Turn:
             preview = {"response_preview": answer[:200], "length": len(answer)}
             await announcer.tell(events.PROMPT_COMPLETE, preview)
         if announcer.hears(events.ORCHESTRATOR_COMPLETE):
-            await announcer.tell(
-                events.ORCHESTRATOR_COMPLETE,
-                {
-                    "orchestrator": NAME,
-                    "turn_count": self._steps,
-                    "status": orchestration,
-                    "stop_reason": self.stop_reason,
-                },
-            )
+            outcome = {"status": orchestration, "stop_reason": self.stop_reason}
+            facts = {"orchestrator": NAME, "turn_count": self._steps, **outcome}
+            await announcer.tell(events.ORCHESTRATOR_COMPLETE, facts)
 
     def _end_denied(self, result: HookResult) -> None:
         self.stop_reason = "denied"
@@ -258,10 +248,8 @@ def _priority(provider: Any) -> int:
 
 
 def _failure(provider_name: str, error: Exception) -> dict[str, Any]:
-    facts = {
-        "provider": provider_name,
-        "error": {"type": type(error).__name__, "msg": str(error)},
-    }
+    failure = {"type": type(error).__name__, "msg": str(error)}
+    facts: dict[str, Any] = {"provider": provider_name, "error": failure}
     if isinstance(error, LLMError):
         facts |= {"retryable": error.retryable, "status_code": error.status_code}
     return facts

@@ -38,13 +38,13 @@ async def abandon_after(seconds: float, work: Awaitable[Value]) -> Value:
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait({task}, timeout=max(0.0, seconds))
-        if task.done():
-            return task.result()
     finally:
         if not task.done():
             task.add_done_callback(_ignore_outcome)
             task.cancel()
-    raise TimeoutError(f"no result after {seconds:g} s")
+    if not task.done():
+        raise TimeoutError(f"no result after {seconds:g} s")
+    return task.result()
 
 
 def _ignore_outcome(task: asyncio.Future[Value]) -> None:

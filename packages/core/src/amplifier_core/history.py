@@ -184,8 +184,6 @@ def _answers_in(message: Stored) -> list[Any]:
 
 def _only_results(message: Stored, call_ids: list[Any]) -> Stored:
     """Return the message with the results of these calls and of no others."""
-    if type(message.get("content")) is not list:
-        return message
     is_tool, own, wanted = message.get("role") == "tool", message.get("tool_call_id"), [*call_ids]
     kept: list[Any] = []
     for block in _blocks(message):
