@@ -1,4 +1,4 @@
-"""`import amplifier_core` loads pydantic and ourselves; counted in modules, not in seconds."""
+"""What importing the kernel loads: next to nothing, then pydantic and ourselves; never the kit."""
 
 from __future__ import annotations
 
@@ -39,17 +39,23 @@ def modules_loaded_by(code: str) -> set[str]:
     return set(result.stdout.split())
 
 
-def test_importing_the_kernel_loads_little_beyond_pydantic() -> None:
-    beyond = modules_loaded_by("import amplifier_core") - modules_loaded_by(FLOOR)
+def test_importing_the_package_loads_no_part_of_the_kernel() -> None:
+    loaded = modules_loaded_by("import amplifier_core")
 
-    assert "amplifier_core.session" in beyond
-    assert len(beyond) <= MAX_MODULES_BEYOND_THE_FLOOR, sorted(beyond)
+    assert {name for name in loaded if name.startswith("amplifier_core.")} == set()
+    assert "pydantic" not in loaded
 
 
-def test_importing_the_kernel_loads_neither_its_kit_nor_a_stranger() -> None:
-    beyond = modules_loaded_by("import amplifier_core") - modules_loaded_by(FLOOR)
+def test_using_the_kernel_loads_little_beyond_pydantic() -> None:
+    beyond = modules_loaded_by("from amplifier_core import *") - modules_loaded_by(FLOOR)
+    kernel = modules_loaded_by("from amplifier_core import AmplifierSession") - modules_loaded_by(
+        FLOOR
+    )
 
-    assert beyond.intersection(NEVER) == set()
+    assert "amplifier_core.session" in kernel
+    assert len(kernel) <= MAX_MODULES_BEYOND_THE_FLOOR, sorted(kernel)
+    assert kernel.intersection(NEVER) == set()
+    assert "amplifier_core.testing" in beyond
 
 
 def test_the_doubles_can_still_be_had_from_the_top() -> None:

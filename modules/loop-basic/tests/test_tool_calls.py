@@ -202,7 +202,15 @@ async def test_a_tool_that_ignores_its_cancellation_is_left_behind(
                 continue
         return "too late"
 
-    turn = await turn_with(Tool("quick", "quick"), Tool(stubborn, "stubborn"))
+    async def obedient() -> None:
+        try:
+            await release.wait()
+        finally:
+            let_go.append("obedient")
+
+    let_go: list[str] = []
+    tools = Tool("quick", "quick"), Tool(obedient, "obedient"), Tool(stubborn, "stubborn")
+    turn = await turn_with(*tools)
     async with asyncio.timeout(5):
         running = asyncio.create_task(turn.run())
         await started.wait()
@@ -214,7 +222,8 @@ async def test_a_tool_that_ignores_its_cancellation_is_left_behind(
     await asyncio.sleep(0)
 
     assert stored[0] == "quick"
-    assert "[interrupted]" in stored[1]
+    assert all("[interrupted]" in each for each in stored[1:])
+    assert let_go == ["obedient"]
     assert "count=1" in caplog.text
     assert turn.results == stored
 

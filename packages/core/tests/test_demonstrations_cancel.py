@@ -96,9 +96,8 @@ def from_another_task(house: House) -> None:
 
 
 def from_another_thread(house: House) -> None:
-    thread = threading.Thread(target=house.token.request_immediate)
-    thread.start()
-    thread.join()
+    # Later, when the event loop sleeps: it must be woken, and not just told.
+    threading.Timer(0.02, house.token.request_immediate).start()
 
 
 def from_the_parent(house: House) -> None:

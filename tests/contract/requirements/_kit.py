@@ -221,8 +221,8 @@ REQUIREMENTS: dict[str, Requirement] = {
     "PLUG-6": Requirement(
         "house author's kit; spec 7 #13",
         (
-            "In an environment without a module the plugin changes nothing and loads neither the "
-            "kit nor the validators."
+            "In an environment without a module the plugin changes nothing and loads no part of "
+            "the kernel."
         ),
     ),
     "PLUG-7": Requirement(
