@@ -8,6 +8,8 @@ from typing import Any, cast
 FRAME = 16
 # Vendors bill a picture by its pixels, not by the length of its bytes in base64.
 IMAGE = 6_400
+# What a call is named among the content blocks.
+CALLS = ("tool_call", "tool_use")
 
 
 def message_size(message: dict[str, Any]) -> int:
@@ -35,14 +37,8 @@ def _size(value: Any) -> int:
     return 0 if value is None else len(str(value))
 
 
-def blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the content blocks of a message; none when its content is text."""
-    content: Any = message.get("content")
-    if not isinstance(content, list):
-        return []
-    return [block for block in cast("list[Any]", content) if isinstance(block, dict)]
-
-
 def call_blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the tool calls among the content blocks of a message."""
-    return [each for each in blocks(message) if each.get("type") in ("tool_call", "tool_use")]
+    content: Any = message.get("content")
+    blocks = [block for block in content if isinstance(block, dict)] if content else []
+    return [block for block in cast("list[dict[str, Any]]", blocks) if block.get("type") in CALLS]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
-from amplifier_module_context_simple.size import blocks, call_blocks
+from amplifier_core.history import answers_in, calls_in
 
 
 class Units:
@@ -18,7 +18,7 @@ class Units:
     def __init__(self) -> None:
         self._known = 0
         self._units: list[list[int]] = []
-        self._waiting: dict[str, list[int]] = {}
+        self._waiting: dict[Any, list[int]] = {}
         self.system: list[int] = []
         self.users: set[int] = set()
 
@@ -34,18 +34,18 @@ class Units:
         if role == "system":
             self.system.append(index)
             return
-        answered = [] if role == "assistant" else _result_ids(message)
+        answered = answers_in(message)
         unit = self._answered_unit(answered)
         if unit is not None:
             unit.append(index)
             return
         self._units.append([index])
         if role == "assistant":
-            self._waiting.update(dict.fromkeys(_call_ids(message), self._units[-1]))
+            self._waiting.update(dict.fromkeys(calls_in(message), self._units[-1]))
         elif role == "user" and not answered:
             self.users.add(index)
 
-    def _answered_unit(self, answered: list[str]) -> list[int] | None:
+    def _answered_unit(self, answered: list[Any]) -> list[int] | None:
         """Return the unit whose calls are answered; units answered by one message become one."""
         home: list[int] | None = None
         for answer in answered:
@@ -60,20 +60,3 @@ class Units:
             moved = [each for each, waiting in self._waiting.items() if waiting is unit]
             self._waiting.update(dict.fromkeys(moved, home))
         return home
-
-
-def _call_ids(message: dict[str, Any]) -> list[str]:
-    listed: Any = message.get("tool_calls")
-    calls = cast("list[Any]", listed) if isinstance(listed, list) else []
-    ids = [_id(call) for call in (*calls, *call_blocks(message))]
-    return [each for each in ids if isinstance(each, str) and each]
-
-
-def _id(call: Any) -> Any:
-    return call.get("id") if hasattr(call, "get") else getattr(call, "id", None)
-
-
-def _result_ids(message: dict[str, Any]) -> list[str]:
-    found = [message.get("tool_call_id")] if message["role"] == "tool" else []
-    found += [b.get("tool_call_id") for b in blocks(message) if b.get("type") == "tool_result"]
-    return [str(each) for each in found if each is not None]

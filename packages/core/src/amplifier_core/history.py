@@ -14,7 +14,16 @@ from pydantic import TypeAdapter
 
 from amplifier_core.message_models import Message
 
-__all__ = ["INTERRUPTED", "Repair", "RequestHistory", "repair_history", "unanswered_calls"]
+__all__ = [
+    "INTERRUPTED",
+    "Repair",
+    "RequestHistory",
+    "answers_in",
+    "calls_in",
+    "interrupted_result",
+    "repair_history",
+    "unanswered_calls",
+]
 
 INTERRUPTED = (
     "[interrupted] This call was cut short before its result was recorded. "
@@ -69,9 +78,9 @@ def unanswered_calls(messages: list[Stored]) -> dict[str, str]:
     """Return the calls that have no result yet: tool names by call id, in call order."""
     waiting: dict[Any, str] = {}
     for message in messages:
-        for call_id in _answers_in(message):
+        for call_id in answers_in(message):
             waiting.pop(call_id, None)
-        waiting.update(_calls_in(message))
+        waiting.update(calls_in(message))
     return waiting
 
 
@@ -92,8 +101,8 @@ def _is_plainly_valid(messages: list[Stored]) -> bool:
             return False
         elif role == "assistant":
             if "tool_calls" in message or type(message.get("content")) is list:
-                waiting = set(_calls_in(message))
-        elif type(message.get("content")) is list and _answers_in(message):
+                waiting = set(calls_in(message))
+        elif type(message.get("content")) is list and answers_in(message):
             return False
     return not waiting
 
@@ -110,11 +119,11 @@ class _Repairing:
 
     def take(self, message: Stored) -> None:
         """Put the next message where it belongs."""
-        answers = _answers_in(message)
+        answers = answers_in(message)
         left = self._place(message, answers) if answers else message
         if left is None:
             return
-        calls = _calls_in(left)
+        calls = calls_in(left)
         if calls:
             group = _Group(left, calls)
             self._waiting.update(dict.fromkeys(calls, group))
@@ -154,7 +163,7 @@ class _Repairing:
         return left if left and left["content"] else None
 
 
-def _calls_in(message: Stored) -> dict[Any, str]:
+def calls_in(message: Stored) -> dict[Any, str]:
     """Return the calls a message makes: tool names by id, from either place they are kept in."""
     if message.get("role") != "assistant":
         return {}
@@ -170,7 +179,7 @@ def _calls_in(message: Stored) -> dict[Any, str]:
     return {call_id: str(name) for call_id, name in found.items() if call_id}
 
 
-def _answers_in(message: Stored) -> list[Any]:
+def answers_in(message: Stored) -> list[Any]:
     """Return the ids of the calls a message answers; a tool message and its own block are one."""
     role = message.get("role")
     if role == "assistant" or role == "system":
