@@ -40,5 +40,5 @@ def _size(value: Any) -> int:
 def call_blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the tool calls among the content blocks of a message."""
     content: Any = message.get("content")
-    blocks = [block for block in content if isinstance(block, dict)] if content else []
-    return [block for block in cast("list[dict[str, Any]]", blocks) if block.get("type") in CALLS]
+    blocks: list[Any] = [each for each in content or () if type(each) is dict]
+    return [block for block in blocks if block.get("type") in CALLS]
