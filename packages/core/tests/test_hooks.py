@@ -357,3 +357,10 @@ async def test_plain_functions_are_asked_too_when_collecting_without_a_limit() -
     registry.register("a:b", raising(RuntimeError("boom")))
 
     assert await registry.emit_and_collect("a:b", {}, timeout=None) == [{"from": "plain"}]
+
+
+@pytest.mark.parametrize("data", [{}, {"a": 1}])
+async def test_without_a_listener_the_callers_own_data_comes_back(data: dict[str, Any]) -> None:
+    result = await HookRegistry().emit("unheard", data)
+
+    assert result.data is data

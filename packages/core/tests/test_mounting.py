@@ -28,6 +28,35 @@ async def test_an_instance_must_come_under_the_name_of_its_module(installed: Ins
     assert [(each.module_id, each.instance_id) for each in failed] == [("provider-odd", "mine")]
 
 
+@requirement("LIFE-4")
+async def test_the_cleanup_of_a_module_that_was_refused_runs_all_the_same(
+    installed: Installer,
+) -> None:
+    cleaned: list[str] = []
+    plan = installed.basics()
+    mount = mounting(
+        "providers", ScriptedProvider(), "another", returns=lambda: cleaned.append("refused")
+    )
+    installed.add("provider-odd", mount)
+    plan["providers"].append({"module": "provider-odd", "instance_id": "mine"})
+
+    async with AmplifierSession(plan):
+        pass
+
+    assert cleaned == ["refused"]
+
+
+@pytest.mark.parametrize("section", ["orchestrator", "context"])
+@pytest.mark.parametrize("content", [None, "", []])
+async def test_an_empty_section_of_the_plan_is_no_config(
+    installed: Installer, section: str, content: Any
+) -> None:
+    plan = installed.basics(**{section: content})
+
+    async with AmplifierSession(plan) as session:
+        assert await session.execute("hi") == "answer to hi"
+
+
 @requirement("LAW-16")
 async def test_the_status_names_every_module_with_its_kind(installed: Installer) -> None:
     plan = installed.basics(tools=[{"module": "tool-good"}, {"module": "tool-bad"}])

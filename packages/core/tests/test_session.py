@@ -123,6 +123,19 @@ async def test_the_status_recovers_after_a_failed_turn(installed: Installer) -> 
         assert session.status is session.status
 
 
+async def test_an_error_that_counts_as_false_is_an_error(installed: Installer) -> None:
+    class NothingFound(Exception):
+        def __len__(self) -> int:
+            return 0
+
+    installed.loop.act = raising(NothingFound("nothing"))
+    async with AmplifierSession(installed.basics()) as session:
+        with pytest.raises(NothingFound):
+            await session.execute("hi")
+
+        assert session.status.status == "failed"
+
+
 async def test_turns_that_start_together_announce_the_session_once(installed: Installer) -> None:
     session = AmplifierSession(installed.basics())
     heard = Listener()

@@ -98,6 +98,32 @@ async def test_a_swapped_module_is_told_that_the_session_is_ready(installed: Ins
 
 
 @requirement("LAW-21")
+@pytest.mark.parametrize("how", ["wrong signature", "raises at once", "nothing to await"])
+async def test_a_loop_that_cannot_even_be_called_is_rolled_back(
+    installed: Installer, how: str
+) -> None:
+    class Odd:
+        def execute(self, *arguments: Any, **handed: Any) -> Any:
+            if how == "raises at once":
+                raise TypeError("not like this")
+            return "no coroutine"
+
+    class Deaf:
+        async def execute(self) -> str:
+            return "hears nothing"
+
+    session = await ready_session(installed)
+    installed.object("loop-odd", "orchestrator", Deaf() if how == "wrong signature" else Odd())
+    await session.swap("orchestrator", {"module": "loop-odd"})
+
+    with pytest.raises(TypeError):
+        await session.execute("first turn of the new one")
+
+    assert session.status.status == "failed"
+    assert await session.execute("hi") == "answer to hi"
+
+
+@requirement("LAW-21")
 async def test_cleanups_a_module_registered_itself_run_when_it_is_rolled_back(
     installed: Installer,
 ) -> None:

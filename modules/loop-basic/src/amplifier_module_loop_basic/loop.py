@@ -113,20 +113,23 @@ class _Turn:
 
     async def run(self, prompt: str) -> None:
         """Take steps until the model has no more calls, or something ends the turn before."""
-        config = self._loop.config
-        await self._announcer.tell(events.EXECUTION_START, {"prompt": prompt})
-        submitted = await self._announcer.ask(events.PROMPT_SUBMIT, {"prompt": prompt})
-        if submitted.action == "deny":
-            return self._end_denied(submitted)
-        if submitted.data is not None:
-            prompt = submitted.data.get("prompt", prompt)
+        config, announcer = self._loop.config, self._announcer
+        await announcer.tell(events.EXECUTION_START, {"prompt": prompt})
+        if announcer.hears(events.PROMPT_SUBMIT):
+            submitted = await announcer.ask(events.PROMPT_SUBMIT, {"prompt": prompt})
+            if submitted.action == "deny":
+                return self._end_denied(submitted)
+            prompt = (submitted.data or {}).get("prompt", prompt)
         await self._context.add_message({"role": "user", "content": prompt})
         while self._token is None or not self._token.is_cancelled:
             at_limit = 0 <= config.max_iterations <= self._steps
             name, provider = select_provider(self._providers, config.default_provider)
-            leave = await self._ask_leave(name, at_limit=at_limit)
-            if leave.action == "deny":
-                return self._end_denied(leave)
+            if at_limit:
+                announcer.injections.add(LIMIT_NOTICE)
+            if announcer.hears(events.PROVIDER_REQUEST):
+                leave = await announcer.ask(events.PROVIDER_REQUEST, self._facts(name, at_limit))
+                if leave.action == "deny":
+                    return self._end_denied(leave)
             calls = await self._call_model(name, provider, at_limit=at_limit)
             if at_limit:
                 await self._tool_calls.refuse(calls, "Not run: the step limit is reached.")
@@ -168,12 +171,9 @@ class _Turn:
         self.stop_reason = "denied"
         self.answer = f"Operation denied: {result.reason}"
 
-    async def _ask_leave(self, provider_name: str, *, at_limit: bool) -> HookResult:
-        facts: dict[str, Any] = {"provider": provider_name, "iteration": self._steps + 1}
-        if at_limit:
-            facts["max_reached"] = True
-            self._announcer.injections.add(LIMIT_NOTICE)
-        return await self._announcer.ask(events.PROVIDER_REQUEST, facts)
+    def _facts(self, provider_name: str, at_limit: bool) -> dict[str, Any]:
+        limit = {"max_reached": True} if at_limit else {}
+        return {"provider": provider_name, "iteration": self._steps + 1, **limit}
 
     async def _call_model(self, name: str, provider: Any, *, at_limit: bool) -> list[ToolCall]:
         """Send the history, store the answer and return the calls it makes."""
@@ -219,7 +219,8 @@ class _Turn:
         message: dict[str, Any] = {"role": "assistant", "content": content}
         if calls:
             message["tool_calls"] = [
-                {"id": call.id, "tool": call.name, "arguments": call.arguments} for call in calls
+                {"id": call.id, "tool": call.name, "arguments": {**call.arguments}}
+                for call in calls
             ]
         if response.metadata:
             message["metadata"] = response.metadata

@@ -140,6 +140,7 @@ class MountWave:
             returned = await mount(coordinator)
             if returned is not None:
                 cleanup = adopt(coordinator, mount_point, returned, before)
+                coordinator.register_cleanup(cleanup)
             objects = new_objects(coordinator, mount_point, before)
             if mount_point == "providers":
                 _settle_provider(coordinator, spec, before, objects)
@@ -150,7 +151,6 @@ class MountWave:
             raise
         record = MountedModule(mount_point, spec, objects)
         if cleanup is not None:
-            coordinator.register_cleanup(cleanup)
             record.cleanups = (cleanup,)
         ready = getattr(mount, "__on_session_ready__", None)
         if ready is not None:
@@ -285,16 +285,17 @@ def _essential_entry(plan: dict[str, Any], mount_point: str) -> dict[str, Any]:
         entry = cast("dict[str, Any]", spec)
         return entry if entry.get("module") else {**entry, "module": _DEFAULTS[mount_point]}
     entry = {"module": spec, "source": session.get(_SOURCES[mount_point])}
-    if mount_point in plan:
-        entry["config"] = plan[mount_point].get("config")
+    section = plan.get(mount_point)
+    if isinstance(section, dict):
+        entry["config"] = cast("dict[str, Any]", section).get("config")
     return entry
 
 
 def _check_instances(providers: list[dict[str, Any]]) -> None:
-    unnamed = Counter(spec.get("module") for spec in providers if not spec.get("instance_id"))
-    for module_id, count in unnamed.items():
-        if module_id and count > 1:
+    names = Counter(spec.get("instance_id") or spec.get("module") for spec in providers)
+    for name, count in names.items():
+        if name and count > 1:
             raise ValueError(
-                f"Provider '{module_id}' is listed {count} times without instance_id: "
+                f"Provider '{name}' is listed {count} times: "
                 f"give each further instance an instance_id of its own."
             )

@@ -79,6 +79,7 @@ class Swaps:
         self._staged: list[_Swap] = []
         self._on_probation: list[_Swap] = []
         self._changing = asyncio.Lock()
+        self._ready: list[tuple[str, ReadyFunction]] = []
         self._announcements: list[tuple[str, dict[str, Any]]] = []
         self._good_turn = False
         self._error: BaseException | None = None
@@ -134,6 +135,8 @@ class Swaps:
             while self._staged:
                 await self._switch(self._staged[0])
         # After the change: whoever hears of it may want to run a turn or swap something else.
+        ready, self._ready = self._ready, []
+        await tell_ready(self._coordinator, ready)
         announcements, self._announcements = self._announcements, []
         for event, payload in announcements:
             await self._coordinator.hooks.emit(event, payload)
@@ -173,7 +176,7 @@ class Swaps:
         self._watch(swap)
         self._on_probation.append(swap)
         if swap.ready is not None:
-            await tell_ready(self._coordinator, [swap.ready])
+            self._ready.append(swap.ready)
         self._announcements.append((events.MODULE_SWAPPED, _payload(swap)))
 
     async def _roll_back(self, swap: _Swap, error: BaseException | str) -> None:

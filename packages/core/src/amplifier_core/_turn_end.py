@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from amplifier_core import events
 from amplifier_core.cancellation import CancellationToken
@@ -29,8 +29,8 @@ class Interruption:
 
     def __init__(self, token: CancellationToken) -> None:
         self._token = token
-        self._task = asyncio.current_task()
-        self._before = 0 if self._task is None else self._task.cancelling()
+        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._before = self._task.cancelling()
         self._loop = asyncio.get_running_loop()
         self._fired = 0
         self._watching = True
@@ -43,7 +43,7 @@ class Interruption:
         self._loop.call_soon_threadsafe(self._fire)
 
     def _fire(self) -> None:
-        if self._watching and self._task is not None:
+        if self._watching:
             self._fired += 1
             self._task.cancel()
 
@@ -59,7 +59,6 @@ class Interruption:
         Raises:
             CancelledError: the caller was cancelled as well, which the turn could not tell apart.
         """
-        assert self._task is not None  # without a task nothing fired
         with contextlib.suppress(asyncio.CancelledError):
             # A cancellation that found nothing to interrupt is still waiting to be delivered.
             await asyncio.sleep(0)

@@ -59,7 +59,7 @@ class Verdict:
         if result.action == "modify" and result.data is not None:
             try:
                 payload.replace(result.data)
-            except (AttributeError, ValueError):
+            except Exception:
                 logger.exception("hook edit not usable event=%s by=%s", self._event, handler_name)
                 return self._denial(HookResult(action="deny", reason=INVALID_ANSWER))
         self._add(result, handler_name)

@@ -124,7 +124,7 @@ class CancellationToken:
 
     def remove_interrupt(self, interrupt: Callable[[], object]) -> None:
         """Undo `add_interrupt`."""
-        self._interrupts = tuple(each for each in self._interrupts if each is not interrupt)
+        self._interrupts = tuple([each for each in self._interrupts if each is not interrupt])
 
     async def trigger_callbacks(self) -> None:
         """Run every `on_cancel` callback in order; failures are logged and do not stop the rest.

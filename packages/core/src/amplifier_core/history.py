@@ -8,6 +8,7 @@ it is, every later request would be refused.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from pydantic import TypeAdapter
@@ -247,14 +248,15 @@ class RequestHistory:
     def prepare(self, stored: list[Stored]) -> tuple[list[Message], list[Repair]]:
         """Return `stored` as a valid list of messages, and the repairs not reported before."""
         known = len(self._checked)
-        if stored[:known] != self._checked:
+        if known and stored[:known] != self._checked:
             known = 0
-        repaired, repairs = repair_history(stored[known:])
+        new = stored[known:] if known else stored
+        repaired, repairs = repair_history(new)
         if known and repairs:
             # A result among the new messages may belong to a call among the old ones.
-            known, (repaired, repairs) = 0, repair_history(stored)
-        fresh = _to_messages().validate_python(repaired)
-        snapshots = [_snapshot(message) for message in stored[known:]]
+            known, new, (repaired, repairs) = 0, stored, repair_history(stored)
+        fresh = _message_validator()(repaired)
+        snapshots = [_snapshot(message) for message in new]
         if known:
             self._checked += snapshots
             self._messages += fresh
@@ -266,8 +268,9 @@ class RequestHistory:
 
 
 @functools.cache
-def _to_messages() -> TypeAdapter[list[Message]]:
-    return TypeAdapter(list[Message])
+def _message_validator() -> Callable[[list[Stored]], list[Message]]:
+    # Without the adapter's own wrapper, which would cost as much as validating a short message.
+    return TypeAdapter(list[Message]).validator.validate_python
 
 
 def _snapshot(message: Stored) -> Stored:

@@ -156,7 +156,8 @@ class HookRegistry:
             data = _correlated(event, data)
         registrations = self._handlers.get(event)
         if not registrations:
-            return continue_result(_as_dict(data) or {})
+            mapping = _as_dict(data)
+            return continue_result({} if mapping is None else mapping)
         payload = self._payload(data)
         verdict: Verdict | None = None
         for registration in registrations:
@@ -188,8 +189,7 @@ class HookRegistry:
         for registration in self._handlers.get(event, ()):
             call = registration.call if timeout is None else _bounded(registration.call, timeout)
             try:
-                answer = call(event, payload.view())
-                answer = await settled(answer)
+                answer = await settled(call(event, payload.view()))
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - logged there
                 _failed(registration, error)
                 continue
@@ -278,18 +278,19 @@ def _by_priority(registration: _Registration) -> int:
 class _Clock:
     """The time in UTC, RFC 3339 with microseconds; formats the seconds only when they change."""
 
-    __slots__ = ("_prefix", "_second")
+    __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._second = -1
-        self._prefix = ""
+        # One pair, replaced as a whole: loops in several threads share this clock.
+        self._known = (-1, "")
 
     def __call__(self) -> str:
         second, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
-        if second != self._second:
-            self._prefix = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))
-            self._second = second
-        return f"{self._prefix}{nanoseconds // 1000:06d}+00:00"
+        known = self._known
+        if known[0] != second:
+            known = (second, time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second)))
+            self._known = known
+        return f"{known[1]}{nanoseconds // 1000:06d}+00:00"
 
 
 _timestamp = _Clock()

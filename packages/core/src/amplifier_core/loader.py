@@ -146,7 +146,10 @@ class ModuleLoader:
     ) -> MountFunction | None:
         """Do what `load` does when it takes no searching, else return None."""
         loaded = self._loaded_modules.get(module_id) or self._remembered(module_id)
-        if loaded is None or loaded.path is not None or self._resolver(coordinator) is not None:
+        if loaded is None or loaded.path is not None:
+            return None
+        owner = self._coordinator or coordinator
+        if owner is not None and owner.get("module-source-resolver") is not None:
             return None
         return _bind(module_id, loaded, config)
 

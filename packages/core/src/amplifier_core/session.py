@@ -122,13 +122,12 @@ class AmplifierSession:
             await self._announce_start()
         if self._swaps is not None:
             await self._swaps.settled()
-        turn = self._start_turn(prompt)
         interruption = Interruption(self.coordinator.cancellation)
         self._running_turns += 1
         error: BaseException | None = None
         try:
             try:
-                return await turn
+                return await self._start_turn(prompt)
             finally:
                 if interruption.end():
                     await interruption.settle()
@@ -137,7 +136,8 @@ class AmplifierSession:
             raise
         finally:
             self._running_turns -= 1
-            if error or self._swaps is not None or self.coordinator.cancellation.is_cancelled:
+            cancelled = self.coordinator.cancellation.is_cancelled
+            if error is not None or self._swaps is not None or cancelled:
                 await self._end_turn(error)
             else:
                 self._state = "completed"
