@@ -114,7 +114,8 @@ class _Turn:
     async def run(self, prompt: str) -> None:
         """Take steps until the model has no more calls, or something ends the turn before."""
         config, announcer = self._loop.config, self._announcer
-        await announcer.tell(events.EXECUTION_START, {"prompt": prompt})
+        if announcer.hears(events.EXECUTION_START):
+            await announcer.tell(events.EXECUTION_START, {"prompt": prompt})
         if announcer.hears(events.PROMPT_SUBMIT):
             submitted = await announcer.ask(events.PROMPT_SUBMIT, {"prompt": prompt})
             if submitted.action == "deny":
@@ -172,8 +173,8 @@ class _Turn:
         self.answer = f"Operation denied: {result.reason}"
 
     def _facts(self, provider_name: str, at_limit: bool) -> dict[str, Any]:
-        limit = {"max_reached": True} if at_limit else {}
-        return {"provider": provider_name, "iteration": self._steps + 1, **limit}
+        facts = {"provider": provider_name, "iteration": self._steps + 1}
+        return {**facts, "max_reached": True} if at_limit else facts
 
     async def _call_model(self, name: str, provider: Any, *, at_limit: bool) -> list[ToolCall]:
         """Send the history, store the answer and return the calls it makes."""
@@ -199,7 +200,8 @@ class _Turn:
             await self._announcer.tell(
                 events.CONTEXT_REPAIRED, {"repairs": [repair._asdict() for repair in repairs]}
             )
-        self._announcer.injections.apply(messages)
+        if self._announcer.pending is not None:
+            self._announcer.pending.apply(messages)
         specs = self._loop.tool_specs.describe(self._tools) if with_tools else None
         return ChatRequest(messages=messages, tools=specs or None)
 
@@ -217,11 +219,9 @@ class _Turn:
     async def _store(self, response: ChatResponse, calls: list[ToolCall]) -> None:
         content = [block.model_dump(exclude_none=True) for block in response.content]
         message: dict[str, Any] = {"role": "assistant", "content": content}
-        if calls:
-            message["tool_calls"] = [
-                {"id": call.id, "tool": call.name, "arguments": {**call.arguments}}
-                for call in calls
-            ]
+        made = [{"id": c.id, "tool": c.name, "arguments": {**c.arguments}} for c in calls]
+        if made:
+            message["tool_calls"] = made
         if response.metadata:
             message["metadata"] = response.metadata
         self.answer = "\n\n".join([b.text for b in response.content if b.type == "text"])

@@ -141,9 +141,12 @@ class MountWave:
             if returned is not None:
                 cleanup = adopt(coordinator, mount_point, returned, before)
                 coordinator.register_cleanup(cleanup)
-            objects = new_objects(coordinator, mount_point, before)
-            if mount_point == "providers":
-                _settle_provider(coordinator, spec, before, objects)
+            if mount_point in NAMED:
+                objects = [new for name, new in slot.items() if new is not before.get(name)]
+                if mount_point == "providers":
+                    _settle_provider(coordinator, spec, before, objects)
+            else:
+                objects = [coordinator.mount_points.get(mount_point)]
         except BaseException:
             if mount_point in NAMED:
                 slot.clear()
@@ -204,14 +207,6 @@ async def tell_ready(
             await coordinator.hooks.emit(
                 events.MODULE_ON_SESSION_READY_FAILED, {"module_id": module_id, "error": text}
             )
-
-
-def new_objects(coordinator: ModuleCoordinator, mount_point: str, before: Any) -> list[Any]:
-    """Return what was mounted since the mount point was as `before`."""
-    slot: Any = coordinator.mount_points.get(mount_point)
-    if mount_point in NAMED:
-        return [module for name, module in slot.items() if module is not before.get(name)]
-    return [] if slot is before else [slot]
 
 
 def adopt(

@@ -37,6 +37,14 @@ class ModuleCoordinator:
     own on it.
     """
 
+    loader: ModuleLoader | None = None
+    _current_turn_injections = 0
+    # Most sessions need few of these: each is made on first use.
+    _channels: dict[str, list[Contributor]] | None = None
+    _capabilities: dict[str, Any] | None = None
+    _interpositions: dict[str, Interposition] | None = None
+    _session_state: dict[str, Any] | None = None
+
     def __init__(
         self,
         session: Any = None,
@@ -52,11 +60,6 @@ class ModuleCoordinator:
             self._hooks.set_default_fields(session_id=self._session_id, parent_id=self._parent_id)
         self._cancellation = CancellationToken()
         self._cleanup_fns: list[Callable[[], Any]] = []
-        # Most sessions need few of these: each is made on first use.
-        self._channels: dict[str, list[Contributor]] | None = None
-        self._capabilities: dict[str, Any] | None = None
-        self._interpositions: dict[str, Interposition] | None = None
-        self._session_state: dict[str, Any] | None = None
         self.mount_points: dict[str, Any] = {
             "orchestrator": None,
             "providers": {},
@@ -65,10 +68,8 @@ class ModuleCoordinator:
             "hooks": self._hooks,
             "module-source-resolver": None,
         }
-        self.loader: ModuleLoader | None = None
         self.approval_system = approval_system
         self.display_system = display_system
-        self._current_turn_injections = 0
 
     @property
     def session(self) -> Any:

@@ -33,6 +33,7 @@ INTERRUPTED = (
 
 Stored: TypeAlias = dict[str, Any]
 
+_NO_BLOCKS: list[Any] = []
 _CALL_BLOCKS = frozenset({"tool_call", "tool_use"})
 
 
@@ -101,11 +102,19 @@ def _is_plainly_valid(messages: list[Stored]) -> bool:
         elif waiting:
             return False
         elif role == "assistant":
-            if "tool_calls" in message or type(message.get("content")) is list:
-                waiting = set(calls_in(message))
+            waiting = _ids_called(message)
         elif type(message.get("content")) is list and answers_in(message):
             return False
     return not waiting
+
+
+def _ids_called(message: Stored) -> set[Any]:
+    try:
+        ids = {block["id"] for block in _blocks(message) if block["type"] in _CALL_BLOCKS}
+        ids.update([call["id"] for call in message.get("tool_calls") or ()])
+    except (KeyError, TypeError):
+        return set(calls_in(message))  # in other shapes, or without ids
+    return ids
 
 
 class _Repairing:
@@ -214,8 +223,8 @@ def _without_results(message: Stored) -> Stored:
 
 
 def _blocks(message: Stored) -> list[Any]:
-    content = message.get("content")
-    return cast("list[Any]", content) if type(content) is list else []
+    content: Any = message.get("content")
+    return content if type(content) is list else _NO_BLOCKS  # pyright: ignore[reportUnknownVariableType] - stored by others
 
 
 def _type_of(block: Any) -> Any:
@@ -277,18 +286,17 @@ def _snapshot(message: Stored) -> Stored:
     """Return a copy to compare with later: every container anew, everything else shared."""
     copy = message.copy()
     for key, value in message.items():
-        if type(value) is list:
-            copy[key] = _snapshot_of_list(cast("list[Any]", value))
-        elif type(value) is dict:
-            copy[key] = _snapshot(cast("Stored", value))
+        if type(value) in _SNAPSHOTS:
+            copy[key] = _SNAPSHOTS[type(value)](value)
     return copy
 
 
 def _snapshot_of_list(values: list[Any]) -> list[Any]:
     copy = values.copy()
     for index, value in enumerate(values):
-        if type(value) is dict:
-            copy[index] = _snapshot(cast("Stored", value))
-        elif type(value) is list:
-            copy[index] = _snapshot_of_list(cast("list[Any]", value))
+        if type(value) in _SNAPSHOTS:
+            copy[index] = _SNAPSHOTS[type(value)](value)
     return copy
+
+
+_SNAPSHOTS: dict[type, Callable[[Any], Any]] = {dict: _snapshot, list: _snapshot_of_list}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -35,6 +35,17 @@ class AmplifierSession:
     and the last. The plan is kept by reference, and exceptions leave as they were raised.
     """
 
+    # Where every session starts; a process may hold many thousands that never leave it.
+    _initialized = False
+    _announced = False
+    _running_turns = 0
+    _modules: Sequence[MountedModule] = ()
+    _swaps: Swaps | None = None
+    _release_from_parent: Callable[[], None] | None = None
+    _state = "running"
+    _last_error: dict[str, Any] | None = None
+    _status: SessionStatus | None = None
+
     def __init__(
         self,
         config: dict[str, Any],
@@ -52,16 +63,7 @@ class AmplifierSession:
         self.coordinator = ModuleCoordinator(self, approval_system, display_system)
         self.loader = loader
         self._is_resumed = is_resumed
-        self._initialized = False
-        self._announced = False
-        self._running_turns = 0
-        self._modules: list[MountedModule] = []
-        self._swaps: Swaps | None = None
-        self._release_from_parent: Callable[[], None] | None = None
         self._started_at = time.time()
-        self._state = "running"
-        self._last_error: dict[str, Any] | None = None
-        self._status: SessionStatus | None = None
 
     @property
     def initialized(self) -> bool:
@@ -157,7 +159,9 @@ class AmplifierSession:
         """
         if not self._initialized:
             raise NotInitializedError(session_id=self.session_id)
-        self._swaps = self._swaps or Swaps(self.coordinator, self._modules)
+        if self._swaps is None:
+            self._modules = modules = list(self._modules)
+            self._swaps = Swaps(self.coordinator, modules)
         await self._swaps.stage(mount_point, spec, replaces)
         if self._running_turns == 0:
             await self._swaps.at_boundary()
@@ -307,7 +311,7 @@ def _check_config(config: Any) -> None:
         raise ValueError("Configuration is required")
     session: Any = cast("dict[str, Any]", config).get("session")
     for field in ("orchestrator", "context"):
-        if not isinstance(session, dict) or not cast("dict[str, Any]", session).get(field):
+        if not isinstance(session, dict) or not cast("Any", session).get(field):
             raise ValueError(f"Configuration must specify session.{field}")
 
 
