@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import sys
-import textwrap
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeAlias
 from uuid import uuid4
 
 import pytest
@@ -24,56 +21,8 @@ from amplifier_core.validation.base import (
     check_on_session_ready,
     import_module_from_path,
 )
+from contract.planted_modules import IMPORTS, PROVIDER, TOOL, Plant
 from contract.requirements import requirement
-
-Plant: TypeAlias = Callable[[str], Path]
-
-IMPORTS = """
-from amplifier_core import ChatResponse, HookResult, ProviderInfo, ToolResult
-"""
-TOOL = """
-class Tool:
-    name = "planted"
-    description = "A planted tool."
-    input_schema = {"type": "object"}
-    async def execute(self, input):
-        return ToolResult()
-async def mount(coordinator, config):
-    await coordinator.mount("tools", Tool())
-"""
-PROVIDER = """
-class Provider:
-    name = "planted"
-    def get_info(self):
-        return ProviderInfo(id="planted", display_name="Planted")
-    async def list_models(self):
-        return []
-    async def complete(self, request, **kwargs):
-        return ChatResponse(content=[])
-    def parse_tool_calls(self, response):
-        return []
-async def mount(coordinator, config):
-    if config.get("api_key"):
-        await coordinator.mount("providers", Provider())
-"""
-
-
-@pytest.fixture
-def plant(tmp_path: Path) -> Iterator[Plant]:
-    """Write a module of the given source as a package that no other test has met."""
-    names: list[str] = []
-
-    def write(source: str) -> Path:
-        package = tmp_path / f"amplifier_module_planted_{uuid4().hex}"
-        names.append(package.name)
-        package.mkdir()
-        text = IMPORTS + textwrap.dedent(source)
-        (package / "__init__.py").write_text(text, encoding="utf-8")
-        return package
-
-    yield write
-    for name in names:
-        sys.modules.pop(name, None)
 
 
 def failures(result: ValidationResult) -> dict[str, str]:

@@ -124,20 +124,6 @@ async def mount(coordinator, config):
 TYPES = sorted(GOOD)
 
 
-@pytest.fixture
-def folder(pytester: pytest.Pytester) -> pytest.Pytester:
-    """An empty folder with the settings that published modules use."""
-    pytester.makepyprojecttoml(
-        """
-        [tool.pytest.ini_options]
-        addopts = "--import-mode=importlib --strict-markers -p no:cacheprovider"
-        asyncio_mode = "strict"
-        asyncio_default_fixture_loop_scope = "function"
-        """
-    )
-    return pytester
-
-
 def suite_name(module_type: str, suite: str) -> str:
     return f"{module_type.capitalize()}{suite}Tests"
 

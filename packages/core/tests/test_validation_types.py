@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import textwrap
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, TypeAlias
-from uuid import uuid4
+from typing import Any
 
 import pytest
 
@@ -20,38 +15,9 @@ from amplifier_core.validation import (
     ValidationResult,
 )
 from amplifier_core.validation.base import ModuleValidator
+from contract.planted_modules import PROVIDER, TOOL, Plant
 from contract.requirements import requirement
 
-Plant: TypeAlias = Callable[[str], Path]
-
-IMPORTS = """
-from amplifier_core import ChatResponse, HookResult, ProviderInfo, ToolResult
-"""
-TOOL = """
-class Tool:
-    name = "planted"
-    description = "A planted tool."
-    input_schema = {"type": "object"}
-    async def execute(self, input):
-        return ToolResult()
-async def mount(coordinator, config):
-    await coordinator.mount("tools", Tool())
-"""
-PROVIDER = """
-class Provider:
-    name = "planted"
-    def get_info(self):
-        return ProviderInfo(id="planted", display_name="Planted")
-    async def list_models(self):
-        return []
-    async def complete(self, request, **kwargs):
-        return ChatResponse(content=[])
-    def parse_tool_calls(self, response):
-        return []
-async def mount(coordinator, config):
-    if config.get("api_key"):
-        await coordinator.mount("providers", Provider())
-"""
 LOOP = """
 class Loop:
     async def execute(self, prompt, context, providers, tools, hooks):
@@ -79,24 +45,6 @@ async def mount(coordinator, config):
     coordinator.get("hooks").on("tool:post", handler.seen, name="second")
     return lambda: None
 """
-
-
-@pytest.fixture
-def plant(tmp_path: Path) -> Iterator[Plant]:
-    """Write a module of the given source as a package that no other test has met."""
-    names: list[str] = []
-
-    def write(source: str) -> Path:
-        package = tmp_path / f"amplifier_module_planted_{uuid4().hex}"
-        names.append(package.name)
-        package.mkdir()
-        text = IMPORTS + textwrap.dedent(source)
-        (package / "__init__.py").write_text(text, encoding="utf-8")
-        return package
-
-    yield write
-    for name in names:
-        sys.modules.pop(name, None)
 
 
 def failures(result: ValidationResult) -> dict[str, str]:
