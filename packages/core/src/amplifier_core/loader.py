@@ -149,7 +149,7 @@ class ModuleLoader:
         if loaded is None or loaded.path is not None:
             return None
         owner = self._coordinator or coordinator
-        if owner is not None and owner.get("module-source-resolver") is not None:
+        if owner is not None and owner.mount_points["module-source-resolver"] is not None:
             return None
         return _bind(module_id, loaded, config)
 
