@@ -22,7 +22,12 @@ def test_the_published_events_come_first_and_in_their_order() -> None:
 
 
 def test_our_additions_stand_at_the_end() -> None:
-    assert events.ALL_EVENTS[43:] == ["module:swapped", "module:rolled_back", "context:repaired"]
+    assert events.ALL_EVENTS[43:] == [
+        "module:swapped",
+        "module:rolled_back",
+        "context:repaired",
+        "hook:failed",
+    ]
 
 
 def test_every_constant_is_listed_under_its_own_name() -> None:

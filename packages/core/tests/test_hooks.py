@@ -364,3 +364,28 @@ async def test_without_a_listener_the_callers_own_data_comes_back(data: dict[str
     result = await HookRegistry().emit("unheard", data)
 
     assert result.data is data
+
+
+@requirement("LAW-28")
+@pytest.mark.parametrize(("on_error", "denied"), [("continue", False), ("deny", True)])
+async def test_a_hook_that_fails_is_announced(on_error: Any, denied: bool) -> None:
+    registry, heard = HookRegistry(), Listener()
+
+    async def broken(event: str, data: dict[str, Any]) -> None:
+        raise RuntimeError("boom")
+
+    registry.register("tool:pre", broken, name="broken", on_error=on_error)
+    registry.register("hook:failed", heard)
+    registry.register("hook:failed", broken, name="worse")
+
+    result = await registry.emit("tool:pre", {})
+
+    assert result.action == ("deny" if denied else "continue")
+    assert heard.events == ["hook:failed"]
+    told = {key: heard.data[key] for key in ("event", "handler", "error", "denied")}
+    assert told == {
+        "event": "tool:pre",
+        "handler": "broken",
+        "error": "RuntimeError: boom",
+        "denied": denied,
+    }

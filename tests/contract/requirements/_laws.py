@@ -135,6 +135,10 @@ REQUIREMENTS: dict[str, Requirement] = {
         "house loop-basic",
         "Any sequence of messages becomes a valid request, and repairing it again changes nothing.",
     ),
+    "LAW-28": Requirement(
+        "architecture 4 / Nothing fails silently",
+        "A hook that fails is announced to whoever listens to `hook:failed`.",
+    ),
     "LAW-27": Requirement(
         "house context-simple",
         "For any history, compaction splits no pair, fits the budget and leaves the store alone.",

@@ -9,7 +9,8 @@ means only that several parties agreed on the spelling. In groups, in the order 
 - tool, context: tool calls, and what happens to the history;
 - orchestrator, execution: the loop as a whole;
 - user, artifact, policy, approval: people, files and permissions;
-- cancel, module: stopping, and modules that come, fail, change or return.
+- cancel, module: stopping, and modules that come, fail, change or return;
+- hook: a handler that failed.
 
 Streaming providers announce `llm:stream_*` events of their own; those names stay with them.
 """
@@ -77,6 +78,7 @@ MODULE_SWAPPED = "module:swapped"
 MODULE_ROLLED_BACK = "module:rolled_back"
 
 CONTEXT_REPAIRED = "context:repaired"
+HOOK_FAILED = "hook:failed"
 
 # A name defined above is an event; there is no second list to forget.
 ALL_EVENTS: list[str] = [value for name, value in tuple(globals().items()) if name.isupper()]

@@ -14,6 +14,7 @@ from amplifier_core._tasks import abandon_after, is_awaitable, is_being_cancelle
 from amplifier_core._verdict import Verdict, parse_answer
 from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
 from amplifier_core.errors import describe_error
+from amplifier_core.events import HOOK_FAILED
 from amplifier_core.models import ContextInjection, HookResult, continue_result
 
 __all__ = ["ContextInjection", "HookRegistry", "HookResult"]
@@ -166,7 +167,7 @@ class HookRegistry:
                 if is_awaitable(answer):
                     answer = await answer
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - logged there
-                answer = _failed(registration, error)
+                answer = await self._failed(registration, error)
             if answer is None or _is_plain_continue(answer):
                 continue
             if verdict is None:
@@ -191,13 +192,27 @@ class HookRegistry:
             try:
                 answer = await settled(call(event, payload.view()))
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - logged there
-                _failed(registration, error)
+                await self._failed(registration, error)
                 continue
             if answer is not None:
                 result = parse_answer(answer, event, registration.name)
                 if result.data is not None:
                     collected.append(result.data)
         return collected
+
+    async def _failed(self, registration: _Registration, error: BaseException) -> HookResult | None:
+        """Say that a handler failed and return its answer: a guard's is a denial."""
+        if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+            raise error
+        event, name, denied = registration.event, registration.name, registration.on_error == "deny"
+        logger.error("hook failed event=%s handler=%s", event, name, exc_info=error)
+        text = describe_error(error)
+        # Who fails to hear of failures is only logged: announcing it might never end.
+        if event != HOOK_FAILED:
+            facts = {"event": event, "handler": name, "error": text, "denied": denied}
+            await self.emit(HOOK_FAILED, facts)
+        reason = f"Guard `{name}` failed on {event}: {text}"
+        return HookResult(action="deny", reason=reason) if denied else None
 
     def _payload(self, data: Any) -> Payload:
         mapping = _as_dict(data)
@@ -231,19 +246,6 @@ def _bounded(handler: Handler, seconds: float) -> Handler:
         return await abandon_after(seconds, settled(answer))
 
     return call
-
-
-def _failed(registration: _Registration, error: BaseException) -> HookResult | None:
-    """Log that a handler failed and return its answer: a guard's is a denial."""
-    if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
-        raise error
-    event, name = registration.event, registration.name
-    logger.error("hook failed event=%s handler=%s", event, name, exc_info=error)
-    if registration.on_error == "continue":
-        return None
-    return HookResult(
-        action="deny", reason=f"Guard `{name}` failed on {event}: {describe_error(error)}"
-    )
 
 
 def _is_plain_continue(answer: Any) -> bool:
