@@ -1,17 +1,13 @@
 """Fail when a file, a function, a module or the kernel is longer than a reader should have to bear.
 
-Files, functions and modules are measured in lines, the kernel in lines of code: without blank
-lines, comments and docstrings. Limits and the exceptions to them, each with its reason, are in
-`pyproject.toml` under `[tool.amplifier.sizes]`. An exception has a limit of its own and must still
-be needed.
+Limits and the exceptions to them, each with its reason, are in `pyproject.toml` under
+`[tool.amplifier.sizes]`. An exception has a limit of its own and must still be needed.
 """
 
 from __future__ import annotations
 
 import ast
-import io
 import sys
-import tokenize
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -23,15 +19,6 @@ from tracked_files import tracked_files
 
 KERNEL = Path("packages/core/src/amplifier_core")
 KIT = ("validation", "testing.py", "pytest_plugin.py")
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-NO_CODE = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENDMARKER,
-}
 
 
 @dataclass
@@ -79,19 +66,6 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, int]]:
             yield from functions(node, prefix)
 
 
-def code_lines(text: str, tree: ast.Module) -> int:
-    """Return the number of lines that are neither blank nor comment nor docstring."""
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in NO_CODE:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(tree):
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            docstring = node.body[0]
-            lines -= set(range(docstring.lineno, (docstring.end_lineno or 0) + 1))
-    return len(lines)
-
-
 def room(path: Path) -> tuple[str, str] | None:
     """Return the kind and the path of the whole that a source file counts towards, if any."""
     if path.is_relative_to(KERNEL):
@@ -111,12 +85,12 @@ def check(root: Path) -> list[str]:
         if path.suffix != ".py":
             continue
         text = (root / path).read_text(encoding="utf-8")
-        tree, lines = ast.parse(text, str(path)), len(text.splitlines())
+        lines = len(text.splitlines())
         complaints += limits.judge("file", str(path), lines)
-        for name, length in functions(tree):
+        for name, length in functions(ast.parse(text, str(path))):
             complaints += limits.judge("function", f"{path}::{name}", length)
         if whole := room(path):
-            rooms[whole] += code_lines(text, tree) if whole[0] == "kernel" else lines
+            rooms[whole] += lines
     for (kind, where), lines in rooms.items():
         complaints += limits.judge(kind, where, lines)
     return [*complaints, *limits.stale()]
