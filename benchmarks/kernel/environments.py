@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ORIGINAL = "amplifier-core==2.0.2"
 OUR_FOLDERS = (
     "packages/core",
+    "packages/kit",
     "modules/loop-basic",
     "modules/context-simple",
     "modules/provider-mock",

@@ -18,6 +18,7 @@ PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(en
 LINTER: dict[str, Any] = PYPROJECT["tool"]["importlinter"]
 CONTRACTS: dict[str, dict[str, Any]] = {c["name"]: c for c in LINTER["contracts"]}
 
+PACKAGES = ["amplifier_core", "amplifier_kit"]
 KERNEL = ROOT / "packages/core/src/amplifier_core"
 KIT = ("pytest_plugin.py", "testing.py", "validation")
 MODULE_IDS = sorted(path.parent.name for path in ROOT.glob("modules/*/pyproject.toml"))
@@ -54,17 +55,19 @@ def skeleton(tmp_path: Path) -> Path:
     for package in LINTER["root_packages"]:
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").touch()
-    for layer in CONTRACTS["Inside the kernel, arrows point down"]["layers"]:
-        for name in layer.split(" | "):
-            (tmp_path / "amplifier_core" / f"{name}.py").touch()
+    for contract in CONTRACTS.values():
+        if contract["type"] == "layers":
+            (container,) = contract["containers"]
+            for name in " | ".join(contract["layers"]).split(" | "):
+                (tmp_path / container / f"{name}.py").touch()
     return tmp_path
 
 
 def test_every_room_on_disk_is_in_the_contracts() -> None:
     packages = [path.parent.name for path in ROOT.glob("packages/*/src/*/__init__.py")]
 
-    assert packages == ["amplifier_core"]
-    assert LINTER["root_packages"] == ["amplifier_core", *MODULES]
+    assert sorted(packages) == PACKAGES
+    assert LINTER["root_packages"] == [*PACKAGES, *MODULES]
     assert CONTRACTS["Modules do not know each other"]["modules"] == MODULES
     assert CONTRACTS["Nobody imports a module by name"]["forbidden_modules"] == MODULES
     assert CONTRACTS["Modules run on the kernel, not on its test kit"]["source_modules"] == MODULES
@@ -74,7 +77,7 @@ def test_every_room_on_disk_is_installed_and_type_checked() -> None:
     requirements = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8").splitlines()
     environments = PYPROJECT["tool"]["pyright"]["executionEnvironments"]
 
-    rooms = ["packages/core", *(f"modules/{module_id}" for module_id in MODULE_IDS)]
+    rooms = ["packages/core", "packages/kit", *(f"modules/{each}" for each in MODULE_IDS)]
     assert [line for line in requirements if line.startswith("-e")] == [f"-e ./{r}" for r in rooms]
     assert [e["root"] for e in environments] == ["tests", *(f"{room}/tests" for room in rooms)]
 
@@ -146,6 +149,12 @@ def test_the_empty_skeleton_passes(skeleton: Path) -> None:
             "Inside the kernel, arrows point down",
         ),
         ("amplifier_core/newcomer.py", "", "Inside the kernel, arrows point down"),
+        ("amplifier_core/hooks.py", "import amplifier_kit", "The kernel does not know the kit"),
+        (
+            "amplifier_kit/calls.py",
+            "import amplifier_kit.turns",
+            "Inside the kit, calls, turns and memory stand side by side",
+        ),
     ],
 )
 def test_an_arrow_that_points_back_is_reported(

@@ -48,6 +48,26 @@ async def test_an_instance_stands_under_its_own_name(
     }
 
 
+@requirement("SESS-21")
+async def test_an_instance_may_take_its_name_by_itself(installed: Installer) -> None:
+    plan = installed.basics()
+
+    async def mount(coordinator: ModuleCoordinator, config: dict[str, Any]) -> None:
+        name = config["name"]
+        await coordinator.mount("providers", ScriptedProvider(name), name=name)
+
+    installed.add("provider-test", mount)
+    plan["providers"] = [
+        {"module": "provider-test", "instance_id": name, "config": {"name": name}}
+        for name in ("here", "there")
+    ]
+    session = AmplifierSession(plan)
+
+    await session.initialize()
+
+    assert list(session.coordinator.get("providers")) == ["here", "there"]
+
+
 @requirement("SESS-22", "LIFE-7")
 async def test_a_provider_that_brings_nothing_leaves_the_others_as_they_were(
     installed: Installer,

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from amplifier_core.history import repair_history
 from amplifier_core.llm_errors import ContextLengthError
+from amplifier_kit.memory.size import message_size
 from amplifier_module_context_simple import SimpleContextManager
-from amplifier_module_context_simple.size import message_size
 from contract.requirements import requirement
 
 Messages = list[dict[str, Any]]

@@ -307,7 +307,15 @@ async def test_the_events_are_contributed_to_their_channel() -> None:
 
     [events] = await coordinator.collect_contributions("observability.events")
 
-    assert events == ["context:pre_compact", "context:post_compact", "context:compaction"]
+    assert events == [
+        "context:pre_compact",
+        "context:post_compact",
+        "context:compaction",
+        "context:spilled",
+        "context:blob_dropped",
+        "context:count_failed",
+        "context:tool_taken",
+    ]
 
 
 async def test_an_unknown_key_stops_the_mount_and_is_named() -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from amplifier_core import AmplifierSession, ChatRequest, ChatResponse, LLMError
 from amplifier_core.testing import EventRecorder, MockContextManager, MockTool
-from amplifier_module_loop_basic.loop import LIMIT_NOTICE, BasicLoop, select_provider
+from amplifier_kit.turns.endings import LIMIT
+from amplifier_kit.turns.providers import select_provider
+from amplifier_module_loop_basic.loop import BasicLoop
 from contract.installer import Installer, ScriptedProvider, response
 from contract.requirements import requirement
 from contract.stand_ins import Listener, ask, broken_pairs, deny, modify
@@ -79,7 +81,7 @@ async def test_at_the_limit_the_model_is_asked_once_more_without_tools(
     assert len(before) == with_tools
     assert all(request.tools for request in before)
     assert last.tools is None
-    assert last.messages[-1].content == LIMIT_NOTICE
+    assert last.messages[-1].content == LIMIT.notice
     assert ended(turn) == ("completed", "incomplete", "limit")
     assert turn.told("provider:request")[-1]["max_reached"] is True
 

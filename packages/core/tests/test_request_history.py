@@ -72,27 +72,36 @@ def remove(place: int) -> Change:
     return change
 
 
-def rewrite(place: int, word: str) -> Change:
-    """Change the text of a message in place."""
+def change_one(place: int, edit: Callable[[Stored], object]) -> Change:
+    """Set a field of one of the newest four messages, or of a copy that replaces an older one."""
 
     def change(history: list[Stored]) -> None:
+        if 0 <= place < len(history) - 4:
+            history[place] = copy.deepcopy(history[place])
         for message in history[place : place + 1]:
-            if isinstance(message["content"], list):
-                message["content"][0] = {"type": "text", "text": word}
-            else:
-                message["content"] = word
+            edit(message)
 
     return change
+
+
+def rewrite(place: int, word: str) -> Change:
+    """Change the text of a message."""
+
+    def edit(message: Stored) -> None:
+        content = message["content"]
+        new = {"type": "text", "text": word}
+        message["content"] = [new, *content[1:]] if isinstance(content, list) else word
+
+    return change_one(place, edit)
 
 
 def note(place: int, word: str) -> Change:
-    """Change what is kept beside a message, in place."""
+    """Change what is kept beside a message."""
 
-    def change(history: list[Stored]) -> None:
-        for message in history[place : place + 1]:
-            message.setdefault("metadata", {})["n"] = word
+    def edit(message: Stored) -> None:
+        message["metadata"] = {"n": word}
 
-    return change
+    return change_one(place, edit)
 
 
 changes = st.one_of(
@@ -127,7 +136,8 @@ def test_a_call_added_to_a_message_that_was_checked_is_answered_too() -> None:
     history = RequestHistory()
     history.prepare(stored)
 
-    stored[1]["tool_calls"].append({"id": "b", "tool": "t", "arguments": {}})
+    made = stored[1]["tool_calls"]
+    stored[1]["tool_calls"] = [*made, {"id": "b", "tool": "t", "arguments": {}}]
     prepared, repairs = history.prepare(stored)
 
     assert [message.tool_call_id for message in prepared] == [None, None, "a", "b"]
@@ -160,6 +170,19 @@ def test_a_late_message_that_cannot_be_sent_takes_nothing_with_it() -> None:
     assert [message.content for message in prepared] == ["hi", "hello"]
 
 
+def test_a_refused_history_is_not_taken_for_one_that_was_sent() -> None:
+    stored = [says("user", str(number)) for number in range(9)]
+    history = RequestHistory()
+    history.prepare(stored)
+
+    stored[0] = says("user", "changed")
+    with pytest.raises(ValidationError):
+        history.prepare([*stored, says("nobody", "odd")])
+    prepared, _ = history.prepare(stored)
+
+    assert [message.content for message in prepared] == ["changed", *map(str, range(1, 9))]
+
+
 def test_each_repair_is_reported_once() -> None:
     stored = [says("user", "hi"), calls(["a"]), says("user", "still there?")]
     history = RequestHistory()
@@ -168,7 +191,7 @@ def test_each_repair_is_reported_once() -> None:
     assert history.prepare(stored)[1] == []
     stored += [calls(["b"]), says("user", "hello?")]
     assert history.prepare(stored)[1] == [Repair("answered", "b")]
-    stored[0]["content"] = "edited"
+    stored[0] = says("user", "edited")
     assert history.prepare(stored)[1] == []
 
 
@@ -195,13 +218,35 @@ def test_messages_that_did_not_change_are_not_made_again() -> None:
     assert len(first) == 2
 
 
-def test_a_change_deep_inside_a_message_is_noticed() -> None:
-    call: dict[str, Any] = {"type": "tool_call", "id": "a", "name": "t", "input": {"rows": [[1]]}}
-    stored = [{"role": "assistant", "content": [call]}, result("a")]
+def test_a_field_that_is_set_is_noticed_among_the_newest_four() -> None:
+    stored = [says("user", str(number)) for number in range(9)]
+    history = RequestHistory()
+    history.prepare(stored[:7])
+    history.prepare(stored)
+
+    stored[5]["content"] = "changed"
+    prepared, _ = history.prepare(stored)
+
+    assert [message.content for message in prepared[4:7]] == ["4", "changed", "6"]
+
+
+def test_a_message_that_was_replaced_is_noticed_however_old_it_is() -> None:
+    stored = [says("user", str(number)) for number in range(9)]
     history = RequestHistory()
     history.prepare(stored)
 
-    call["input"]["rows"][0].append(2)
+    stored[0] = says("user", "changed")
     prepared, _ = history.prepare(stored)
 
-    assert prepared[0].model_dump()["content"][0]["input"] == {"rows": [[1, 2]]}
+    assert prepared[0].content == "changed"
+
+
+def test_equal_messages_in_other_objects_are_not_made_again() -> None:
+    """As a memory hands them out that reads them from a file each time."""
+    stored = [says("user", str(number)) for number in range(9)]
+    history = RequestHistory()
+    first, _ = history.prepare(stored)
+
+    second, _ = history.prepare(copy.deepcopy(stored))
+
+    assert all(one is other for one, other in zip(first, second, strict=True))

@@ -227,7 +227,6 @@ REQUIREMENTS: dict[str, Requirement] = {
     "ORCH-22": Requirement(
         "S1 Orchestrator Contract / Validation Checklist",
         "A loop supports streaming through async generators.",
-        deferred="Belongs to the streaming loop.",
     ),
     "ORCH-23": Requirement(
         "S1 Orchestrator Contract / Purpose",
@@ -318,16 +317,13 @@ REQUIREMENTS: dict[str, Requirement] = {
     "CTX-17": Requirement(
         "S1 Context Contract / set_messages(); spec 3.6",
         "A file-backed context that loaded its own file ignores `set_messages`.",
-        deferred="Belongs to the persistent context.",
     ),
     "CTX-18": Requirement(
         "S1 Context Contract / Compaction Strategies",
         "Contexts may summarise or score messages.",
-        deferred="Belongs to other context modules.",
     ),
     "CTX-19": Requirement(
         "spec 3.6",
         "A context may take a system prompt factory.",
-        deferred="An extension for applications, added with the application that needs it.",
     ),
 }

@@ -43,9 +43,11 @@ class BenchProvider:
         if self._asked < self._tool_calls:
             self._asked += 1
             call_id = f"c{self._asked}"
+            # Other numbers each time: a loop may stop a model that goes in circles.
+            arguments = {"a": self._asked, "b": 2}
             return ChatResponse(
-                content=[ToolCallBlock(id=call_id, name="add", input={"a": 1, "b": 2})],
-                tool_calls=[ToolCall(id=call_id, name="add", arguments={"a": 1, "b": 2})],
+                content=[ToolCallBlock(id=call_id, name="add", input=arguments)],
+                tool_calls=[ToolCall(id=call_id, name="add", arguments=arguments)],
             )
         self._asked = 0
         return ChatResponse(content=[TextBlock(text="done")])

@@ -5,29 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_kit.memory.mounting import mount_context, tell_replaced_tools
 from amplifier_module_context_simple.context import SimpleContextManager
 
 __amplifier_module_type__ = "context"
-__all__ = ["SimpleContextManager", "mount"]
+__all__ = ["SimpleContextManager", "mount", "on_session_ready"]
 
 
 async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], None]:
     """Mount the memory. Config: see `ContextConfig`. Cleanup: it stops listening for usage."""
-    context = SimpleContextManager(hooks=coordinator.hooks, **(config or {}))
-    await coordinator.mount("context", context)
-    announced = [events.CONTEXT_PRE_COMPACT, events.CONTEXT_POST_COMPACT, events.CONTEXT_COMPACTION]
-    coordinator.register_contributor("observability.events", "context-simple", announced.copy)
-    listening = [
-        coordinator.hooks.register(event, context.calibration, name="context-simple")
-        for event in (events.LLM_RESPONSE, events.PROVIDER_RESPONSE)
-    ]
+    context = SimpleContextManager(
+        hooks=coordinator.hooks, coordinator=coordinator, **(config or {})
+    )
+    return await mount_context(coordinator, context)
 
-    def cleanup() -> None:
-        for stop_listening in listening:
-            stop_listening()
 
-    return cleanup
+async def on_session_ready(coordinator: ModuleCoordinator) -> None:
+    """Say it when another module's tool took the place of `read_result`."""
+    await tell_replaced_tools(coordinator)

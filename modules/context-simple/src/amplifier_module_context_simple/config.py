@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from amplifier_module_context_simple.texts import SHORTEST
+from amplifier_kit.memory.config import MemoryConfig
 
 
-class ContextConfig(BaseModel):
-    """When a request is compacted, and how."""
+class ContextConfig(MemoryConfig):
+    """When a request is compacted, how, and how much is kept aside."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-    max_tokens: int = Field(default=100_000, gt=0)
-    compact_threshold: float = Field(
-        default=0.8,
-        gt=0,
-        le=1,
-        validation_alias=AliasChoices("compact_threshold", "compaction_threshold"),
-    )
-    target_usage: float = Field(default=0.5, gt=0, le=1)
-    protected_recent: float = Field(default=0.1, ge=0, le=1)
-    truncate_chars: int = Field(default=1_000, ge=SHORTEST)
-    mark_dropped: bool = True
-    chars_per_token: float = Field(default=4.0, gt=0)
+    blob_bytes: int = Field(default=64_000_000, gt=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_kit.turns.vocabulary import TURN_EVENTS
 from amplifier_module_loop_basic.config import DEFAULTS, LoopConfig
 from amplifier_module_loop_basic.loop import BasicLoop
 
@@ -13,5 +14,6 @@ __amplifier_module_type__ = "orchestrator"
 
 async def mount(coordinator: ModuleCoordinator, config: dict[str, Any] | None = None) -> None:
     """Mount the loop. Config: see `LoopConfig`. Nothing to clean up."""
-    settings = LoopConfig.model_validate(config) if config else DEFAULTS
-    await coordinator.mount("orchestrator", BasicLoop(settings))
+    loop = BasicLoop(LoopConfig.model_validate(config) if config else DEFAULTS)
+    coordinator.register_contributor("observability.events", loop.name, TURN_EVENTS.copy)
+    await coordinator.mount("orchestrator", loop)

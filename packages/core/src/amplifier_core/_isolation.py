@@ -30,15 +30,24 @@ class Payload:
     __slots__ = ("_plan", "_pristine", "current", "modified")
 
     def __init__(self, current: dict[str, Any]) -> None:
+        """Take a dict that nobody else holds; what it contains may be anybody's."""
         self.current = current
         self.modified = False
+        for key, value in current.items():
+            if type(value) not in _PLAIN or type(key) is not str:
+                break
+        else:
+            # Nothing in it can change, as with most events: there is nothing to convert or copy.
+            self._pristine, self._plan = current, _FLAT
+            return
         safe, self._plan = survey(current)
         # A copy of its own: the caller may go on changing its data while handlers are awaited.
         self._pristine = isolate(safe, self._plan)
 
     def view(self) -> Any:
         """Return a copy that a handler may keep and change."""
-        return isolate(self._pristine, self._plan)
+        plan = self._plan
+        return isolate(self._pristine, plan) if plan else self._pristine.copy()
 
     def replace(self, data: dict[str, Any]) -> None:
         """Let `data` take the place of the data so far, a handler's edit.

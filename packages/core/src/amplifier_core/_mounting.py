@@ -240,7 +240,10 @@ def _settle_provider(
         if not objects:
             raise _not_installed(spec)
         return
-    installed = coordinator.mount_points["providers"].get(default)
+    slot = coordinator.mount_points["providers"]
+    if slot.get(instance_id) is not before.get(instance_id):
+        return  # It took the name by itself.
+    installed = slot.get(default)
     if installed is None or installed is before.get(default):
         raise _not_installed(spec)
     coordinator.mount("providers", installed, name=instance_id)

@@ -239,40 +239,51 @@ def _fields_of(call: Any) -> Stored:
     return {key: getattr(call, key, None) for key in ("id", "name", "tool", "function")}
 
 
+# How many of the newest messages are looked into for fields that were set.
+_LOOKED_INTO = 4
+
+
 class RequestHistory:
     """Makes provider messages out of stored ones, doing again only what is new.
 
     A session asks once per model call, each time with the same messages and a few more behind.
-    What was checked before and has not changed since (compared by value, against a copy) is
-    neither repaired nor validated again.
+    Those are known by identity, or else by value, and neither repaired nor validated again. A field
+    that somebody sets in a message is noticed among the newest four; to change an older message, or
+    what a field holds, put another object there.
     """
 
-    __slots__ = ("_checked", "_messages", "_repairs")
+    __slots__ = ("_known", "_messages", "_newest", "_repairs", "_stored")
 
     def __init__(self) -> None:
-        self._checked: list[Stored] = []
+        self._known = 0
+        self._stored: list[Stored] = []
+        self._newest: list[Stored] = []
         self._messages: list[Message] = []
         self._repairs: list[Repair] = []
 
     def prepare(self, stored: list[Stored]) -> tuple[list[Message], list[Repair]]:
         """Return `stored` as a valid list of messages, and the repairs not reported before."""
-        known = len(self._checked)
-        if known and stored[:known] != self._checked:
-            known = 0
-        new = stored[known:] if known else stored
+        known, newest = self._known, self._newest
+        new = stored[known:]
+        # Lists of one length are compared by address first, and without a copy.
+        self._stored[known:] = new
+        if stored[known - len(newest) : known] != newest or stored != self._stored:
+            # Forgotten at once: what follows may fail.
+            self._known = known = 0
+            new, newest, self._stored = stored, [], stored.copy()
         repaired, repairs = repair_history(new)
         if known and repairs:
             # A result among the new messages may belong to a call among the old ones.
             known, new, (repaired, repairs) = 0, stored, repair_history(stored)
         fresh = _message_validator()(repaired)
-        snapshots = [_snapshot(message) for message in new]
         if known:
-            self._checked += snapshots
             self._messages += fresh
         else:
-            self._checked, self._messages = snapshots, fresh
+            self._messages = fresh
             reported, self._repairs = self._repairs, repairs
             repairs = [repair for repair in repairs if repair not in reported]
+        copies = [message.copy() for message in new[-_LOOKED_INTO:]]
+        self._known, self._newest = len(stored), [*newest, *copies][-_LOOKED_INTO:]
         return self._messages.copy(), repairs
 
 
@@ -280,23 +291,3 @@ class RequestHistory:
 def _message_validator() -> Callable[[list[Stored]], list[Message]]:
     # Without the adapter's own wrapper, which would cost as much as validating a short message.
     return TypeAdapter(list[Message]).validator.validate_python
-
-
-def _snapshot(message: Stored) -> Stored:
-    """Return a copy to compare with later: every container anew, everything else shared."""
-    copy = message.copy()
-    for key, value in message.items():
-        if type(value) in _SNAPSHOTS:
-            copy[key] = _SNAPSHOTS[type(value)](value)
-    return copy
-
-
-def _snapshot_of_list(values: list[Any]) -> list[Any]:
-    copy = values.copy()
-    for index, value in enumerate(values):
-        if type(value) in _SNAPSHOTS:
-            copy[index] = _SNAPSHOTS[type(value)](value)
-    return copy
-
-
-_SNAPSHOTS: dict[type, Callable[[Any], Any]] = {dict: _snapshot, list: _snapshot_of_list}

@@ -186,7 +186,7 @@ class HookRegistry:
         """
         collected: list[dict[str, Any]] = []
         mapping = _as_dict(data)
-        payload = OpaquePayload(data) if mapping is None else Payload(mapping)
+        payload = OpaquePayload(data) if mapping is None else Payload(mapping.copy())
         for registration in self._handlers.get(event, ()):
             call = registration.call if timeout is None else _bounded(registration.call, timeout)
             try:
@@ -218,7 +218,9 @@ class HookRegistry:
         mapping = _as_dict(data)
         if mapping is None:
             return OpaquePayload(data)
-        return Payload({**self._defaults, **mapping, "timestamp": _timestamp()})
+        current = self._defaults | mapping
+        current["timestamp"] = _timestamp()
+        return Payload(current)
 
     def _next_name(self, handler: Handler) -> str:
         self._names_given += 1
@@ -284,15 +286,16 @@ class _Clock:
 
     def __init__(self) -> None:
         # One pair, replaced as a whole: loops in several threads share this clock.
-        self._known = (-1, "")
+        self._known = ("", "")
 
     def __call__(self) -> str:
-        second, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
-        known = self._known
-        if known[0] != second:
-            known = (second, time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second)))
-            self._known = known
-        return f"{known[1]}{nanoseconds // 1000:06d}+00:00"
+        nanoseconds = str(time.time_ns())
+        second, text = self._known
+        if nanoseconds[:-9] != second:
+            second = nanoseconds[:-9]
+            text = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(int(second)))
+            self._known = (second, text)
+        return f"{text}{nanoseconds[-9:-3]}+00:00"
 
 
 _timestamp = _Clock()

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, Mock
 
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.hooks import HookRegistry
@@ -67,7 +67,8 @@ class MockCoordinator(ModuleCoordinator):
         super().__init__(
             SimpleNamespace(session_id="test-session", parent_id=None, config=config),
             approval_system=approvals,
-            display_system=AsyncMock(),
+            # Showing is synchronous by contract; an awaitable that nobody awaits would warn.
+            display_system=AsyncMock(show_message=Mock()),
         )
         self._hooks = self.mount_points["hooks"] = RecordingHooks()
         self._hooks.set_default_fields(session_id=self.session_id, parent_id=self.parent_id)

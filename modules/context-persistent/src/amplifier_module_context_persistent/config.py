@@ -1,0 +1,16 @@
+"""The configuration of context-persistent; its README says what each key means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from amplifier_kit.memory.config import MemoryConfig
+
+
+class PersistentConfig(MemoryConfig):
+    """Where the conversation is written, how durably, and what requests get of it."""
+
+    path: Path | None = None
+    fsync: Literal["turn", "always"] = "turn"
+    takeover: bool = False

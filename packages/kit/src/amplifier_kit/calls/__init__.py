@@ -1,0 +1,1 @@
+"""What every provider does around its vendor's SDK: announce, retry, time and price a call."""

@@ -1,0 +1,96 @@
+"""One streamed answer on its way to the hooks: `llm:stream_*` events, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Literal
+
+from amplifier_core.correlation import new_request_id
+from amplifier_core.errors import error_text
+
+BLOCK_START = "llm:stream_block_start"
+BLOCK_DELTA = "llm:stream_block_delta"
+BLOCK_END = "llm:stream_block_end"
+ABORTED = "llm:stream_aborted"
+STREAM_EVENTS = (BLOCK_START, BLOCK_DELTA, BLOCK_END, ABORTED)
+
+BlockKind = Literal["text", "thinking", "tool_use"]
+
+
+class _Nothing:
+    """Awaited at once."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
+_NOTHING = _Nothing()
+
+
+def _yes(event: str) -> bool:
+    return True
+
+
+class BlockStream:
+    """Announces the blocks of one answer; all its events carry one `request_id`.
+
+    Block indices are 0-based over all blocks of the answer. Fragments of tool input are not
+    announced, and nothing is built for events that nobody hears.
+    """
+
+    __slots__ = ("_emit", "_hears", "_open", "_sent_any", "request_id")
+
+    def __init__(self, hooks: Any) -> None:
+        self.request_id = new_request_id()
+        self._emit = hooks.emit
+        self._hears: Callable[[str], bool] = getattr(hooks, "has_handlers", _yes)
+        # kind and next sequence number of each block that has begun and not ended
+        self._open: dict[int, list[Any]] = {}
+        self._sent_any = False
+
+    async def start(self, index: int, kind: BlockKind, name: str | None = None) -> None:
+        """Announce that block `index` begins; `name` is the tool of a `tool_use` block."""
+        self._open[index] = [kind, 0]
+        if self._hears(BLOCK_START):
+            facts = {"request_id": self.request_id, "block_index": index, "block_type": kind}
+            await self._emit(BLOCK_START, facts if name is None else {**facts, "name": name})
+
+    def delta(self, index: int, text: str) -> Awaitable[object]:
+        """Announce a fragment of block `index`; empty ones are not worth an event.
+
+        To be awaited like the others. It is no coroutine itself, for it is called for every token.
+        """
+        if not text:
+            return _NOTHING
+        self._sent_any = True
+        block = self._open[index]
+        sequence = block[1]
+        block[1] = sequence + 1
+        if not self._hears(BLOCK_DELTA):
+            return _NOTHING
+        facts = {
+            "request_id": self.request_id,
+            "block_index": index,
+            "block_type": block[0],
+            "sequence": sequence,
+            "text": text,
+        }
+        return self._emit(BLOCK_DELTA, facts)
+
+    async def end(self, index: int) -> None:
+        """Announce that block `index` is complete; without effect on a block that never began."""
+        block = self._open.pop(index, None)
+        if block is not None and self._hears(BLOCK_END):
+            facts = {"request_id": self.request_id, "block_index": index, "block_type": block[0]}
+            await self._emit(BLOCK_END, facts)
+
+    async def end_all(self) -> None:
+        """Announce the end of every block that is still open."""
+        for index in sorted(self._open):
+            await self.end(index)
+
+    async def abort(self, error: BaseException) -> None:
+        """Announce that the answer broke off, if anybody has seen a part of it."""
+        if self._sent_any and self._hears(ABORTED):
+            failure = {"type": type(error).__name__, "msg": error_text(error)}
+            await self._emit(ABORTED, {"request_id": self.request_id, "error": failure})

@@ -1,0 +1,79 @@
+"""A vendor's SDK client, made in a thread so that the event loop never waits for its import."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Generic, TypeVar
+
+C = TypeVar("C")
+
+# Every client of this process that is being made. SDKs look at each other's half-imported libraries
+# in `sys.modules`, so no client is handed out while another one is on its way.
+_being_made: set[Future[Any]] = set()
+# What HTTP clients load with their first request: on the loop, a sixth of a second.
+_LOADED_LATE = "anyio._backends._asyncio"
+
+
+class LazyClient(Generic[C]):
+    """Makes its client once: when `start` is called, or else when it is first asked for.
+
+    `make` imports the SDK and returns the client; it runs in a thread of its own. A failed attempt
+    is not remembered: the next `get` tries again.
+    """
+
+    def __init__(self, make: Callable[[], C]) -> None:
+        self._make = make
+        self._making: Future[C] | None = None
+
+    def start(self) -> None:
+        """Begin in the background; returns at once."""
+        if self._making is None:
+            thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sdk-import")
+            self._making = thread.submit(self._prepared)
+            thread.shutdown(wait=False)
+            _being_made.add(self._making)
+            self._making.add_done_callback(_being_made.discard)
+
+    async def get(self) -> C:
+        """Return the client, waiting for its thread without blocking the loop."""
+        making = self._making
+        if making is None:
+            self.start()
+            making = self._making
+        assert making is not None  # start() has just made it
+        if _being_made:
+            await asyncio.to_thread(wait, _being_made.copy())
+        if making.done() and making.exception() is None:
+            return making.result()
+        try:
+            # Shielded: a caller who leaves must not cancel what others wait for.
+            return await asyncio.shield(asyncio.wrap_future(making))
+        except Exception:
+            if self._making is making:
+                self._making = None
+            raise
+
+    def _prepared(self) -> C:
+        client = self._make()
+        if find_spec("anyio") is not None:
+            import_module(_LOADED_LATE)
+        return client
+
+    async def close(self) -> None:
+        """Close the client if there is one, by its `close` or `aclose`, sync or async."""
+        making, self._making = self._making, None
+        if making is None or making.cancel():
+            return
+        try:
+            client: Any = await asyncio.wrap_future(making)
+        except Exception:  # noqa: BLE001 - whoever asked for the client was told; nothing to close
+            return
+        close = getattr(client, "aclose", None) or getattr(client, "close", None)
+        closing = None if close is None else close()
+        if inspect.isawaitable(closing):
+            await closing

@@ -1,0 +1,157 @@
+"""Messages on their way to a vendor: a valid sequence, converted once, and read in one way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import takewhile
+from typing import Any, Generic, TypeVar, cast
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from amplifier_core.history import Repair, repair_history
+from amplifier_core.message_models import (
+    ContentBlockUnion,
+    ImageBlock,
+    Message,
+    RichOutput,
+    TextBlock,
+    ToolCall,
+    ToolResultBlock,
+)
+
+W = TypeVar("W")
+
+_RICH_OUTPUT: TypeAdapter[list[TextBlock | ImageBlock]] = TypeAdapter(RichOutput)
+
+
+def repaired(messages: list[Message]) -> tuple[list[Message], list[Repair]]:
+    """Return messages in which every call has its result and every result its call.
+
+    A loop that repairs its own history costs nothing here: a valid list comes back as it is.
+    """
+    if not _may_be_broken(messages):
+        return messages, []
+    stored = [message.model_dump() for message in messages]
+    fixed, repairs = repair_history(stored)
+    return (
+        ([Message.model_validate(each) for each in fixed], repairs) if repairs else (messages, [])
+    )
+
+
+def _may_be_broken(messages: list[Message]) -> bool:
+    """Whether a closer look is needed; quick, and sure only when it says no."""
+    waiting: set[str] = set()
+    for message in messages:
+        if message.role == "tool":
+            if message.tool_call_id not in waiting or isinstance(message.content, list):
+                return True
+            waiting.discard(message.tool_call_id)
+            continue
+        if waiting:
+            return True
+        content = message.content
+        if message.role == "assistant":
+            waiting = {call.id for call in stored_calls(message)}
+        elif not isinstance(content, str) and any(b.type == "tool_result" for b in content):
+            return True
+    return bool(waiting)
+
+
+def stored_calls(message: Message) -> list[ToolCall]:
+    """Return the calls an assistant message makes, in order, each once.
+
+    Loops keep calls as blocks, in `tool_calls`, or in both. Arguments that are no JSON object are
+    kept whole as `{"raw": ...}`: a call that was made once must not end the conversation.
+    """
+    found: dict[str, ToolCall] = {}
+    if not isinstance(message.content, str):
+        for block in message.content:
+            if block.type == "tool_call":
+                found[block.id] = ToolCall(id=block.id, name=block.name, arguments=block.input)
+    extra: Any = (message.model_extra or {}).get("tool_calls") or ()
+    for call in extra:
+        fields = cast("dict[str, Any]", call if isinstance(call, dict) else call.model_dump())
+        function: dict[str, Any] = fields.get("function") or {}
+        arguments = _stored_arguments(fields.get("arguments", function.get("arguments")))
+        name = function.get("name") or fields.get("name") or fields.get("tool")
+        call_id: str = fields["id"]
+        if call_id not in found:
+            found[call_id] = ToolCall(id=call_id, name=str(name), arguments=arguments)
+    return list(found.values())
+
+
+def _stored_arguments(stored: Any) -> dict[str, Any]:
+    if not stored:
+        return {}
+    try:
+        arguments: Any = json.loads(stored) if isinstance(stored, str) else stored
+    except ValueError:
+        arguments = stored
+    return cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else {"raw": stored}
+
+
+def split_system(messages: list[Message]) -> tuple[list[Message], list[Message]]:
+    """Return the system messages that open a conversation, and the rest."""
+    opening = list(takewhile(lambda message: message.role == "system", messages))
+    return opening, messages[len(opening) :]
+
+
+def blocks_of(message: Message) -> list[ContentBlockUnion]:
+    """Return what a message consists of; a plain text is one block."""
+    content = message.content
+    return [TextBlock(text=content)] if isinstance(content, str) else content
+
+
+def rich_output(output: Any) -> list[TextBlock | ImageBlock] | None:
+    """Return the texts and images that a tool's output consists of; None: it is something else."""
+    try:
+        return _RICH_OUTPUT.validate_python(output) or None
+    except ValidationError:
+        return None
+
+
+def output_text(output: Any) -> str:
+    """Return a tool's output as the model reads it: text as it is, anything else as JSON."""
+    if isinstance(output, str):
+        return output
+    if isinstance(output, BaseModel):
+        output = output.model_dump(mode="json", exclude_none=True)
+    return json.dumps(output, ensure_ascii=False, default=str)
+
+
+def text_of(message: Message) -> str:
+    """Return the text of a message, its text blocks joined; other blocks have none."""
+    if isinstance(message.content, str):
+        return message.content
+    texts = [
+        block.text if isinstance(block, TextBlock) else output_text(block.output)
+        for block in message.content
+        if isinstance(block, TextBlock | ToolResultBlock)
+    ]
+    return "\n\n".join(texts)
+
+
+class Converted(Generic[W]):
+    """The wire form of each message of the last request, so that only what is new is converted.
+
+    A message that is the same object at the same place keeps its wire form, also the same object:
+    whoever uses it must not change it.
+    """
+
+    def __init__(self, convert: Callable[[Message], W]) -> None:
+        self._convert = convert
+        self._messages: list[Message] = []
+        self._wire: list[W] = []
+
+    def __call__(self, messages: list[Message]) -> list[W]:
+        """Return one wire form per message."""
+        known, wire = self._messages, self._wire
+        same = 0
+        for old, new in zip(known, messages, strict=False):
+            if old is not new:
+                break
+            same += 1
+        self._wire = [*wire[:same], *map(self._convert, messages[same:])]
+        self._messages = messages.copy()
+        return self._wire.copy()

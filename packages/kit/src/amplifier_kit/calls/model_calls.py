@@ -1,0 +1,260 @@
+"""A provider's calls: announced, retried, limited in time, priced, and watched for cache misses."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from amplifier_core import events
+from amplifier_core.correlation import new_request_id
+from amplifier_core.errors import error_text
+from amplifier_core.history import Repair
+from amplifier_core.llm_errors import LLMError, LLMTimeoutError
+from amplifier_core.message_models import ChatRequest, ChatResponse, Degradation, Usage
+from amplifier_core.redaction import redact_secrets
+from amplifier_core.retry import retry_with_backoff
+from amplifier_kit.calls.block_stream import STREAM_EVENTS, BlockStream
+from amplifier_kit.calls.failures import error_from_transport
+from amplifier_kit.calls.prefix import Miss, Prefix, PrefixWatch
+from amplifier_kit.calls.prices import cost_usd
+from amplifier_kit.calls.settings import ProviderSettings
+from amplifier_kit.calls.shortfalls import DEGRADED, joined
+from amplifier_kit.notices import show
+
+CACHE_MISS = "provider:cache_miss"
+OWN_EVENTS = (*STREAM_EVENTS, CACHE_MISS, DEGRADED)
+
+_ANNOUNCED = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "cost_usd",
+)
+
+# Turns an exception of the vendor's SDK into one of ours; None: it is not the vendor's. It is given
+# the name of the model, or None for a question that concerns no model.
+Translate = Callable[[BaseException, Any], LLMError | None]
+# Makes one attempt; with a stream, it announces the answer as it arrives.
+Attempt = Callable[[BlockStream | None], Awaitable[ChatResponse]]
+
+
+@dataclass(slots=True)
+class Call:
+    """One call to be made."""
+
+    model: str
+    request: ChatRequest
+    # What goes over the wire, for `raw` events.
+    parameters: dict[str, Any]
+    streaming: bool
+    prefix: Prefix | None = None
+    repairs: list[Repair] = field(default_factory=list[Repair])
+    # Filled by the attempt when the vendor reports them.
+    rate_limits: dict[str, Any] = field(default_factory=dict[str, Any])
+    # What is done otherwise than asked; the attempt adds what only the answer shows.
+    shortfalls: list[Degradation] = field(default_factory=list[Degradation])
+
+
+class ModelCalls:
+    """Makes the calls of one provider in one session."""
+
+    def __init__(
+        self,
+        provider: str,
+        settings: ProviderSettings,
+        coordinator: Any,
+        translate: Translate,
+        price_vendor: str | None,
+    ) -> None:
+        self.provider = provider
+        self._settings = settings
+        self._coordinator = coordinator
+        self._hooks = getattr(coordinator, "hooks", None)
+        self._translate = translate
+        self._price_vendor = price_vendor
+        self._watch = PrefixWatch(coordinator, f"provider-{provider}")
+        # None until a call with a known price was made; a call of unknown price makes it a minimum.
+        self._total: Decimal | None = None
+        self._retry = settings.retry_config()
+        # The lines that the person has seen.
+        self._shown: set[str] = set()
+
+    def cost(self) -> dict[str, Any] | None:
+        """Return what this session's calls cost so far, for the channel `session.cost`."""
+        return None if self._total is None else {"cost_usd": str(self._total)}
+
+    def wants_stream(self, request: ChatRequest) -> bool:
+        """Whether an answer is to be announced as it arrives."""
+        return self._settings.use_streaming and (request.metadata or {}).get("stream") is not False
+
+    async def make(self, call: Call, attempt: Attempt) -> ChatResponse:
+        """Make the call, as often as it takes and is allowed, and return its priced answer.
+
+        What falls short is announced and is the answer's `degradation`.
+
+        Raises:
+            LLMError: what the vendor's or the transport's failure means. Anything else that the
+                attempt raises leaves unchanged.
+        """
+        facts = {"provider": self.provider, "model": call.model, "request_id": new_request_id()}
+        await self._announce_request(call, facts)
+        foreseen = len(call.shortfalls)
+        await self._admit(call.shortfalls, facts)
+        started = time.monotonic()
+
+        async def once() -> ChatResponse:
+            return await self._once(call, attempt)
+
+        async def on_retry(number: int, delay: float, error: LLMError) -> None:
+            await self._announce_retry(facts, number, delay, error)
+
+        try:
+            response = await retry_with_backoff(once, self._retry, on_retry=on_retry)
+        except Exception as error:
+            failure = {"type": type(error).__name__, "msg": error_text(error)}
+            outcome = {"status": "error", "error": failure, **_since(started)}
+            await self._emit(events.LLM_RESPONSE, {**facts, **outcome})
+            raise
+        priced = self._price(call, response)
+        await self._announce_response(call, facts, priced, started)
+        await self._admit(call.shortfalls[foreseen:], facts)
+        degradation = joined(call.shortfalls) or priced.degradation
+        return priced.model_copy(update={"degradation": degradation})
+
+    @contextmanager
+    def translated(self, model: str | None = None) -> Generator[None]:
+        """Raise what goes wrong inside as an `LLMError`, for questions beside a call."""
+        try:
+            yield
+        except Exception as raised:
+            error = self._meaning(raised, model)
+            if error is raised:
+                raise
+            raise error from raised
+
+    def tell_once(self, line: str) -> None:
+        """Show a line to the person, unless it was shown before."""
+        if line not in self._shown:
+            self._shown.add(line)
+            show(self._coordinator, line, source=f"provider-{self.provider}")
+
+    async def _once(self, call: Call, attempt: Attempt) -> ChatResponse:
+        stream = BlockStream(self._hooks) if call.streaming and self._hooks is not None else None
+        limit = call.request.timeout or self._settings.timeout_seconds
+        clock = asyncio.timeout(limit)
+        try:
+            async with clock:
+                return await attempt(stream)
+        except BaseException as raised:
+            late = clock.expired() and isinstance(raised, TimeoutError)
+            error = self._too_late(call, limit) if late else self._meaning(raised, call.model)
+            if stream is not None:
+                await stream.abort(error)
+            if error is raised:
+                raise
+            raise error from raised
+
+    def _too_late(self, call: Call, limit: float | None) -> LLMTimeoutError:
+        message = f"the whole answer took longer than {limit} s"
+        return LLMTimeoutError(message, provider=self.provider, model=call.model)
+
+    def _meaning(self, raised: BaseException, model: str | None) -> BaseException:
+        """Return the model error that an exception stands for, or the exception itself."""
+        if not isinstance(raised, Exception):
+            return raised
+        translated = None if isinstance(raised, LLMError) else self._translate(raised, model)
+        error = translated or error_from_transport(raised, provider=self.provider, model=model)
+        if error is None:
+            return raised
+        asked = error.retry_after
+        if asked is not None and asked > self._settings.max_retry_after_seconds:
+            # Longer than anybody waits: let a failover or a person decide now.
+            error.retryable = False
+        return error
+
+    def _price(self, call: Call, response: ChatResponse) -> ChatResponse:
+        usage = response.usage
+        if usage is None:
+            return response
+        cost = cost_usd(self._price_vendor, call.model, usage, self._settings.pricing)
+        if cost is not None:
+            self._total = (self._total or Decimal(0)) + cost
+        priced = usage.model_copy(update={"cost_usd": cost})
+        return response.model_copy(update={"usage": priced})
+
+    async def _announce_request(self, call: Call, facts: dict[str, Any]) -> None:
+        if call.repairs:
+            repairs = [repair._asdict() for repair in call.repairs]
+            count = {"provider": self.provider, "repair_count": len(repairs), "repairs": repairs}
+            await self._emit(events.PROVIDER_TOOL_SEQUENCE_REPAIRED, count)
+        request = {**facts, "message_count": len(call.request.messages)}
+        if self._settings.raw:
+            request["raw"] = redact_secrets(call.parameters)
+        await self._emit(events.LLM_REQUEST, request)
+
+    async def _admit(self, shortfalls: Sequence[Degradation], facts: dict[str, Any]) -> None:
+        """Say what is done otherwise than asked: an event each time, a line once."""
+        lost = joined(shortfalls)
+        if lost is not None:
+            await self._emit(DEGRADED, {**facts, **lost.model_dump()})
+            self.tell_once(f"asked for {lost.requested}, got {lost.actual}: {lost.reason}")
+
+    async def _announce_retry(
+        self, facts: dict[str, Any], number: int, delay: float, error: LLMError
+    ) -> None:
+        limits = {"attempt": number, "max_retries": self._retry.max_retries, "delay": delay}
+        failure = {"error_type": type(error).__name__, "error_message": error_text(error)}
+        await self._emit(events.PROVIDER_RETRY, {**facts, **limits, **failure})
+        count = f"{number} of {self._retry.max_retries}"
+        line = f"{error_text(error)}; trying again in {delay:.1f} s ({count})"
+        show(self._coordinator, line, source=f"provider-{self.provider}")
+
+    async def _announce_response(
+        self, call: Call, facts: dict[str, Any], response: ChatResponse, started: float
+    ) -> None:
+        outcome: dict[str, Any] = {"status": "ok", **_since(started)}
+        outcome["usage"] = _normative(response.usage)
+        if call.rate_limits:
+            outcome["rate_limits"] = call.rate_limits
+        if self._settings.raw:
+            outcome["raw"] = redact_secrets(response.model_dump(mode="json", exclude_none=True))
+        await self._emit(events.LLM_RESPONSE, {**facts, **outcome})
+        if call.prefix is not None:
+            miss = self._watch.judge(call.prefix, response.usage)
+            if miss is not None:
+                await self._announce_miss(facts, miss)
+
+    async def _announce_miss(self, facts: dict[str, Any], miss: Miss) -> None:
+        segment, module = miss.change or (None, None)
+        counts = {
+            "expected_tokens": miss.expected_tokens,
+            "cache_read_tokens": miss.cache_read_tokens,
+        }
+        await self._emit(CACHE_MISS, {**facts, **counts, "segment": segment, "module": module})
+        cause = f"{segment} changed (by {module})" if segment else "nothing here changed"
+        line = (
+            f"prompt cache missed: {cause}; "
+            f"read {miss.cache_read_tokens} of about {miss.expected_tokens} cached tokens"
+        )
+        show(self._coordinator, line, "info", source=f"provider-{self.provider}")
+
+    async def _emit(self, event: str, data: dict[str, Any]) -> None:
+        if self._hooks is not None:
+            await self._hooks.emit(event, data)
+
+
+def _since(started: float) -> dict[str, int]:
+    return {"duration_ms": round((time.monotonic() - started) * 1_000)}
+
+
+def _normative(usage: Usage | None) -> dict[str, Any]:
+    if usage is None:
+        return {}
+    dumped = usage.model_dump()
+    return {key: dumped[key] for key in _ANNOUNCED if key == "cost_usd" or dumped[key] is not None}

@@ -1,0 +1,28 @@
+"""The announcer: tells the hooks what a context does, and the person what it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amplifier_core.hooks import HookRegistry
+from amplifier_kit import notices
+
+
+class Announcer:
+    """Emits events, each with a line for the person where something is degraded."""
+
+    def __init__(self, hooks: HookRegistry | None, coordinator: Any, source: str) -> None:
+        self._hooks, self._coordinator, self._source = hooks, coordinator, source
+
+    async def tell(
+        self,
+        event: str,
+        data: dict[str, Any],
+        line: str | None = None,
+        level: notices.Level = "warning",
+    ) -> None:
+        """Emit `event`; show `line` when there is one."""
+        if line is not None:
+            notices.show(self._coordinator, line, level, source=self._source)
+        if self._hooks is not None:
+            await self._hooks.emit(event, data)

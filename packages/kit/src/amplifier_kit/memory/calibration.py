@@ -1,0 +1,61 @@
+"""Calibration: how many characters a token really has, learned from what providers report."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+from amplifier_core.models import HookResult
+
+# A short request says more about the tools sent with it than about the tokenizer.
+_TELLING_TOKENS = 1_000
+_LEAST, _MOST = 0.5, 2.0
+# The factor moves in steps, so that a view does not change with every reported count.
+_STEPS = 10
+
+
+class Calibration:
+    """Turns characters into tokens by an estimate, corrected by a factor.
+
+    Reported usage moves the factor between 0.5 and 2. An exact count that was too large raises it
+    as far as it must, and usage does not lower it below that again.
+    """
+
+    def __init__(self, chars_per_token: float) -> None:
+        self._chars_per_token = chars_per_token
+        self._floor = 0.0
+        self.factor = 1.0
+        # The size in characters of the messages that are about to be sent.
+        self.sent: int | None = None
+
+    def tokens(self, chars: int) -> int:
+        """Return the tokens that `chars` characters take, rounded up."""
+        return math.ceil(chars * self.factor / self._chars_per_token)
+
+    def chars(self, tokens: int) -> int:
+        """Return the characters that fit into `tokens`, rounded down."""
+        return math.floor(tokens * self._chars_per_token / self.factor)
+
+    def raise_to(self, chars: int, counted: int, *, least: float) -> None:
+        """Learn that `chars` characters take `counted` tokens; the factor grows by `least`."""
+        needed = math.ceil(counted / chars * self._chars_per_token * _STEPS) / _STEPS
+        self._floor = self.factor = max(needed, self.factor * least)
+
+    def forget_counts(self) -> None:
+        """Forget how dense the texts were that are no longer there."""
+        self._floor, self.factor = 0.0, min(_MOST, self.factor)
+
+    async def __call__(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Learn from the usage that `llm:response` or `provider:response` carries.
+
+        One request teaches once. A count below half of the estimate is not believed: it is
+        another caller's, or leaves out what the vendor had cached.
+        """
+        usage: Any = data.get("usage")
+        counted = cast("Any", usage).get("input_tokens") if isinstance(usage, dict) else None
+        if self.sent is not None and isinstance(counted, int):
+            estimate, self.sent = self.sent / self._chars_per_token, None
+            if estimate >= _TELLING_TOKENS and counted >= estimate * _LEAST:
+                reported = math.ceil(counted / estimate * _STEPS) / _STEPS
+                self.factor = max(self._floor, min(_MOST, reported))
+        return HookResult()

@@ -1,0 +1,106 @@
+"""Tasks that begin at once: work that never has to wait costs no round of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+
+# Documented for those who extend asyncio; Python 3.12 has such tasks of its own.
+from asyncio.tasks import _enter_task, _leave_task  # pyright: ignore[reportPrivateUsage] - see above
+from collections.abc import Coroutine
+from typing import Any
+
+Work = Coroutine[Any, Any, None]
+
+_NOTHING: Any = object()
+
+
+class Starter:
+    """Starts work in tasks of its own.
+
+    A task whose work was done at once is used again until the event loop comes round to it, so
+    pieces of work that never wait may share a task and its context.
+    """
+
+    __slots__ = ("_spare",)
+
+    def __init__(self) -> None:
+        self._spare: _Rest | None = None
+
+    def start(self, work: Work) -> asyncio.Task[None] | None:
+        """Run `work` up to its first wait, in a task; None when it is done by then.
+
+        What it raises comes out of the task, also when it is raised before the first wait.
+        """
+        loop = asyncio.get_running_loop()
+        rest = self._spare
+        if rest is None or not rest.is_free(loop):
+            rest = _Rest(loop)
+        caller: Any = asyncio.current_task(loop)
+        _leave_task(loop, caller)
+        _enter_task(loop, rest.task)
+        try:
+            rest.context.run(rest.begin, work)
+        finally:
+            _leave_task(loop, rest.task)
+            _enter_task(loop, caller)
+        self._spare = rest if rest.is_idle else None
+        return None if rest.is_idle else rest.task
+
+
+class _Rest(Coroutine[Any, Any, None]):
+    """What is left of some work behind its first step, as a coroutine for the task it began in."""
+
+    __slots__ = ("_awaited", "_error", "_work", "context", "is_idle", "task")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.context = contextvars.copy_context()
+        self.task: asyncio.Task[None] = loop.create_task(self, context=self.context)
+        self.is_idle = True
+        self._work: Work | None = None
+        self._awaited = _NOTHING
+        self._error: BaseException | None = None
+
+    def is_free(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether the task still waits for its first turn in this event loop."""
+        task = self.task
+        return not task.done() and not task.cancelling() and task.get_loop() is loop
+
+    def begin(self, work: Work) -> None:
+        """Take the first step of `work`."""
+        try:
+            self._awaited = work.send(None)
+        except StopIteration:
+            return
+        except BaseException as error:  # noqa: BLE001 - the task raises it
+            self._error = error
+        self._work, self.is_idle = work, False
+
+    def send(self, value: Any) -> Any:
+        """Hand the task what the first step waits for; from then on, go on."""
+        if self._work is None:
+            raise StopIteration
+        if self._error is not None:
+            raise self._error
+        if self._awaited is _NOTHING:
+            return self._work.send(value)
+        awaited, self._awaited = self._awaited, _NOTHING
+        return awaited
+
+    def throw(self, *error: Any) -> Any:
+        """Raise inside the work, where it waits."""
+        awaited, self._awaited = self._awaited, _NOTHING
+        if isinstance(awaited, asyncio.Future):
+            # The task has not seen it yet, so it cannot have cancelled it.
+            awaited.cancel()
+        if self._work is None or self._error is not None:
+            raise self._error or error[0]
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        """End the work."""
+        if self._work is not None:
+            self._work.close()
+
+    def __await__(self) -> Any:
+        return self

@@ -1,0 +1,105 @@
+"""Noticing that a model goes in circles: the same calls again and again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from amplifier_core.message_models import ToolCall
+
+_LONGEST_PERIOD = 4
+# Rounds between telling the model and asking the person.
+_PATIENCE = 2
+_LONGEST_EVIDENCE = 200
+
+
+Action = Literal["nudge", "ask"]
+
+
+Step: TypeAlias = list[tuple[str, dict[str, Any]]]
+
+
+class Circle(NamedTuple):
+    """The evidence: the calls of each step of one round, how often it was made, and what is due."""
+
+    pattern: list[list[str]]
+    repetitions: int
+    action: Action
+
+    def __str__(self) -> str:
+        steps = [" and ".join(map(_shortened, step)) for step in self.pattern]
+        return f"{', then '.join(steps)}: {self.repetitions} times in a row"
+
+
+class Repetition:
+    """Compares the calls of each step with those before it, arguments included.
+
+    What the calls returned does not count: whoever polls makes equal calls too, and is told once
+    before anything is done about it.
+    """
+
+    __slots__ = ("_after", "_done", "_equal", "_steps")
+
+    def __init__(self, after: int) -> None:
+        """`after` is how many equal rounds are too many; 0 for any number."""
+        self._after = after
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew: something happened that makes equal calls sensible."""
+        self._steps: list[Step] = []
+        # For each period, how many steps in a row equal the one that many steps before.
+        self._equal: dict[int, int] = {}
+        self._done: Action | None = None
+
+    def take(self, calls: list[ToolCall]) -> Circle | None:
+        """Note the calls of one step; returns what they add up to, when something is due."""
+        if not self._after:
+            return None
+        step = [(call.name, call.arguments) for call in calls]
+        before = self._steps[-_LONGEST_PERIOD:]
+        self._steps = [*before, step]
+        if step not in before:
+            self._equal, self._done = {}, None
+            return None
+        # The step one period ago is the first behind the end, and so on.
+        self._equal = {
+            period: self._equal.get(period, 0) + 1
+            for period, earlier in enumerate(reversed(before), start=1)
+            if earlier == step
+        }
+        return self._judge()
+
+    def _judge(self) -> Circle | None:
+        # Of the periods that fit, the shortest has the most repetitions.
+        period = max(self._equal, key=self._repetitions)
+        repetitions = self._repetitions(period)
+        due = self._due(repetitions)
+        if due is None or due == self._done:
+            return None
+        self._done = due
+        return Circle([*map(_written, self._steps[-period:])], repetitions, due)
+
+    def _repetitions(self, period: int) -> int:
+        return self._equal[period] // period + 1
+
+    def _due(self, repetitions: int) -> Action | None:
+        if repetitions < self._after:
+            self._done = None
+            return None
+        return "nudge" if repetitions < self._after + _PATIENCE else "ask"
+
+
+def _canonical(arguments: dict[str, Any]) -> str:
+    try:
+        return json.dumps(arguments, sort_keys=True, separators=(",", ":"), default=str)
+    except (TypeError, ValueError):
+        return repr(arguments)  # keys that cannot be sorted, or a dict that holds itself
+
+
+def _written(step: Step) -> list[str]:
+    return [f"{name}({_canonical(arguments)})" for name, arguments in step]
+
+
+def _shortened(call: str) -> str:
+    return call if len(call) <= _LONGEST_EVIDENCE else f"{call[:_LONGEST_EVIDENCE]}..."

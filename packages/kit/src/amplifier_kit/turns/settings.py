@@ -1,0 +1,50 @@
+"""The settings that every loop has."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class TurnSettings(BaseModel):
+    """What a loop can be told in the mount plan; unknown keys are refused by name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_iterations: int = Field(
+        default=50, ge=-1, description="Model calls per turn before the last one; -1: no limit."
+    )
+    turn_timeout_seconds: Seconds | None = Field(
+        default=1800.0, description="Time for a turn before its last model call; null: no limit."
+    )
+    tool_timeout_seconds: Seconds | None = Field(
+        default=600.0, description="Time for a tool that has no deadline of its own; null: none."
+    )
+    tool_timeouts: dict[str, Seconds] = Field(
+        default_factory=dict, description="Time for single tools, by name; wins over their own."
+    )
+    heartbeat_seconds: Seconds = Field(
+        default=5.0, description="How often a running tool is announced."
+    )
+    stuck_after: int = Field(
+        default=3, ge=0, description="Equal rounds of calls before the model is told; 0: never."
+    )
+    output_schema: dict[str, Any] | None = Field(
+        default=None, description="JSON Schema of the answer; null: plain text."
+    )
+    default_provider: str | None = Field(
+        default=None, description="Provider to use; else the one of the lowest priority number."
+    )
+    extended_thinking: bool = Field(
+        default=False, description="Ask the provider for extended thinking."
+    )
+
+    @field_validator("stuck_after")
+    @classmethod
+    def _more_than_once(cls, value: int) -> int:
+        if value == 1:
+            raise ValueError("stuck_after must be 0 or at least 2: every call is made once")
+        return value

@@ -1,0 +1,272 @@
+"""Running the tools a model asked for: in parallel, in time, with their results in call order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+from typing import Any, cast
+
+from amplifier_core import events
+from amplifier_core.errors import describe_error
+from amplifier_core.history import interrupted_result
+from amplifier_core.message_models import ToolCall
+from amplifier_core.models import HookResult, ToolResult
+from amplifier_kit.turns.announcer import Announcer
+from amplifier_kit.turns.eager import Starter
+from amplifier_kit.turns.settings import TurnSettings
+from amplifier_kit.turns.tool_watch import ToolRun, ToolWatch
+from amplifier_kit.turns.vocabulary import TOOL_ABANDONED, TOOL_HEARTBEAT
+
+logger = logging.getLogger(__name__)
+
+# How long cancelled tools may take to let go before they are left behind.
+_GRACE_SECONDS = 1.0
+
+# Partings that outlast their turn; a task that nobody holds may vanish in mid-run.
+_partings: set[asyncio.Task[None]] = set()
+
+
+class ToolCalls:
+    """Runs tool calls and stores one result for each, whatever happens."""
+
+    __slots__ = (
+        "_announcer",
+        "_clock",
+        "_context",
+        "_groups",
+        "_settings",
+        "_starter",
+        "_token",
+        "_tools",
+        "_until",
+    )
+
+    def __init__(
+        self,
+        tools: dict[str, Any],
+        context: Any,
+        announcer: Announcer,
+        token: Any,
+        settings: TurnSettings,
+        starter: Starter,
+        until: float = math.inf,
+    ) -> None:
+        """`until` is the event loop's time at which no tool may run any longer."""
+        self._tools = tools
+        self._context = context
+        self._announcer = announcer
+        self._token = token
+        self._settings = settings
+        self._starter = starter
+        self._until = until
+        self._clock = asyncio.get_running_loop().time
+        self._groups = 0
+
+    async def run(self, calls: list[ToolCall]) -> None:
+        """Run `calls` and add their results to the context, in call order.
+
+        A tool that exceeds its time is answered for at once, whether it stops or not. When the turn
+        is cancelled, what is finished by then is kept and the rest is marked as interrupted before
+        the cancellation goes on.
+        """
+        self._groups += 1
+        group = f"group-{self._groups}"
+        runs = [ToolRun(call, group) for call in calls]
+        try:
+            await self._run_together(runs)
+        finally:
+            for run in runs:
+                call, result = run.call, run.result
+                message = interrupted_result(call.id, call.name) if result is None else result
+                await self._context.add_message(message)
+
+    async def refuse(self, calls: list[ToolCall], reason: str) -> None:
+        """Answer `calls` without running them."""
+        for call in calls:
+            await self._context.add_message(_message(call, reason))
+
+    async def _run_together(self, runs: list[ToolRun]) -> None:
+        for run in runs:
+            run.task = self._starter.start(self._run_one(run))
+        waiting = [run for run in runs if run.task is not None]
+        if waiting:
+            await self._look_after(waiting)
+
+    async def _look_after(self, runs: list[ToolRun]) -> None:
+        """Wait until every run has a result, its own or the one that says that its time is up."""
+        announcer = self._announcer
+        is_heard = announcer.hears(TOOL_HEARTBEAT)
+        watch = ToolWatch(runs, self._settings.heartbeat_seconds if is_heard else math.inf)
+        try:
+            while await watch.tick():
+                for run in watch.expire():
+                    await self._time_out(run)
+                for run in watch.running():
+                    await announcer.tell(TOOL_HEARTBEAT, _heartbeat(run, watch))
+        except BaseException:
+            await self._part_from([run for run in runs if run.result is None])
+            raise
+        finally:
+            watch.close()
+        for run in runs:
+            if run.task is not None and not run.is_abandoned:
+                run.task.result()
+
+    async def _run_one(self, run: ToolRun) -> None:
+        run.result = await self._result_of(run)
+
+    async def _result_of(self, run: ToolRun) -> dict[str, Any] | None:
+        """Return the message with the result; None when nobody waits for it any more."""
+        announcer, call, facts = self._announcer, run.call, run.facts
+        if announcer.hears(events.TOOL_PRE):
+            before = await announcer.ask(events.TOOL_PRE, facts)
+            if before.action == "deny":
+                return _message(call, f"Denied by hook: {before.reason}")
+            if before.data is not None:
+                facts["tool_input"] = before.data.get("tool_input", call.arguments)
+        try:
+            result = await self._execute(run)
+        except (Exception, asyncio.CancelledError) as error:
+            if run.is_abandoned or (isinstance(error, asyncio.CancelledError) and _is_cancelled()):
+                raise
+            logger.exception("tool failed name=%s", call.name)
+            failure = {"type": type(error).__name__, "msg": str(error)}
+            await announcer.tell(events.TOOL_ERROR, {**facts, "error": failure})
+            return _message(call, f"Error executing tool: {describe_error(error)}")
+        if run.is_abandoned:
+            return run.result
+        if announcer.hears(events.TOOL_POST):
+            results = {"result": result, "tool_result": result}
+            after = await announcer.ask(events.TOOL_POST, {**facts, **results})
+            if after.action == "deny":
+                return _message(call, f"Denied by hook: {after.reason}")
+            result = _as_left_by_hooks(result, after)
+        return _message(call, _content(result))
+
+    async def _execute(self, run: ToolRun) -> Any:
+        call, token = run.call, self._token
+        tool = self._tools.get(call.name)
+        if tool is None:
+            known = ", ".join(self._tools) or "none"
+            raise LookupError(f"there is no tool `{call.name}`; available: {known}")
+        run.tool_starts(self._clock(), self._seconds_for(tool, call.name), self._until)
+        if token is not None:
+            token.register_tool_start(call.id, call.name)
+        try:
+            return await tool.execute(run.facts["tool_input"])
+        finally:
+            run.is_running = False
+            if token is not None:
+                token.register_tool_complete(call.id)
+
+    def _seconds_for(self, tool: Any, name: str) -> float | None:
+        """Return the time a tool has: as configured for it, as it says, or as for all."""
+        configured = self._settings.tool_timeouts
+        if name in configured:
+            return configured[name]
+        own: Any = getattr(tool, "deadline_seconds", None)
+        # A double may have any attribute one asks for; only a number is a deadline.
+        if type(own) in (int, float) and own > 0:
+            return own
+        return self._settings.tool_timeout_seconds
+
+    async def _time_out(self, run: ToolRun) -> None:
+        """Answer for a tool whose time is up, and see it off without waiting for it."""
+        seconds = f"{round(run.seconds or 0, 2):g} s"
+        said = (
+            f"Timed out after {seconds}. The call was stopped; it may or may not have "
+            "taken effect, check before you repeat it."
+        )
+        run.result = _message(run.call, said)
+        parting = asyncio.create_task(self._part_from([run]))
+        _partings.add(parting)
+        parting.add_done_callback(_partings.discard)
+        logger.warning("tool timed out name=%s after=%s", run.call.name, seconds)
+        failure = {"type": "TimeoutError", "msg": said}
+        line = f"The tool `{run.call.name}` was stopped: no result after {seconds}."
+        await self._announcer.warn(events.TOOL_ERROR, {**run.facts, "error": failure}, line)
+
+    async def _part_from(self, runs: list[ToolRun]) -> None:
+        """Cancel what still runs; what does not let go in time is left behind, and told of."""
+        left = {run.task: run for run in runs if run.task is not None and not run.task.done()}
+        if not left:
+            return
+        for task in left:
+            task.add_done_callback(_note_outcome)
+            task.cancel()
+        _, stubborn = await asyncio.wait(left, timeout=_GRACE_SECONDS)
+        if not stubborn:
+            return
+        names = [left[task].call.name for task in stubborn]
+        logger.warning("tools ignore their cancellation count=%d names=%s", len(names), names)
+        for task in stubborn:
+            left[task].is_abandoned = True
+            call = left[task].call
+            if self._token is not None:
+                self._token.register_tool_complete(call.id)
+            facts = {"tool_name": call.name, "tool_call_id": call.id}
+            line = f"The tool `{call.name}` does not stop when told to; it is left behind, running."
+            await self._announcer.warn(TOOL_ABANDONED, facts, line)
+
+
+def _heartbeat(run: ToolRun, watch: ToolWatch) -> dict[str, Any]:
+    return {
+        "tool_name": run.call.name,
+        "tool_call_id": run.call.id,
+        "elapsed_seconds": round(watch.elapsed(run), 3),
+        "deadline_seconds": run.seconds,
+    }
+
+
+def _note_outcome(task: asyncio.Task[None]) -> None:
+    """Look at what became of a tool nobody waits for, so that it does not end unseen."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        logger.warning("a tool that was told to stop failed", exc_info=error)
+
+
+def _as_left_by_hooks(result: Any, after: HookResult) -> Any:
+    """Return the result, or what a hook put in its place under either of its names."""
+    for name in ("result", "tool_result"):
+        left = (after.data or {}).get(name, result)
+        if left is not result:
+            return left
+    return result
+
+
+def _content(result: Any) -> Any:
+    """Return what the model reads of a result: rich content if it has some, else its text."""
+    if isinstance(result, ToolResult):
+        if result.content:
+            return [block.model_dump() for block in result.content]
+        try:
+            return result.get_serialized_output()
+        except (TypeError, ValueError):
+            return _text(result.output)
+    if isinstance(result, dict) and "success" in result:
+        # A hook saw the result as plain data and changed it there.
+        fields = cast("dict[str, Any]", result)
+        output = fields.get("output")
+        return _text(fields.get("error") if output is None else output)
+    return _text(cast("Any", result))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, default=str)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody wants this task to stop; a tool may leak a CancelledError of its own."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _message(call: ToolCall, content: Any) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content}

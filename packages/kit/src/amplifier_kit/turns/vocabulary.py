@@ -1,0 +1,16 @@
+"""The events that loops announce besides those the kernel has names for."""
+
+from __future__ import annotations
+
+TOOL_HEARTBEAT = "tool:heartbeat"
+TOOL_ABANDONED = "tool:abandoned"
+STUCK = "orchestrator:stuck"
+LAST_STEP = "orchestrator:last_step"
+ANSWER_CUT = "orchestrator:answer_cut"
+INVALID_OUTPUT = "orchestrator:invalid_output"
+STEERING_INJECTED = "orchestrator:steering_injected"
+STEERING_WAITING = "orchestrator:steering_waiting"
+CONTEXT_OVERFLOW = "context:overflow"
+CONTEXT_UNCOUNTED = "context:uncounted"
+
+TURN_EVENTS = [value for name, value in tuple(globals().items()) if name.isupper()]
