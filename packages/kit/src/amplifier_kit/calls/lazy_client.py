@@ -15,7 +15,7 @@ C = TypeVar("C")
 # Every client of this process that is being made. SDKs look at each other's half-imported libraries
 # in `sys.modules`, so no client is handed out while another one is on its way.
 _being_made: set[Future[Any]] = set()
-# What HTTP clients load with their first request: on the loop, a sixth of a second.
+# What HTTP clients would load with their first request, on the loop.
 _LOADED_LATE = "anyio._backends._asyncio"
 
 

@@ -39,7 +39,7 @@ _ANNOUNCED = (
 
 # Turns an exception of the vendor's SDK into one of ours; None: it is not the vendor's. It is given
 # the name of the model, or None for a question that concerns no model.
-Translate = Callable[[BaseException, Any], LLMError | None]
+Translate = Callable[[BaseException, str | None], LLMError | None]
 # Makes one attempt; with a stream, it announces the answer as it arrives.
 Attempt = Callable[[BlockStream | None], Awaitable[ChatResponse]]
 

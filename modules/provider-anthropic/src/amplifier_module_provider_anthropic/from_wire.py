@@ -1,0 +1,111 @@
+"""From a message of the Messages API, streamed or not, to the kernel's response."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
+from amplifier_core.llm_errors import ContentFilterError, StreamError
+from amplifier_core.message_models import ChatResponse, Usage
+from amplifier_kit.calls.arguments import parse_arguments
+from amplifier_kit.calls.mounting import calls_in_response
+from amplifier_module_provider_anthropic.to_wire import OWN, THOUGHTS, Wire
+
+_FINISH = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+
+
+def to_response(message: Wire, model: str) -> ChatResponse:
+    """Return the response; a wordless refusal or half of a call's arguments is an `LLMError`."""
+    try:
+        return _response(message, model)
+    except (AttributeError, LookupError, TypeError, ValidationError) as error:
+        text = f"the server's answer cannot be read ({error!r})"
+        raise StreamError(text, provider="anthropic", model=model) from error
+
+
+def _response(message: Wire, model: str) -> ChatResponse:
+    reason = message.get("stop_reason")
+    finish = _FINISH.get(str(reason), "stop")
+    content = list(_content(message["content"], finish, model))
+    if finish == "content_filter" and not any(block["type"] == "text" for block in content):
+        details: Wire = message.get("stop_details") or {}
+        why = details.get("explanation") or details.get("category") or "no reason given"
+        text = f"The vendor refused to answer: {why}"
+        raise ContentFilterError(text, provider="anthropic", model=model)
+    kept = ("id", "model", "stop_sequence", "stop_details")
+    facts = {"finish_reason": reason, **{name: message.get(name) for name in kept}}
+    response = ChatResponse.model_validate(
+        {
+            "content": content,
+            "usage": _usage(message.get("usage") or {}),
+            "finish_reason": finish,
+            "metadata": {name: value for name, value in facts.items() if value is not None},
+        }
+    )
+    response.tool_calls = calls_in_response(response) or None
+    return response
+
+
+def _usage(usage: Wire) -> Usage | None:
+    """Return the counts; the vendor's input leaves out what the cache read and wrote, ours not."""
+    if not usage:
+        return None
+    read = usage.get("cache_read_input_tokens")
+    written = usage.get("cache_creation_input_tokens")
+    gross = (usage.get("input_tokens") or 0) + (read or 0) + (written or 0)
+    output = usage.get("output_tokens") or 0
+    details: Wire = usage.get("output_tokens_details") or {}
+    return Usage(
+        input_tokens=gross,
+        output_tokens=output,
+        total_tokens=gross + output,
+        reasoning_tokens=details.get("thinking_tokens"),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )
+
+
+def _content(blocks: list[Wire], finish: str, model: str) -> Iterator[Wire]:
+    for block in blocks:
+        kind = block["type"]
+        if kind in THOUGHTS:
+            yield {**block, OWN: {}}
+        elif kind == "text":
+            yield {"type": "text", "text": block["text"], **_extras(block, "text")}
+        elif kind != "tool_use":
+            # The kernel has no block for it; a text of no words carries it, unseen, and back.
+            carried = {**block, **_parsed(block, model)}
+            yield {"type": "text", "text": "", "visibility": "internal", OWN: carried}
+        elif finish != "content_filter":  # What a refusal cut short is not to be carried out.
+            is_cut = finish == "length"
+            if is_cut and block is blocks[-1] and not block.get("input"):
+                # Arguments that have not begun look like a call that needs none.
+                block = {**block, "input": "{"}
+            call = {"type": "tool_call", "id": block["id"], "name": block["name"]}
+            extras = _extras(block, "id", "name", "input")
+            yield {**call, **_parsed(block, model, is_cut), **extras}
+
+
+def _parsed(block: Wire, model: str, cut_off: bool = False) -> Wire:
+    """Return the input of a block, which a stream brings as text."""
+    given = block.get("input")
+    if given is None:
+        return {}
+    raw = given if isinstance(given, str) else json.dumps(given)
+    facts = {"tool_name": block["name"], "provider": "anthropic", "model": model}
+    return {"input": parse_arguments(raw, **facts, cut_off=cut_off)}
+
+
+def _extras(block: Wire, *known: str) -> Wire:
+    names = [name for name in block if block[name] is not None and name not in ("type", *known)]
+    return {OWN: {name: block[name] for name in names}} if names else {}

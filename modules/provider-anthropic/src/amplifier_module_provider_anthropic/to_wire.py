@@ -1,0 +1,183 @@
+"""From the kernel's messages and tools to those of the Messages API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from pydantic import BaseModel
+
+from amplifier_core.message_models import (
+    ContentBlockUnion,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ToolCall,
+    ToolResultBlock,
+    ToolSpec,
+)
+from amplifier_kit.calls.messages import output_text, rich_output, stored_calls, text_of
+
+Wire: TypeAlias = dict[str, Any]
+
+# The extra field of our blocks: the vendor's fields for which the kernel has none. Thinking always
+# has it, so that what another vendor thought and signed is not sent here to be refused.
+OWN = "anthropic"
+
+THOUGHTS = ("thinking", "redacted_thinking")
+_IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+# Letters in other vendors' ids of calls that this one refuses.
+_NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class Wired(NamedTuple):
+    """One message as it goes over the wire; shared between requests, so never changed."""
+
+    role: Literal["user", "assistant"]
+    content: list[Wire]
+    # What of the message could not be sent, in words.
+    lost: list[str]
+
+
+def system_prompt(opening: list[Message]) -> list[Wire]:
+    """Return the system prompt, a block for each message of it."""
+    return [block for message in opening for block in _text(text_of(message))]
+
+
+def wired(message: Message, *, keep_unsigned: bool = False) -> Wired:
+    """Return the wire form of a message; with `keep_unsigned`, also of thinking nobody signed."""
+    lost: list[str] = []
+    content, call_id = message.content, message.tool_call_id
+    if message.role == "assistant":
+        return Wired("assistant", _said(message, keep_unsigned, lost), lost)
+    if message.role == "user":
+        return Wired("user", _given(content, lost), lost)
+    if call_id is not None:
+        nested = not isinstance(content, str) and any(b.type == "tool_result" for b in content)
+        results = content if nested else [ToolResultBlock(tool_call_id=call_id, output=content)]
+        return Wired("user", _given(results, lost), lost)
+    # A system text here stays here: before the conversation, which is the vendor's place for it, it
+    # would change the beginning of every request that follows.
+    tag, text = message.role, text_of(message)
+    return Wired("user", _text(f"<{tag}>\n{text}\n</{tag}>") if text.strip() else [], lost)
+
+
+def conversation(messages: list[Wired]) -> list[Wire]:
+    """Return messages whose roles alternate, results first, as the vendor wants them."""
+    joined: list[Wire] = []
+    for role, content, _ in messages:
+        if content and (not joined or joined[-1]["role"] != role):
+            joined.append({"role": role, "content": []})
+        if content:
+            joined[-1]["content"] += content
+    for message in joined:
+        blocks: list[Wire] = message["content"]
+        blocks.sort(key=lambda block: block["type"] != "tool_result")
+    return joined
+
+
+def wired_tool(tool: ToolSpec) -> Wire:
+    """Return a tool; one with a `type` of the vendor's goes as it is, without a schema."""
+    extras = dict(tool.model_extra or {})
+    kind = extras.pop("type", None)
+    if kind not in (None, "function", "custom"):
+        return {"type": kind, "name": tool.name, **extras}
+    described = {} if tool.description is None else {"description": tool.description}
+    schema = tool.parameters if "type" in tool.parameters else {"type": "object", **tool.parameters}
+    return {"name": tool.name, **described, "input_schema": schema, **extras}
+
+
+def mark_last(blocks: list[Wire]) -> list[Wire]:
+    """Return blocks that the vendor is to cache up to here."""
+    marked = [{**block, "cache_control": {"type": "ephemeral"}} for block in blocks[-1:]]
+    return [*blocks[:-1], *marked]
+
+
+def mark_conversation(messages: list[Wire]) -> list[Wire]:
+    """Return messages marked at their end, and where the last request ended and was cached."""
+    answers = [place for place, each in enumerate(messages) if each["role"] == "assistant"]
+    ends = {len(messages) - 1, answers[-1] - 1 if answers else -1}
+    return [
+        {**message, "content": mark_last(message["content"])} if place in ends else message
+        for place, message in enumerate(messages)
+    ]
+
+
+def _text(text: str) -> list[Wire]:
+    """Return a block of text; the vendor refuses blank ones."""
+    return [{"type": "text", "text": text}] if text.strip() else []
+
+
+def _said(message: Message, keep_unsigned: bool, lost: list[str]) -> list[Wire]:
+    calls = {call.id: _call(call) for call in stored_calls(message)}
+    content: list[Wire] = []
+    if isinstance(message.content, str):
+        content += _text(message.content)
+    else:
+        for block in message.content:
+            if block.type != "tool_call":
+                content += _said_block(block, keep_unsigned, lost)
+            elif block.id in calls:
+                content.append({**calls.pop(block.id), **(block.model_extra or {}).get(OWN, {})})
+    content += calls.values()
+    # A message must not end in thinking (what it led to never came), nor could that be marked.
+    while content and content[-1]["type"] in THOUGHTS:
+        content.pop()
+    return content
+
+
+def _said_block(block: ContentBlockUnion, keep_unsigned: bool, lost: list[str]) -> list[Wire]:
+    own: Wire | None = (block.model_extra or {}).get(OWN)
+    if block.type == "text":
+        own = own or {}
+        return [own] if "type" in own else [{**text, **own} for text in _text(block.text)]
+    if block.type == "thinking" and own is not None and (block.signature or keep_unsigned):
+        signature = block.signature or ""
+        return [{"type": "thinking", "thinking": block.thinking, "signature": signature}]
+    if block.type == "redacted_thinking" and own is not None:
+        return [{"type": "redacted_thinking", "data": block.data}]
+    if block.type == "image":
+        lost.append("an image in an answer of the model")
+    return []
+
+
+def _call(call: ToolCall) -> Wire:
+    call_id = _NOT_IN_IDS.sub("_", call.id)
+    return {"type": "tool_use", "id": call_id, "name": call.name, "input": call.arguments}
+
+
+def _given(content: str | Sequence[BaseModel], lost: list[str]) -> list[Wire]:
+    if isinstance(content, str):
+        return _text(content)
+    given: list[Wire] = []
+    for block in content:
+        if isinstance(block, TextBlock):
+            given += _text(block.text)
+        elif isinstance(block, ImageBlock):
+            given.append(_image(block.source, lost))
+        elif isinstance(block, ToolResultBlock):
+            failed = {"is_error": True} if (block.model_extra or {}).get("is_error") else {}
+            result = {"content": _output(block.output, lost), **failed}
+            call_id = _NOT_IN_IDS.sub("_", block.tool_call_id)
+            given.append({"type": "tool_result", "tool_use_id": call_id, **result})
+    return given
+
+
+def _output(output: Any, lost: list[str]) -> str | list[Wire]:
+    """Return what a tool gave: texts and images as such, anything else as text."""
+    blocks = rich_output(output)
+    return output_text(output) if blocks is None else _given(blocks, lost)
+
+
+def _image(source: Wire, lost: list[str]) -> Wire:
+    kind, media_type = source.get("type"), source.get("media_type")
+    if kind == "base64" and media_type in _IMAGE_TYPES:
+        sent = {"type": "base64", "media_type": media_type, "data": source["data"]}
+    elif kind == "url" and str(source.get("url")).startswith(("http://", "https://")):
+        sent = {"type": "url", "url": source["url"]}
+    else:
+        what = f"an image ({media_type or kind})"
+        lost.append(what)
+        return {"type": "text", "text": f"[{what} that cannot be shown here]"}
+    return {"type": "image", "source": sent}

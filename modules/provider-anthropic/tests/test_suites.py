@@ -1,0 +1,23 @@
+"""The kernel's suites for providers, inherited, in front of a server of the vendor's format."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplifier_core.validation.behavioral import ProviderBehaviorTests
+from amplifier_core.validation.faults import ProviderFaultTests
+from amplifier_core.validation.structural import ProviderStructuralTests
+
+pytestmark = pytest.mark.usefixtures("server")
+
+
+class TestStructure(ProviderStructuralTests):
+    """It has the structure of a provider."""
+
+
+class TestBehavior(ProviderBehaviorTests):
+    """It behaves like a provider."""
+
+
+class TestFaults(ProviderFaultTests):
+    """It keeps the laws when things go wrong."""

@@ -1,0 +1,101 @@
+"""From a finished answer to the kernel's response."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from amplifier_core.llm_errors import ContentFilterError, StreamError
+from amplifier_core.message_models import (
+    ChatResponse,
+    ContentBlockUnion,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    Usage,
+)
+from amplifier_kit.calls.arguments import parse_arguments
+from amplifier_kit.calls.mounting import calls_in_response
+from amplifier_module_provider_chat_completions.to_wire import CAME_IN
+
+# The server's word to the kernel's; a word that is not here means that the model came to its end.
+_CALLS, _FILTERED = "tool_calls", "content_filter"
+_FINISH = {_CALLS: _CALLS, "function_call": _CALLS, "length": "length", _FILTERED: _FILTERED}
+
+
+@dataclass
+class Part:
+    """Text, reasoning that came in the field `reasoning`, or a call of `tool`; in fragments."""
+
+    fragments: list[str] = field(default_factory=list[str])
+    reasoning: str | None = None
+    tool: str | None = None
+    id: str = ""
+
+
+@dataclass
+class Answer:
+    """All that an answer brought, parts in the order in which they began."""
+
+    parts: list[Part] = field(default_factory=list[Part])
+    refusal: str = ""
+    finish: str | None = None
+    usage: Any = None
+
+    def response(self, provider: str, model: str) -> ChatResponse:
+        """Return it as a response; raise when it has no end, was filtered, or cannot be read."""
+        facts: dict[str, Any] = {"provider": provider, "model": model}
+        if self.finish in (None, "error", "abort"):
+            reason = self.finish or "no finish reason arrived"
+            raise StreamError(f"the answer ended before its end: {reason}", **facts)
+        if not self.parts and (self.refusal or self.finish == _FILTERED):
+            raise ContentFilterError(self.refusal or "the server filtered the answer", **facts)
+        finish = _FINISH.get(self.finish, "stop")
+        try:
+            content = [_block(part, finish == "length", facts) for part in self.parts]
+            usage = _usage(self.usage)
+        except (TypeError, ValueError) as error:
+            raise StreamError(f"the answer has an unknown form: {error!r}", **facts) from error
+        if self.refusal:
+            content.append(TextBlock(text=self.refusal))
+        calls = calls_in_response(ChatResponse(content=content))
+        return ChatResponse(
+            content=content,
+            tool_calls=calls or None,
+            usage=usage,
+            # Some servers say `stop` when the model calls a tool.
+            finish_reason=_CALLS if calls and finish == "stop" else finish,
+            metadata={"finish_reason": self.finish},
+        )
+
+
+def field_of(thing: Any, name: str) -> Any:
+    """Return a field of an answer; None when the server left it out, which the SDK lets pass."""
+    return getattr(thing, name, None)
+
+
+def _block(part: Part, cut_off: bool, facts: dict[str, Any]) -> ContentBlockUnion:
+    text = "".join(part.fragments)
+    if part.tool is not None:
+        arguments = parse_arguments(text, tool_name=part.tool, cut_off=cut_off, **facts)
+        return ToolCallBlock(id=part.id, name=part.tool, input=arguments)
+    if part.reasoning is None:
+        return TextBlock(text=text)
+    return ThinkingBlock.model_validate({"thinking": text, CAME_IN: part.reasoning})
+
+
+def _usage(usage: Any) -> Usage | None:
+    """Return the tokens the server counted; None when it did not."""
+    if usage is None:
+        return None
+    prompt: int = field_of(usage, "prompt_tokens") or 0
+    completion: int = field_of(usage, "completion_tokens") or 0
+    details = [field_of(usage, f"{half}_tokens_details") for half in ("prompt", "completion")]
+    return Usage(
+        input_tokens=prompt,
+        output_tokens=completion,
+        total_tokens=prompt + completion,
+        reasoning_tokens=field_of(details[1], "reasoning_tokens"),
+        cache_read_tokens=field_of(details[0], "cached_tokens"),
+        cache_write_tokens=field_of(details[0], "cache_write_tokens"),
+    )

@@ -1,0 +1,58 @@
+"""From what the SDK raises to the kernel's tree of model errors."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Any
+
+from pydantic import ValidationError
+
+from amplifier_core.llm_errors import (
+    InvalidRequestError,
+    LLMError,
+    QuotaExceededError,
+    RateLimitError,
+    StreamError,
+)
+from amplifier_kit.calls.failures import error_from_status
+
+PROVIDER = "gemini"
+
+_DELAY = re.compile(r'"retryDelay": "([\d.]+)s"')
+
+
+def translate(error: BaseException, model: str | None = None) -> LLMError | None:
+    """Return the error that an exception of the SDK stands for; None: it is not the SDK's."""
+    # Whoever raised it has imported it; we must not.
+    errors = sys.modules.get("google.genai.errors")
+    if errors is None:
+        return None
+    facts: dict[str, Any] = {"provider": PROVIDER, "model": model}
+    if isinstance(error, errors.APIError):
+        return _from_answer(error, facts)
+    if isinstance(error, errors.UnknownApiResponseError):
+        return StreamError(f"the server sent what is not JSON ({error})", **facts)
+    if isinstance(error, ValidationError):
+        if error.title.endswith("Response"):
+            return StreamError(f"the server sent what is no answer ({error})", **facts)
+        return InvalidRequestError(f"the request cannot be sent ({error})", **facts)
+    return None
+
+
+def _from_answer(error: Any, facts: dict[str, Any]) -> LLMError:
+    told = json.dumps(error.details, default=str)
+    message = str(error.message or error)
+    delay = _DELAY.search(told)
+    wait = float(delay[1]) if delay else None
+    # The same words stand for a limit per minute and for one per day; the details do not.
+    daily = "PerDay" in told
+    if error.code == 429 and (daily or wait is not None):
+        kind = QuotaExceededError if daily else RateLimitError
+        return kind(message, status_code=429, retry_after=wait, **facts)
+    headers = getattr(error.response, "headers", None)
+    found = error_from_status(error.code, message, headers=headers, code=told, **facts)
+    if wait is not None and found.retryable:
+        found.retry_after = wait
+    return found

@@ -1,0 +1,179 @@
+"""An answer, put together part by part from one chunk or from many."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+from amplifier_core.correlation import new_request_id
+from amplifier_core.llm_errors import ContentFilterError, InvalidToolCallError, StreamError
+from amplifier_core.message_models import (
+    ChatResponse,
+    ContentBlockUnion,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    Usage,
+)
+from amplifier_kit.calls.mounting import calls_in_response
+from amplifier_module_provider_gemini.failures import PROVIDER
+
+if TYPE_CHECKING:
+    from google.genai import types
+
+# The extra field of the blocks that Gemini made, with what it wants back:
+#   thought_signature  of a call or a picture
+#   signed             of a text: [start, end, thought_signature] of each signed piece
+#   part               a part that no block can hold, whole
+MARK = "gemini"
+
+_FINISH = {"STOP": "stop", "MAX_TOKENS": "length", "CONTINUATION": "length"}
+_BLOCKED = (
+    "SAFETY",
+    "RECITATION",
+    "LANGUAGE",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "IMAGE_SAFETY",
+    "IMAGE_PROHIBITED_CONTENT",
+    "IMAGE_RECITATION",
+)
+_BAD_CALL = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
+
+
+class TextDraft:
+    """A text that may still grow; its signed pieces are remembered by their place."""
+
+    def __init__(self, thought: bool) -> None:
+        self.thought = thought
+        self._fragments: list[str] = []
+        self._length = 0
+        self._signed: list[tuple[int, int, str]] = []
+
+    def add(self, text: str, signature: bytes | None) -> None:
+        """Add the text of one part."""
+        start, self._length = self._length, self._length + len(text)
+        self._fragments.append(text)
+        if signature:
+            self._signed.append((start, self._length, _encoded(signature)))
+
+    def block(self) -> TextBlock | ThinkingBlock:
+        """Return what it has become."""
+        text = "".join(self._fragments)
+        kept: dict[str, Any] = {MARK: {"signed": self._signed}}
+        if self.thought:
+            return ThinkingBlock(thinking=text, **kept)
+        return TextBlock(text=text, **(kept if self._signed else {}))
+
+
+class Draft:
+    """One answer as far as it has arrived."""
+
+    def __init__(self, model: str) -> None:
+        self._facts: dict[str, Any] = {"provider": PROVIDER, "model": model}
+        self.blocks: list[TextDraft | ContentBlockUnion] = []
+        self._finish: str | None = None
+        self._finish_message: str | None = None
+        self._blocked: str | None = None
+        self._usage: types.GenerateContentResponseUsageMetadata | None = None
+        self._metadata: dict[str, Any] = {}
+
+    def take(self, chunk: types.GenerateContentResponse) -> list[types.Part]:
+        """Note what a chunk says about the answer as a whole, and return its parts."""
+        # Every chunk counts from the beginning of the answer.
+        self._usage = chunk.usage_metadata or self._usage
+        named = {"model_version": chunk.model_version, "response_id": chunk.response_id}
+        self._metadata |= {key: value for key, value in named.items() if value}
+        if chunk.prompt_feedback and chunk.prompt_feedback.block_reason:
+            self._blocked = chunk.prompt_feedback.block_reason.value
+        if not chunk.candidates:
+            return []
+        candidate = chunk.candidates[0]
+        if candidate.finish_reason is not None:
+            self._finish = candidate.finish_reason.value
+            self._finish_message = candidate.finish_message
+        return (candidate.content.parts if candidate.content else None) or []
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is missing, so that nobody must wait for the server to hang up."""
+        return self._finish is not None and self._usage is not None
+
+    def add(self, part: types.Part) -> bool:
+        """Add a part; returns whether a new block began with it."""
+        if part.text is None:
+            self.blocks.append(_block(part))
+            return True
+        if not part.text and not part.thought_signature:
+            return False
+        last = self.blocks[-1] if self.blocks else None
+        if isinstance(last, TextDraft) and last.thought == bool(part.thought):
+            last.add(part.text, part.thought_signature)
+            return False
+        draft = TextDraft(bool(part.thought))
+        draft.add(part.text, part.thought_signature)
+        self.blocks.append(draft)
+        return True
+
+    def response(self) -> ChatResponse:
+        """Return the answer; an LLMError if it is not complete or was withheld."""
+        content = [b.block() if isinstance(b, TextDraft) else b for b in self.blocks]
+        finish = self._checked_finish(content)
+        calls = calls_in_response(ChatResponse(content=content))
+        normal = _FINISH.get(finish, "content_filter" if finish in _BLOCKED else finish.lower())
+        return ChatResponse(
+            content=content,
+            tool_calls=calls or None,
+            usage=None if self._usage is None else _usage(self._usage),
+            finish_reason="tool_calls" if calls and normal == "stop" else normal,
+            metadata={**self._metadata, "finish_reason": finish},
+        )
+
+    def _checked_finish(self, content: list[ContentBlockUnion]) -> str:
+        finish, says = self._finish, self._finish_message
+        if finish is None:
+            if self._blocked is not None:
+                raise ContentFilterError(f"the prompt was blocked ({self._blocked})", **self._facts)
+            raise StreamError("the answer ended before its end: without a reason", **self._facts)
+        if finish in _BAD_CALL:
+            message = f"The model made a call that cannot be read ({finish})"
+            raise InvalidToolCallError(message, raw_arguments=says, retryable=True, **self._facts)
+        if finish not in _FINISH and all(isinstance(each, ThinkingBlock) for each in content):
+            kind = ContentFilterError if finish in _BLOCKED else StreamError
+            raise kind(f"no answer came ({finish}): {says or 'no reason given'}", **self._facts)
+        return finish
+
+
+def _block(part: types.Part) -> ContentBlockUnion:
+    """Return the block for a part without text."""
+    signature = part.thought_signature
+    kept: dict[str, Any] = {MARK: {"thought_signature": _encoded(signature)} if signature else {}}
+    call, blob = part.function_call, part.inline_data
+    if call is not None:
+        call_id = call.id or f"call_{new_request_id()}"
+        return ToolCallBlock(id=call_id, name=call.name or "", input=call.args or {}, **kept)
+    if blob is not None and blob.data and (blob.mime_type or "").startswith("image/"):
+        source = {"type": "base64", "media_type": blob.mime_type, "data": _encoded(blob.data)}
+        return ImageBlock(source=source, **kept)
+    kept[MARK] = {"part": part.model_dump(mode="json", by_alias=True, exclude_none=True)}
+    return TextBlock(text="", **kept)
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _usage(counts: types.GenerateContentResponseUsageMetadata) -> Usage:
+    thoughts = counts.thoughts_token_count or 0
+    asked = (counts.prompt_token_count or 0) + (counts.tool_use_prompt_token_count or 0)
+    answered = (counts.candidates_token_count or 0) + thoughts
+    return Usage(
+        input_tokens=asked,
+        output_tokens=answered,
+        total_tokens=counts.total_token_count or asked + answered,
+        reasoning_tokens=thoughts,
+        # The API leaves out what is zero.
+        cache_read_tokens=counts.cached_content_token_count or 0,
+    )

@@ -1,0 +1,1 @@
+"""A real model behind a real HTTP inference server; what is asserted are wire facts, not prose."""

@@ -1,0 +1,1 @@
+"""The wire: servers that speak the vendors' formats, and one suite for every provider."""
