@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amplifier_core.coordinator import ModuleCoordinator
-from amplifier_module_provider_mock import streaming
+from amplifier_kit.calls.block_stream import STREAM_EVENTS
 from amplifier_module_provider_mock.config import MockConfig
 from amplifier_module_provider_mock.provider import MockProvider
 
@@ -17,13 +17,9 @@ async def mount(coordinator: ModuleCoordinator, config: dict[str, Any] | None = 
     """Mount `mock`. Config: see `MockConfig`. Nothing to clean up."""
     provider = MockProvider(MockConfig.model_validate(config or {}), coordinator.hooks)
     await coordinator.mount("providers", provider, name=provider.name)
-    announced = [
-        streaming.BLOCK_START,
-        streaming.BLOCK_DELTA,
-        streaming.BLOCK_END,
-        streaming.ABORTED,
-    ]
-    coordinator.register_contributor("observability.events", "provider-mock", announced.copy)
+    coordinator.register_contributor(
+        "observability.events", "provider-mock", lambda: list(STREAM_EVENTS)
+    )
     coordinator.register_contributor(
         "session.cost", "provider-mock", lambda: {"cost_usd": str(provider.cost_usd)}
     )

@@ -24,20 +24,15 @@ from amplifier_core.message_models import (
     Usage,
 )
 from amplifier_core.models import ModelInfo, ProviderInfo
+from amplifier_kit.calls.block_stream import BlockStream
+from amplifier_kit.calls.model_calls import announced_usage
+from amplifier_kit.calls.mounting import calls_in_response
 from amplifier_module_provider_mock.answers import answers_for
 from amplifier_module_provider_mock.config import MockConfig, Step
 from amplifier_module_provider_mock.reading import estimate_tokens
-from amplifier_module_provider_mock.streaming import Stream
+from amplifier_module_provider_mock.streaming import play
 
 _CAPABILITIES = [capabilities.TOOLS, capabilities.STREAMING, capabilities.LOCAL]
-# The keys that the usage of `llm:response` has, in its order.
-_ANNOUNCED = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cost_usd",
-)
 
 
 class MockProvider:
@@ -85,14 +80,8 @@ class MockProvider:
         ]
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
-        """Return the calls of a response, from its list or, without one, from its blocks."""
-        if response.tool_calls is not None:
-            return list(response.tool_calls)
-        return [
-            ToolCall(id=block.id, name=block.name, arguments=block.input)
-            for block in response.content
-            if isinstance(block, ToolCallBlock)
-        ]
+        """Return the calls of a response."""
+        return calls_in_response(response)
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
         """Answer once, after the configured delay.
@@ -130,23 +119,12 @@ class MockProvider:
         await asyncio.sleep(self._config.delay_seconds + step.delay_seconds)
         response = self._respond(step, request) if isinstance(answer, Step) else answer
         error = step.error and step.error.build(provider=self.name, model=call["model"])
-        if self._config.stream and (request.metadata or {}).get("stream") is not False:
-            await self._stream(response, error, call["request_id"])
+        wanted = self._config.stream and (request.metadata or {}).get("stream") is not False
+        if wanted and self._hooks is not None:
+            await _stream(response, error, BlockStream(self._hooks, call["request_id"]))
         if error is not None:
             raise error
         return response
-
-    async def _stream(
-        self, response: ChatResponse, error: LLMError | None, request_id: str
-    ) -> None:
-        stream = Stream(self._emit, request_id)
-        try:
-            await stream.play(response)
-            if error is not None:
-                raise error
-        except BaseException as broken:
-            await stream.abort(broken)
-            raise
 
     def _respond(self, step: Step, request: ChatRequest) -> ChatResponse:
         calls = [
@@ -182,8 +160,7 @@ class MockProvider:
         if usage is None:
             return {}
         self.cost_usd += usage.cost_usd or 0
-        dumped = usage.model_dump()
-        return {"usage": {key: dumped[key] for key in _ANNOUNCED if dumped[key] is not None}}
+        return {"usage": announced_usage(usage)}
 
     def _timed(self, started: float) -> dict[str, Any]:
         return {"duration_ms": round((self._clock() - started) * 1_000)}
@@ -191,6 +168,17 @@ class MockProvider:
     async def _emit(self, event: str, data: dict[str, Any]) -> None:
         if self._hooks is not None:
             await self._hooks.emit(event, data)
+
+
+async def _stream(response: ChatResponse, error: LLMError | None, stream: BlockStream) -> None:
+    """Announce the answer; with an error, it breaks off at its end."""
+    try:
+        await play(response, stream)
+        if error is not None:
+            raise error
+    except BaseException as broken:
+        await stream.abort(broken)
+        raise
 
 
 def _usage(step: Step, request: ChatRequest, content: list[ContentBlockUnion]) -> Usage:

@@ -40,8 +40,8 @@ class BlockStream:
 
     __slots__ = ("_emit", "_hears", "_open", "_sent_any", "request_id")
 
-    def __init__(self, hooks: Any) -> None:
-        self.request_id = new_request_id()
+    def __init__(self, hooks: Any, request_id: str | None = None) -> None:
+        self.request_id = request_id or new_request_id()
         self._emit = hooks.emit
         self._hears: Callable[[str], bool] = getattr(hooks, "has_handlers", _yes)
         # kind and next sequence number of each block that has begun and not ended

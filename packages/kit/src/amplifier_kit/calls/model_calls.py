@@ -219,7 +219,7 @@ class ModelCalls:
         self, call: Call, facts: dict[str, Any], response: ChatResponse, started: float
     ) -> None:
         outcome: dict[str, Any] = {"status": "ok", **_since(started)}
-        outcome["usage"] = _normative(response.usage)
+        outcome["usage"] = announced_usage(response.usage)
         if call.rate_limits:
             outcome["rate_limits"] = call.rate_limits
         if self._settings.raw:
@@ -253,7 +253,8 @@ def _since(started: float) -> dict[str, int]:
     return {"duration_ms": round((time.monotonic() - started) * 1_000)}
 
 
-def _normative(usage: Usage | None) -> dict[str, Any]:
+def announced_usage(usage: Usage | None) -> dict[str, Any]:
+    """Return a usage with the keys that `llm:response` has, in their order."""
     if usage is None:
         return {}
     dumped = usage.model_dump()
