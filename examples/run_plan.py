@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from amplifier_core import AmplifierSession
+from amplifier_core import AmplifierError, AmplifierSession, LLMError
 
 
 async def main(plan: dict[str, Any], prompt: str) -> None:
@@ -17,4 +17,7 @@ async def main(plan: dict[str, Any], prompt: str) -> None:
 if len(sys.argv) != 3:
     sys.exit(__doc__)
 plan_file, prompt = sys.argv[1:]
-asyncio.run(main(json.loads(Path(plan_file).read_text(encoding="utf-8")), prompt))
+try:
+    asyncio.run(main(json.loads(Path(plan_file).read_text(encoding="utf-8")), prompt))
+except (AmplifierError, LLMError) as error:
+    sys.exit(f"{type(error).__name__}: {error}")

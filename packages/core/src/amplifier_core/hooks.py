@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from types import CoroutineType
 from typing import Any, Literal, TypeAlias, cast
 from weakref import WeakSet
 
@@ -164,7 +165,7 @@ class HookRegistry:
         for registration in registrations:
             try:
                 answer: Any = registration.call(event, payload.view())
-                if is_awaitable(answer):
+                if type(answer) is CoroutineType or is_awaitable(answer):
                     answer = await answer
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - logged there
                 answer = await self._failed(registration, error)
