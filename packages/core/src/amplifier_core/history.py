@@ -109,9 +109,13 @@ def _is_plainly_valid(messages: list[Stored]) -> bool:
 
 
 def _ids_called(message: Stored) -> set[Any]:
+    ids: set[Any] = set()
     try:
-        ids = {block["id"] for block in _blocks(message) if block["type"] in _CALL_BLOCKS}
-        ids.update([call["id"] for call in message.get("tool_calls") or ()])
+        for block in _blocks(message):
+            if block["type"] in _CALL_BLOCKS:
+                ids.add(block["id"])
+        for call in message.get("tool_calls") or ():
+            ids.add(call["id"])
     except (KeyError, TypeError):
         return set(calls_in(message))  # in other shapes, or without ids
     return ids
@@ -263,11 +267,11 @@ class RequestHistory:
 
     def prepare(self, stored: list[Stored]) -> tuple[list[Message], list[Repair]]:
         """Return `stored` as a valid list of messages, and the repairs not reported before."""
-        known, newest = self._known, self._newest
+        known, newest, mine = self._known, self._newest, self._stored
         new = stored[known:]
         # Lists of one length are compared by address first, and without a copy.
-        self._stored[known:] = new
-        if stored[known - len(newest) : known] != newest or stored != self._stored:
+        mine[known:] = new
+        if stored != mine or stored[known - len(newest) : known] != newest:
             # Forgotten at once: what follows may fail.
             self._known = known = 0
             new, newest, self._stored = stored, [], stored.copy()
@@ -281,9 +285,11 @@ class RequestHistory:
         else:
             self._messages = fresh
             reported, self._repairs = self._repairs, repairs
-            repairs = [repair for repair in repairs if repair not in reported]
-        copies = [message.copy() for message in new[-_LOOKED_INTO:]]
-        self._known, self._newest = len(stored), [*newest, *copies][-_LOOKED_INTO:]
+            if repairs:
+                repairs = [repair for repair in repairs if repair not in reported]
+        newest += map(dict, new[-_LOOKED_INTO:])
+        del newest[:-_LOOKED_INTO]
+        self._known, self._newest = len(stored), newest
         return self._messages.copy(), repairs
 
 

@@ -203,6 +203,25 @@ def test_a_task_of_another_event_loop_is_not_used() -> None:
     assert done == ["done", "done"]
 
 
+async def test_work_that_starts_more_work_at_once_keeps_its_task_to_itself() -> None:
+    starter, tasks = Starter(), list[object]()
+
+    async def inner() -> None:
+        tasks.append(asyncio.current_task())
+
+    async def outer() -> None:
+        tasks.append(asyncio.current_task())
+        assert starter.start(inner()) is None
+        tasks.append(asyncio.current_task())
+
+    assert starter.start(inner()) is None
+    assert starter.start(outer()) is None
+
+    spare, before, inside, after = tasks
+    assert spare is before is after
+    assert inside is not before
+
+
 async def test_an_error_before_the_first_wait_outlasts_a_cancellation() -> None:
     async def fail() -> None:
         raise LookupError("lost")

@@ -114,6 +114,21 @@ async def test_what_fitted_is_the_budget_of_the_next_request_too() -> None:
     assert len(turn.provider.requests) == 3
 
 
+@pytest.mark.parametrize("window", [None, 100_000])
+async def test_what_fitted_holds_for_another_provider_of_the_same_name_and_window(
+    window: int | None,
+) -> None:
+    memory = Memory()
+    turn = turn_on(await loop(), memory, too_long(), "Done.")
+    await turn.run()
+    fitted = memory.asked[-1]["token_budget"]
+
+    turn.provider = ScriptedProvider("Again.", context_window=window)
+    await turn.run()
+
+    assert (memory.asked[-1]["token_budget"] == fitted) is (window is None)
+
+
 async def test_shrinking_ends_after_three_times_with_the_providers_error() -> None:
     errors = [too_long() for _ in range(9)]
     turn = turn_on(await loop(), Memory(1_000), *errors)

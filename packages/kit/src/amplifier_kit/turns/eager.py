@@ -36,49 +36,50 @@ class Starter:
         rest = self._spare
         if rest is None or not rest.is_free(loop):
             rest = _Rest(loop)
+        self._spare = None
+        task = rest.task
         caller: Any = asyncio.current_task(loop)
         _leave_task(loop, caller)
-        _enter_task(loop, rest.task)
+        _enter_task(loop, task)
         try:
-            rest.context.run(rest.begin, work)
+            rest.keep(work, rest.context.run(work.send, None))
+        except StopIteration:
+            self._spare = rest
+            return None
+        except BaseException as error:  # noqa: BLE001 - the task raises it
+            rest.keep(work, error=error)
         finally:
-            _leave_task(loop, rest.task)
+            _leave_task(loop, task)
             _enter_task(loop, caller)
-        self._spare = rest if rest.is_idle else None
-        return None if rest.is_idle else rest.task
+        return task
 
 
 class _Rest(Coroutine[Any, Any, None]):
     """What is left of some work behind its first step, as a coroutine for the task it began in."""
 
-    __slots__ = ("_awaited", "_error", "_work", "context", "is_idle", "task")
+    __slots__ = ("_awaited", "_error", "_is_idle", "_loop", "_work", "context", "task")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
         self.context = contextvars.copy_context()
         self.task: asyncio.Task[None] = loop.create_task(self, context=self.context)
-        self.is_idle = True
+        self._is_idle = True
         self._work: Work | None = None
         self._awaited = _NOTHING
         self._error: BaseException | None = None
 
     def is_free(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Whether the task still waits for its first turn in this event loop."""
-        task = self.task
-        return not task.done() and not task.cancelling() and task.get_loop() is loop
+        return self._is_idle and self._loop is loop and not self.task.cancelling()
 
-    def begin(self, work: Work) -> None:
-        """Take the first step of `work`."""
-        try:
-            self._awaited = work.send(None)
-        except StopIteration:
-            return
-        except BaseException as error:  # noqa: BLE001 - the task raises it
-            self._error = error
-        self._work, self.is_idle = work, False
+    def keep(self, work: Work, awaited: Any = _NOTHING, error: BaseException | None = None) -> None:
+        """Take over `work` behind its first step, which waits for something or failed."""
+        self._work, self._awaited, self._error, self._is_idle = work, awaited, error, False
 
     def send(self, value: Any) -> Any:
         """Hand the task what the first step waits for; from then on, go on."""
         if self._work is None:
+            self._is_idle = False
             raise StopIteration
         if self._error is not None:
             raise self._error

@@ -10,22 +10,19 @@ from amplifier_core.llm_errors import ContextLengthError
 from amplifier_core.message_models import ChatRequest, ChatResponse, ResponseFormat, ToolCall
 from amplifier_kit.turns.announcer import Announcer
 from amplifier_kit.turns.providers import failure_facts
-from amplifier_kit.turns.requests import Composer, Draft, Kept
+from amplifier_kit.turns.requests import Composer, Kept
 
 AskModel = Callable[[Any, ChatRequest, dict[str, Any], Any], Awaitable[ChatResponse]]
 """Calls a model; takes the provider, the request, keywords for the provider, and the hooks."""
 
-_ANSWER_EVENTS = (events.PROVIDER_RESPONSE, events.CONTENT_BLOCK_START, events.CONTENT_BLOCK_END)
-_THINKING: dict[str, Any] = {"extended_thinking": True}
-_NO_OPTIONS: dict[str, Any] = {}
 _MOST_OVERFLOWS = 3
 
 
-async def complete(
+def complete(
     provider: Any, request: ChatRequest, options: dict[str, Any], hooks: Any
-) -> ChatResponse:
+) -> Awaitable[ChatResponse]:
     """Call a model the plain way."""
-    return await provider.complete(request, **options)
+    return provider.complete(request, **options)
 
 
 class ModelCalls:
@@ -44,13 +41,25 @@ class ModelCalls:
     )
 
     def __init__(
-        self, kept: Kept, context: Any, announcer: Announcer, hooks: Any, ask_model: AskModel
+        self,
+        kept: Kept,
+        context: Any,
+        announcer: Announcer,
+        hooks: Any,
+        ask_model: AskModel,
+        options: dict[str, Any],
     ) -> None:
+        """`options` are keywords for the providers."""
         self._composer = Composer(kept, context, announcer)
         self._context = context
         self._announcer = announcer
         self._hooks = hooks
         self._ask_model = ask_model
+        self._options = options
+        self.begin()
+
+    def begin(self) -> None:
+        """Start counting for a turn."""
         self.answer = ""
         self.count = 0
         self.finish_reason: str | None = None
@@ -61,42 +70,42 @@ class ModelCalls:
         provider: Any,
         tools: dict[str, Any],
         response_format: ResponseFormat | None,
-        *,
-        thinking: bool,
     ) -> list[ToolCall]:
         """Send the history, store the answer and return the calls it makes."""
         self.count += 1
-        options = _THINKING if thinking else _NO_OPTIONS
+        announcer, hears = self._announcer, self._announcer.hears
         try:
-            draft = await self._composer.compose(name, provider, tools, response_format)
+            request = await self._composer.compose(name, provider, tools, response_format)
             try:
-                response = await self._ask_model(provider, draft.request, options, self._hooks)
+                response = await self._ask_model(provider, request, self._options, self._hooks)
             except ContextLengthError as error:
-                response = await self._send_smaller(draft, options, error)
+                response = await self._send_smaller(name, provider, request, error)
         except Exception as error:
-            await self._announcer.tell(events.PROVIDER_ERROR, failure_facts(name, error))
+            await announcer.tell(events.PROVIDER_ERROR, failure_facts(name, error))
             raise
-        if self._announcer.pending is not None:
-            self._announcer.pending.clear()
+        if announcer.pending is not None:
+            announcer.pending.clear()
         calls: list[ToolCall] = provider.parse_tool_calls(response)
-        if any(map(self._announcer.hears, _ANSWER_EVENTS)):
+        if (
+            hears(events.PROVIDER_RESPONSE)
+            or hears(events.CONTENT_BLOCK_START)
+            or hears(events.CONTENT_BLOCK_END)
+        ):
             await self._announce(name, response, calls)
-        await self._store(response, calls)
+        await self._context.add_message(self._read(response, calls))
         return calls
 
     async def _send_smaller(
-        self, draft: Draft, options: dict[str, Any], error: ContextLengthError
+        self, name: str, provider: Any, request: ChatRequest, error: ContextLengthError
     ) -> ChatResponse:
         """Send what fits better than a request that was too long; never the same one again."""
-        smaller: Draft | None = draft
         for _ in range(_MOST_OVERFLOWS):
-            smaller = await self._composer.shrink(smaller)
+            smaller = await self._composer.shrink(name, provider, request)
             if smaller is None:
                 break
+            request = smaller
             try:
-                return await self._ask_model(
-                    smaller.provider, smaller.request, options, self._hooks
-                )
+                return await self._ask_model(provider, request, self._options, self._hooks)
             except ContextLengthError as still:
                 error = still
         raise error
@@ -112,14 +121,23 @@ class ModelCalls:
                 events.CONTENT_BLOCK_END, {**place, "block": block, "usage": usage}
             )
 
-    async def _store(self, response: ChatResponse, calls: list[ToolCall]) -> None:
-        content = [block.model_dump(exclude_none=True) for block in response.content]
+    def _read(self, response: ChatResponse, calls: list[ToolCall]) -> dict[str, Any]:
+        """Note what the answer says and return the message to store."""
+        content: list[dict[str, Any]] = []
+        texts: list[str] = []
+        for block in response.content:
+            # Not by `model_dump`, which takes as long again to pass its twenty keywords on.
+            content.append(block.__pydantic_serializer__.to_python(block, exclude_none=True))
+            if block.type == "text":
+                texts.append(block.text)
         message: dict[str, Any] = {"role": "assistant", "content": content}
-        made = [{"id": c.id, "tool": c.name, "arguments": {**c.arguments}} for c in calls]
-        if made:
-            message["tool_calls"] = made
+        if calls:
+            message["tool_calls"] = [
+                {"id": call.id, "tool": call.name, "arguments": {**call.arguments}}
+                for call in calls
+            ]
         if response.metadata:
             message["metadata"] = response.metadata
-        self.answer = "\n\n".join([b.text for b in response.content if b.type == "text"])
+        self.answer = "\n\n".join(texts)
         self.finish_reason = response.finish_reason
-        await self._context.add_message(message)
+        return message

@@ -14,7 +14,8 @@ def select_provider(providers: dict[str, Any], preferred: str | None) -> tuple[s
     if not providers:
         raise RuntimeError("No providers mounted")
     if len(providers) == 1:
-        return next(iter(providers.items()))
+        (only,) = providers.items()
+        return only
     name = min(providers, key=lambda each: _priority(providers[each]))
     return name, providers[name]
 

@@ -56,19 +56,19 @@ class Repetition:
         """Note the calls of one step; returns what they add up to, when something is due."""
         if not self._after:
             return None
-        step = [(call.name, call.arguments) for call in calls]
-        before = self._steps[-_LONGEST_PERIOD:]
-        self._steps = [*before, step]
-        if step not in before:
+        step, before = [(call.name, call.arguments) for call in calls], self._steps
+        if step in before:
+            # The step one period ago is the first behind the end, and so on.
+            self._equal = {
+                period: self._equal.get(period, 0) + 1
+                for period, earlier in enumerate(reversed(before), start=1)
+                if earlier == step
+            }
+        elif self._equal:
             self._equal, self._done = {}, None
-            return None
-        # The step one period ago is the first behind the end, and so on.
-        self._equal = {
-            period: self._equal.get(period, 0) + 1
-            for period, earlier in enumerate(reversed(before), start=1)
-            if earlier == step
-        }
-        return self._judge()
+        before.append(step)
+        del before[:-_LONGEST_PERIOD]
+        return self._judge() if self._equal else None
 
     def _judge(self) -> Circle | None:
         # Of the periods that fit, the shortest has the most repetitions.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from amplifier_core import events
 from amplifier_core.history import RequestHistory
@@ -24,35 +28,48 @@ _TRIES = 3
 _NO_MESSAGES: list[Message] = []
 
 
+class Reader:
+    """What a provider is known to be able to read."""
+
+    __slots__ = ("ceiling", "provider", "window")
+
+    def __init__(self, provider: Any) -> None:
+        self.provider = provider
+        self.window = window_of(provider)
+        # The tokens that turned out to fit.
+        self.ceiling: int | None = None
+
+
 class Kept:
     """What a loop keeps from one request to the next, because it seldom changes."""
 
-    __slots__ = (
-        "_context",
-        "_takes_provider",
-        "_windows",
-        "ceilings",
-        "history",
-        "sizes",
-        "tool_specs",
-    )
+    __slots__ = ("_context", "_readers", "_takes_provider", "history", "sizes", "tool_specs")
 
     def __init__(self) -> None:
         self.history = RequestHistory()
         self.tool_specs = ToolSpecs()
         self.sizes = Sizes()
-        # By provider: the window it told, and the budget that turned out to fit into it.
-        self.ceilings: dict[str, tuple[Window | None, int]] = {}
-        self._windows: dict[str, tuple[Any, Window | None]] = {}
+        self._readers: dict[str, Reader] = {}
         self._context: Any = None
         self._takes_provider = True
 
-    def window_of(self, name: str, provider: Any) -> Window | None:
-        """Return the window of a provider, which tells it when it is first used."""
-        known = self._windows.get(name)
-        if known is None or known[0] is not provider:
-            known = self._windows[name] = (provider, window_of(provider))
-        return known[1]
+    def reader(self, name: str, provider: Any) -> Reader:
+        """Return what is known of a provider, which is asked when it is first used."""
+        known = self._readers.get(name)
+        if known is None or known.provider is not provider:
+            before, known = known, Reader(provider)
+            if before is not None and before.window == known.window:
+                known.ceiling = before.ceiling
+            self._readers[name] = known
+        return known
+
+    def budget(self, reader: Reader, specs: list[ToolSpec] | None) -> int | None:
+        """Return the tokens that messages may have beside `specs`; None when that is not known."""
+        window, ceiling = reader.window, reader.ceiling
+        if window is None:
+            return ceiling
+        budget = window.budget(self.sizes.tokens_of_tools(specs or []))
+        return budget if ceiling is None else min(budget, ceiling)
 
     def takes_provider(self, context: Any) -> bool:
         """Whether a memory wants to know the provider; those written to the seed do not."""
@@ -63,64 +80,56 @@ class Kept:
         return self._takes_provider
 
 
-class Draft(NamedTuple):
-    """A request, what it was made of, and the tokens its messages were given, if that is known."""
-
-    provider_name: str
-    provider: Any
-    specs: list[ToolSpec]
-    budget: int | None
-    request: ChatRequest
-
-
 class Composer:
     """Makes the requests of one turn."""
 
-    __slots__ = ("_announcer", "_context", "_kept")
+    __slots__ = ("_announcer", "_context", "_kept", "_takes_provider")
 
     def __init__(self, kept: Kept, context: Any, announcer: Announcer) -> None:
         self._kept = kept
         self._context = context
         self._announcer = announcer
+        self._takes_provider = kept.takes_provider(context)
 
-    async def compose(
+    def compose(
         self,
         provider_name: str,
         provider: Any,
         tools: dict[str, Any],
         response_format: ResponseFormat | None = None,
-    ) -> Draft:
-        """Return the next request to this provider.
+    ) -> Awaitable[ChatRequest]:
+        """Return the next request to this provider, when awaited.
 
         Raises:
             ContextLengthError: the memory cannot give so few messages that they fit.
         """
         kept = self._kept
-        specs = kept.tool_specs.describe(tools) if tools else []
-        window = kept.window_of(provider_name, provider)
-        ceiling = kept.ceilings.get(provider_name) if kept.ceilings else None
-        budget = None if window is None else window.budget(kept.sizes.tokens_of_tools(specs))
-        if ceiling is not None and ceiling[0] == window:
-            budget = ceiling[1] if budget is None else min(budget, ceiling[1])
-        request = await self._request(provider, specs, budget, response_format)
-        draft = Draft(provider_name, provider, specs, budget, request)
-        if window is not None and callable(getattr(provider, "count_tokens", None)):
-            return await self._counted(draft, window)
-        return draft
+        specs = kept.tool_specs.describe(tools) if tools else None
+        reader = kept.reader(provider_name, provider)
+        if reader.window is None:
+            return self._request(provider, specs, reader.ceiling, response_format)
+        request = self._request(provider, specs, kept.budget(reader, specs), response_format)
+        if callable(getattr(provider, "count_tokens", None)):
+            return self._counted(provider_name, provider, request, reader.window)
+        return request
 
-    async def shrink(self, draft: Draft) -> Draft | None:
+    async def shrink(
+        self, provider_name: str, provider: Any, request: ChatRequest
+    ) -> ChatRequest | None:
         """Return a smaller request than one that was too long; None when there is none."""
-        return await self._smaller(draft, _SMALLER, self._tokens(draft))
+        return await self._smaller(
+            provider_name, provider, request, _SMALLER, self._tokens(request)
+        )
 
     async def _request(
         self,
         provider: Any,
-        specs: list[ToolSpec],
+        specs: list[ToolSpec] | None,
         budget: int | None,
         response_format: ResponseFormat | None,
     ) -> ChatRequest:
         arguments: dict[str, Any] = {} if budget is None else {"token_budget": budget}
-        if self._kept.takes_provider(self._context):
+        if self._takes_provider:
             arguments["provider"] = provider
         stored = await self._context.get_messages_for_request(**arguments)
         messages, repairs = self._kept.history.prepare(stored)
@@ -129,41 +138,46 @@ class Composer:
             await self._announcer.tell(events.CONTEXT_REPAIRED, told)
         if self._announcer.pending is not None:
             self._announcer.pending.apply(messages)
-        request = ChatRequest(messages=_NO_MESSAGES, tools=specs or None)
+        request = _request_validator()({"messages": _NO_MESSAGES, "tools": specs})
         # They are validated; to do so again would take the longer the more there are.
-        request.messages = messages
+        vars(request)["messages"] = messages
         if response_format is not None:
             request.response_format = response_format
         return request
 
-    def _tokens(self, draft: Draft) -> int:
+    def _tokens(self, request: ChatRequest) -> int:
         sizes = self._kept.sizes
-        return sizes.tokens(draft.request.messages) + sizes.tokens_of_tools(draft.specs)
+        return sizes.tokens(request.messages) + sizes.tokens_of_tools(request.tools or [])
 
-    async def _counted(self, draft: Draft, window: Window) -> Draft:
-        """Return the draft, or a smaller one that fits by the provider's own count."""
-        if self._tokens(draft) <= _COUNT_ABOVE * window.size:
-            return draft
+    async def _counted(
+        self, provider_name: str, provider: Any, wanted: Awaitable[ChatRequest], window: Window
+    ) -> ChatRequest:
+        """Return what is wanted, or a smaller one that fits by the provider's own count."""
+        request = await wanted
+        if self._tokens(request) <= _COUNT_ABOVE * window.size:
+            return request
         exact = 0
         for _ in range(_TRIES):
-            exact = await self._count(draft)
+            exact = await self._count(provider_name, provider, request)
             if exact <= window.room:
-                return draft
-            smaller = await self._smaller(draft, window.room / exact, exact)
+                return request
+            smaller = await self._smaller(
+                provider_name, provider, request, window.room / exact, exact
+            )
             if smaller is None:
                 break
-            draft = smaller
+            request = smaller
         raise ContextLengthError(
             f"The request has {exact} tokens where {window.room} fit, and the memory made it no "
             "smaller; it was not sent.",
-            provider=draft.provider_name,
+            provider=provider_name,
         )
 
-    async def _count(self, draft: Draft) -> int:
+    async def _count(self, provider_name: str, provider: Any, request: ChatRequest) -> int:
         """Return the provider's count; 0 when it fails, for the provider then has the last word."""
-        name = draft.provider_name
+        name = provider_name
         try:
-            return await draft.provider.count_tokens(draft.request)
+            return await provider.count_tokens(request)
         except Exception as error:
             logger.exception("provider did not count tokens provider=%s", name)
             facts = {"provider": name, "error": {"type": type(error).__name__, "msg": str(error)}}
@@ -171,21 +185,34 @@ class Composer:
             await self._announcer.warn(CONTEXT_UNCOUNTED, facts, line)
             return 0
 
-    async def _smaller(self, draft: Draft, factor: float, attempted: int) -> Draft | None:
+    async def _smaller(
+        self,
+        provider_name: str,
+        provider: Any,
+        request: ChatRequest,
+        factor: float,
+        attempted: int,
+    ) -> ChatRequest | None:
         """Ask the memory for less, until it really is less; None when it gives no less."""
-        name, sizes = draft.provider_name, self._kept.sizes
-        before = sizes.tokens(draft.request.messages)
-        budget = before if draft.budget is None else min(before, draft.budget)
+        kept, name = self._kept, provider_name
+        before, reader = kept.sizes.tokens(request.messages), kept.reader(name, provider)
+        given = kept.budget(reader, request.tools)
+        budget = before if given is None else min(before, given)
         for _ in range(_TRIES):
             budget, factor = int(budget * factor), min(factor, _SMALLER)
-            request = await self._request(
-                draft.provider, draft.specs, max(1, budget), draft.request.response_format
+            smaller = await self._request(
+                provider, request.tools, max(1, budget), request.response_format
             )
-            if sizes.tokens(request.messages) < before:
-                window = self._kept.window_of(name, draft.provider)
-                self._kept.ceilings[name] = (window, max(1, budget))
+            if kept.sizes.tokens(smaller.messages) < before:
+                reader.ceiling = max(1, budget)
                 facts = {"provider": name, "attempted_tokens": attempted, "new_budget": budget}
                 line = f"The request was too long for `{name}`; older messages are left out of it."
                 await self._announcer.warn(CONTEXT_OVERFLOW, facts, line)
-                return draft._replace(budget=budget, request=request)
+                return smaller
         return None
+
+
+@functools.cache
+def _request_validator() -> Callable[[dict[str, Any]], ChatRequest]:
+    # Without the model's own wrapper, which makes a short request a quarter dearer.
+    return TypeAdapter(ChatRequest).validator.validate_python

@@ -16,7 +16,7 @@ from amplifier_core.models import HookResult, ToolResult
 from amplifier_kit.turns.announcer import Announcer
 from amplifier_kit.turns.eager import Starter
 from amplifier_kit.turns.settings import TurnSettings
-from amplifier_kit.turns.tool_watch import ToolRun, ToolWatch
+from amplifier_kit.turns.tool_watch import ToolRun, ToolWatch, result_message
 from amplifier_kit.turns.vocabulary import TOOL_ABANDONED, TOOL_HEARTBEAT
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,6 @@ class ToolCalls:
 
     __slots__ = (
         "_announcer",
-        "_clock",
         "_context",
         "_groups",
         "_settings",
@@ -51,17 +50,18 @@ class ToolCalls:
         token: Any,
         settings: TurnSettings,
         starter: Starter,
-        until: float = math.inf,
     ) -> None:
-        """`until` is the event loop's time at which no tool may run any longer."""
         self._tools = tools
         self._context = context
         self._announcer = announcer
         self._token = token
         self._settings = settings
         self._starter = starter
+        self.begin(math.inf)
+
+    def begin(self, until: float) -> None:
+        """Start counting for a turn; no tool may run past `until` on the monotonic clock."""
         self._until = until
-        self._clock = asyncio.get_running_loop().time
         self._groups = 0
 
     async def run(self, calls: list[ToolCall]) -> None:
@@ -72,33 +72,31 @@ class ToolCalls:
         the cancellation goes on.
         """
         self._groups += 1
-        group = f"group-{self._groups}"
-        runs = [ToolRun(call, group) for call in calls]
+        runs = [ToolRun(call, self._groups) for call in calls]
+        waiting: list[ToolRun] = []
         try:
-            await self._run_together(runs)
+            for run in runs:
+                run.task = self._starter.start(self._run_one(run))
+                if run.task is not None:
+                    waiting.append(run)
+            if waiting:
+                await self._look_after(waiting)
         finally:
             for run in runs:
-                call, result = run.call, run.result
-                message = interrupted_result(call.id, call.name) if result is None else result
-                await self._context.add_message(message)
+                result = run.result or interrupted_result(run.call_id, run.name)
+                await self._context.add_message(result)
 
     async def refuse(self, calls: list[ToolCall], reason: str) -> None:
         """Answer `calls` without running them."""
         for call in calls:
-            await self._context.add_message(_message(call, reason))
-
-    async def _run_together(self, runs: list[ToolRun]) -> None:
-        for run in runs:
-            run.task = self._starter.start(self._run_one(run))
-        waiting = [run for run in runs if run.task is not None]
-        if waiting:
-            await self._look_after(waiting)
+            await self._context.add_message(result_message(call.id, call.name, reason))
 
     async def _look_after(self, runs: list[ToolRun]) -> None:
         """Wait until every run has a result, its own or the one that says that its time is up."""
         announcer = self._announcer
         is_heard = announcer.hears(TOOL_HEARTBEAT)
-        watch = ToolWatch(runs, self._settings.heartbeat_seconds if is_heard else math.inf)
+        interval = self._settings.heartbeat_seconds if is_heard else math.inf
+        watch = ToolWatch(runs, interval, self._seconds_for)
         try:
             while await watch.tick():
                 for run in watch.expire():
@@ -115,77 +113,78 @@ class ToolCalls:
                 run.task.result()
 
     async def _run_one(self, run: ToolRun) -> None:
-        run.result = await self._result_of(run)
-
-    async def _result_of(self, run: ToolRun) -> dict[str, Any] | None:
-        """Return the message with the result; None when nobody waits for it any more."""
-        announcer, call, facts = self._announcer, run.call, run.facts
-        if announcer.hears(events.TOOL_PRE):
-            before = await announcer.ask(events.TOOL_PRE, facts)
+        """Run one call to its result, unless nobody waits for it any more."""
+        announcer, hears = self._announcer, self._announcer.hears
+        if hears(events.TOOL_PRE):
+            before = await announcer.ask(events.TOOL_PRE, run.facts)
             if before.action == "deny":
-                return _message(call, f"Denied by hook: {before.reason}")
+                return run.answer(f"Denied by hook: {before.reason}")
             if before.data is not None:
-                facts["tool_input"] = before.data.get("tool_input", call.arguments)
+                run.tool_input = before.data.get("tool_input", run.tool_input)
         try:
             result = await self._execute(run)
         except (Exception, asyncio.CancelledError) as error:
             if run.is_abandoned or (isinstance(error, asyncio.CancelledError) and _is_cancelled()):
                 raise
-            logger.exception("tool failed name=%s", call.name)
+            logger.exception("tool failed name=%s", run.name)
             failure = {"type": type(error).__name__, "msg": str(error)}
-            await announcer.tell(events.TOOL_ERROR, {**facts, "error": failure})
-            return _message(call, f"Error executing tool: {describe_error(error)}")
+            await announcer.tell(events.TOOL_ERROR, {**run.facts, "error": failure})
+            return run.answer(f"Error executing tool: {describe_error(error)}")
         if run.is_abandoned:
-            return run.result
-        if announcer.hears(events.TOOL_POST):
+            return None
+        if hears(events.TOOL_POST):
             results = {"result": result, "tool_result": result}
-            after = await announcer.ask(events.TOOL_POST, {**facts, **results})
+            after = await announcer.ask(events.TOOL_POST, {**run.facts, **results})
             if after.action == "deny":
-                return _message(call, f"Denied by hook: {after.reason}")
+                return run.answer(f"Denied by hook: {after.reason}")
             result = _as_left_by_hooks(result, after)
-        return _message(call, _content(result))
+        return run.answer(_content(result))
 
     async def _execute(self, run: ToolRun) -> Any:
-        call, token = run.call, self._token
-        tool = self._tools.get(call.name)
+        call_id, name, token = run.call_id, run.name, self._token
+        tool = self._tools.get(name)
         if tool is None:
             known = ", ".join(self._tools) or "none"
-            raise LookupError(f"there is no tool `{call.name}`; available: {known}")
-        run.tool_starts(self._clock(), self._seconds_for(tool, call.name), self._until)
+            raise LookupError(f"there is no tool `{name}`; available: {known}")
+        run.tool_starts(tool)
         if token is not None:
-            token.register_tool_start(call.id, call.name)
+            token.register_tool_start(call_id, name)
         try:
-            return await tool.execute(run.facts["tool_input"])
+            return await tool.execute(run.tool_input)
         finally:
             run.is_running = False
             if token is not None:
-                token.register_tool_complete(call.id)
+                token.register_tool_complete(call_id)
 
-    def _seconds_for(self, tool: Any, name: str) -> float | None:
+    def _seconds_for(self, run: ToolRun) -> float:
+        """Return the time a tool has, which is no more than the turn has."""
+        return min(self._own_seconds(run), self._until - run.started_at)
+
+    def _own_seconds(self, run: ToolRun) -> float:
         """Return the time a tool has: as configured for it, as it says, or as for all."""
-        configured = self._settings.tool_timeouts
-        if name in configured:
-            return configured[name]
-        own: Any = getattr(tool, "deadline_seconds", None)
+        settings = self._settings
+        if run.name in settings.tool_timeouts:
+            return settings.tool_timeouts[run.name]
+        own: Any = getattr(run.tool, "deadline_seconds", None)
         # A double may have any attribute one asks for; only a number is a deadline.
         if type(own) in (int, float) and own > 0:
             return own
-        return self._settings.tool_timeout_seconds
+        return math.inf if settings.tool_timeout_seconds is None else settings.tool_timeout_seconds
 
     async def _time_out(self, run: ToolRun) -> None:
         """Answer for a tool whose time is up, and see it off without waiting for it."""
-        seconds = f"{round(run.seconds or 0, 2):g} s"
+        seconds = f"{round(run.seconds, 2):g} s"
         said = (
             f"Timed out after {seconds}. The call was stopped; it may or may not have "
             "taken effect, check before you repeat it."
         )
-        run.result = _message(run.call, said)
+        run.answer(said)
         parting = asyncio.create_task(self._part_from([run]))
         _partings.add(parting)
         parting.add_done_callback(_partings.discard)
-        logger.warning("tool timed out name=%s after=%s", run.call.name, seconds)
+        logger.warning("tool timed out name=%s after=%s", run.name, seconds)
         failure = {"type": "TimeoutError", "msg": said}
-        line = f"The tool `{run.call.name}` was stopped: no result after {seconds}."
+        line = f"The tool `{run.name}` was stopped: no result after {seconds}."
         await self._announcer.warn(events.TOOL_ERROR, {**run.facts, "error": failure}, line)
 
     async def _part_from(self, runs: list[ToolRun]) -> None:
@@ -199,24 +198,24 @@ class ToolCalls:
         _, stubborn = await asyncio.wait(left, timeout=_GRACE_SECONDS)
         if not stubborn:
             return
-        names = [left[task].call.name for task in stubborn]
+        names = [left[task].name for task in stubborn]
         logger.warning("tools ignore their cancellation count=%d names=%s", len(names), names)
         for task in stubborn:
-            left[task].is_abandoned = True
-            call = left[task].call
+            run = left[task]
+            run.is_abandoned = True
             if self._token is not None:
-                self._token.register_tool_complete(call.id)
-            facts = {"tool_name": call.name, "tool_call_id": call.id}
-            line = f"The tool `{call.name}` does not stop when told to; it is left behind, running."
+                self._token.register_tool_complete(run.call_id)
+            facts = {"tool_name": run.name, "tool_call_id": run.call_id}
+            line = f"The tool `{run.name}` does not stop when told to; it is left behind, running."
             await self._announcer.warn(TOOL_ABANDONED, facts, line)
 
 
 def _heartbeat(run: ToolRun, watch: ToolWatch) -> dict[str, Any]:
     return {
-        "tool_name": run.call.name,
-        "tool_call_id": run.call.id,
+        "tool_name": run.name,
+        "tool_call_id": run.call_id,
         "elapsed_seconds": round(watch.elapsed(run), 3),
-        "deadline_seconds": run.seconds,
+        "deadline_seconds": None if run.seconds == math.inf else run.seconds,
     }
 
 
@@ -266,7 +265,3 @@ def _is_cancelled() -> bool:
     """Whether somebody wants this task to stop; a tool may leak a CancelledError of its own."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _message(call: ToolCall, content: Any) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content}

@@ -10,28 +10,29 @@ from amplifier_core.message_models import ToolSpec
 class ToolSpecs:
     """Describes tools, and describes a tool anew only when it changed."""
 
-    __slots__ = ("_specs",)
+    __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._specs: dict[str, ToolSpec] = {}
+        # By name: the description and schema, and the whole made of them.
+        self._known: dict[str, tuple[str, dict[str, Any], ToolSpec]] = {}
 
     def describe(self, tools: dict[str, Any]) -> list[ToolSpec]:
         """Return the description of each tool, in the order they are mounted."""
-        return [self._describe(tool) for tool in tools.values()]
+        specs: list[ToolSpec] = []
+        for tool in tools.values():
+            name, description = tool.name, tool.description
+            schema = getattr(tool, "input_schema", None)
+            if schema is None:
+                schema = _asked_for_schema(tool)
+            known = self._known.get(name)
+            if known is None or known[0] != description or known[1] != schema:
+                spec = ToolSpec(name=name, description=description, parameters=schema)
+                known = self._known[name] = (description, spec.parameters, spec)
+            specs.append(known[2])
+        return specs
 
-    def _describe(self, tool: Any) -> ToolSpec:
-        name, description = tool.name, tool.description
-        schema = _schema_of(tool)
-        known = self._specs.get(name)
-        if known is None or known.description != description or known.parameters != schema:
-            known = ToolSpec(name=name, description=description, parameters=schema)
-            self._specs[name] = known
-        return known
 
-
-def _schema_of(tool: Any) -> dict[str, Any]:
-    """Return a tool's schema, which it gives as a property, by a method, or not at all."""
-    schema = getattr(tool, "input_schema", None)
-    if schema is None and callable(getattr(tool, "get_schema", None)):
-        schema = tool.get_schema()
+def _asked_for_schema(tool: Any) -> dict[str, Any]:
+    """Return the schema of a tool that gives it by a method, or not at all."""
+    schema: Any = tool.get_schema() if callable(getattr(tool, "get_schema", None)) else None
     return {} if schema is None else schema

@@ -4,85 +4,119 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 from amplifier_core.message_models import ToolCall
 
 
 class ToolRun:
-    """One call on its way to a result; times are the event loop's."""
+    """One call on its way to a result; times are of the monotonic clock."""
 
     __slots__ = (
-        "call",
-        "deadline_at",
-        "facts",
+        "call_id",
+        "group",
         "is_abandoned",
         "is_running",
+        "name",
         "result",
         "seconds",
         "started_at",
         "task",
+        "tool",
+        "tool_input",
         "watch",
     )
 
-    def __init__(self, call: ToolCall, group: str) -> None:
-        self.call = call
-        self.facts: dict[str, Any] = {
-            "tool_name": call.name,
-            "tool_input": call.arguments,
-            "tool_call_id": call.id,
-            "parallel_group_id": group,
-        }
+    def __init__(self, call: ToolCall, group: int) -> None:
+        self.call_id = call.id
+        self.name = call.name
+        self.tool_input = call.arguments
+        self.group = group
         self.result: dict[str, Any] | None = None
         self.task: asyncio.Task[None] | None = None
         self.watch: ToolWatch | None = None
         self.is_running = self.is_abandoned = False
 
-    def tool_starts(self, now: float, seconds: float | None, until: float) -> None:
-        """Note that the tool runs from now on: for so many seconds, and not longer than `until`."""
-        self.started_at = now
-        self.deadline_at = until if seconds is None else min(now + seconds, until)
-        self.seconds = None if self.deadline_at == math.inf else self.deadline_at - now
-        self.is_running = True
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the hooks are told of the call."""
+        return {
+            "tool_name": self.name,
+            "tool_input": self.tool_input,
+            "tool_call_id": self.call_id,
+            "parallel_group_id": f"group-{self.group}",
+        }
+
+    @property
+    def deadline_at(self) -> float:
+        """When the time of the tool is up."""
+        return self.started_at + self.seconds
+
+    def tool_starts(self, tool: Any) -> None:
+        """Note that the tool runs from now on."""
+        self.tool, self.started_at, self.is_running = tool, monotonic(), True
         if self.watch is not None:
-            self.watch.wind(self)
+            self.watch.take(self)
+
+    def answer(self, content: Any) -> None:
+        """Take `content` for the result."""
+        self.result = result_message(self.call_id, self.name, content)
+
+
+def result_message(call_id: str, name: str, content: Any) -> dict[str, Any]:
+    """Return the message that answers a call."""
+    return {"role": "tool", "tool_call_id": call_id, "name": name, "content": content}
 
 
 class ToolWatch:
     """Waits for calls that did not end at once: for the next tick, or until all have ended."""
 
-    __slots__ = ("_interval", "_loop", "_open", "_runs", "_timer", "_waiter")
+    __slots__ = (
+        "_interval",
+        "_loop",
+        "_open",
+        "_rings_at",
+        "_runs",
+        "_seconds_for",
+        "_timer",
+        "_waiter",
+    )
 
-    def __init__(self, runs: list[ToolRun], interval: float) -> None:
-        """`interval` is the longest time between two ticks, in seconds."""
+    def __init__(
+        self, runs: list[ToolRun], interval: float, seconds_for: Callable[[ToolRun], float]
+    ) -> None:
+        """`interval` is the longest time between two ticks; `seconds_for` tells a tool's time."""
         self._runs = runs
         self._interval = interval
+        self._seconds_for = seconds_for
         self._loop = asyncio.get_running_loop()
         self._open = len(runs)
+        self._rings_at = math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
         for run in runs:
             run.watch = self
             if run.task is not None:
                 run.task.add_done_callback(self._end)
+            if run.is_running:
+                self.take(run)
 
     async def tick(self) -> bool:
         """Wait for the timer, or until all calls have ended; False when they have."""
         if self._open:
             # Wound anew each time: it may have rung while nobody was waiting.
             for run in self.running():
-                self.wind(run)
+                self._wind(run)
             self._waiter = self._loop.create_future()
             await self._waiter
         return self._open > 0
 
-    def wind(self, run: ToolRun) -> None:
-        """Set the timer so that it rings in time for `run`."""
-        when = min(self._loop.time() + self._interval, run.deadline_at)
-        if when == math.inf or (self._timer is not None and self._timer.when() <= when):
-            return
-        self.close()
-        self._timer = self._loop.call_at(when, self._ring)
+    def take(self, run: ToolRun) -> None:
+        """Look after a tool that runs from now on."""
+        run.seconds = self._seconds_for(run)
+        self._wind(run)
 
     def running(self) -> list[ToolRun]:
         """Return the calls whose tools run and are in time."""
@@ -90,7 +124,7 @@ class ToolWatch:
 
     def expire(self) -> list[ToolRun]:
         """Return the calls whose time is up, and wait for them no longer."""
-        now = self._loop.time()
+        now = monotonic()
         expired = [run for run in self.running() if run.deadline_at <= now]
         for run in expired:
             run.is_running, run.is_abandoned = False, True
@@ -106,7 +140,15 @@ class ToolWatch:
 
     def elapsed(self, run: ToolRun) -> float:
         """Return for how many seconds the tool of `run` has been running."""
-        return self._loop.time() - run.started_at
+        return monotonic() - run.started_at
+
+    def _wind(self, run: ToolRun) -> None:
+        """Set the timer so that it rings in time for `run`."""
+        now = monotonic()
+        when = min(now + self._interval, run.deadline_at)
+        if when < self._rings_at:
+            self.close()
+            self._rings_at, self._timer = when, self._loop.call_later(when - now, self._ring)
 
     def _end(self, _: asyncio.Task[None]) -> None:
         self._open -= 1
@@ -114,7 +156,7 @@ class ToolWatch:
             self._wake()
 
     def _ring(self) -> None:
-        self._timer = None
+        self._rings_at = math.inf
         self._wake()
 
     def _wake(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import operator
+from time import monotonic
 from typing import Any
 
 from amplifier_core import events
@@ -25,6 +27,8 @@ from amplifier_kit.turns.tool_calls import ToolCalls
 _NUDGE = "Repeating them will not help: try another way, or answer with what you have."
 _REPAIR = "Your answer does not fit the JSON Schema it has to. Give it again, as JSON alone. Wrong:"
 _NO_TOOLS: dict[str, Any] = {}
+_NO_OPTIONS: dict[str, Any] = {}
+_THINKING: dict[str, Any] = {"extended_thinking": True}
 
 
 class TurnLoop:
@@ -34,7 +38,20 @@ class TurnLoop:
     `ask_model` when it calls models in another way than by `complete`.
     """
 
-    __slots__ = ("ask_model", "config", "inbox", "kept", "name", "schema", "starter")
+    __slots__ = (
+        "_rested",
+        "ask_model",
+        "config",
+        "inbox",
+        "kept",
+        "most_calls",
+        "name",
+        "options",
+        "preferred",
+        "schema",
+        "seconds",
+        "starter",
+    )
 
     def __init__(
         self,
@@ -49,6 +66,13 @@ class TurnLoop:
         self.config = config
         self.inbox = inbox
         self.ask_model = ask_model
+        # What every step asks for is read once; a field of a model takes five times as long.
+        self.most_calls = math.inf if config.max_iterations < 0 else config.max_iterations
+        self.preferred = config.default_provider
+        seconds = config.turn_timeout_seconds
+        self.seconds = math.inf if seconds is None else seconds
+        self.options = _THINKING if config.extended_thinking else _NO_OPTIONS
+        self._rested: _Turn | None = None
         self.kept = Kept()
         self.starter = Starter()
         self.schema = None if config.output_schema is None else OutputSchema(config.output_schema)
@@ -67,7 +91,7 @@ class TurnLoop:
         A denied prompt or request is answered with the reason. At a limit the model is called once
         more without tools. A cancelled turn returns what it has by then.
         """
-        turn = _Turn(self, context, providers, tools, hooks, coordinator)
+        turn = self._turn_among(context, providers, tools, hooks, coordinator)
         try:
             await turn.run(prompt)
         except asyncio.CancelledError:
@@ -80,7 +104,19 @@ class TurnLoop:
             raise
         finally:
             await turn.announce_end()
+        self._rested = turn
         return turn.answer
+
+    def _turn_among(self, *around: Any) -> _Turn:
+        """Return a turn at its beginning: the latest, if it is over and nothing around it is new.
+
+        To make one anew takes as long as a quarter of what else our code does in a short turn.
+        """
+        turn, self._rested = self._rested, None
+        if turn is None or not all(map(operator.is_, turn.around, around)):
+            return _Turn(self, around)
+        turn.begin()
+        return turn
 
 
 class _Turn:
@@ -89,7 +125,6 @@ class _Turn:
     __slots__ = (
         "_announcer",
         "_circles",
-        "_clock",
         "_context",
         "_is_stuck",
         "_loop",
@@ -101,33 +136,32 @@ class _Turn:
         "_tools",
         "_until",
         "answer",
+        "around",
         "stop_reason",
     )
 
-    def __init__(
-        self,
-        loop: TurnLoop,
-        context: Any,
-        providers: dict[str, Any],
-        tools: dict[str, Any],
-        hooks: Any,
-        coordinator: Any,
-    ) -> None:
-        self._loop = loop
+    def __init__(self, loop: TurnLoop, around: tuple[Any, ...]) -> None:
+        """`around` it are the context, the providers, the tools, the hooks and the coordinator."""
+        self.around = around
+        self._loop, config = loop, loop.config
+        context, providers, tools, hooks, coordinator = around
         self._context = context
         self._providers = providers
         self._tools = tools
-        config = loop.config
-        seconds = config.turn_timeout_seconds
-        self._clock = asyncio.get_running_loop().time
-        self._until = math.inf if seconds is None else self._clock() + seconds
         self._token = token = None if coordinator is None else coordinator.cancellation
         self._announcer = announcer = Announcer(loop.name, hooks, coordinator)
-        self._model = ModelCalls(loop.kept, context, announcer, hooks, loop.ask_model)
-        self._tool_calls = ToolCalls(
-            tools, context, announcer, token, config, loop.starter, self._until
-        )
+        self._model = ModelCalls(loop.kept, context, announcer, hooks, loop.ask_model, loop.options)
+        self._tool_calls = ToolCalls(tools, context, announcer, token, config, loop.starter)
         self._circles = Repetition(config.stuck_after)
+        self.begin()
+
+    def begin(self) -> None:
+        """Set all that a turn changes to what it is at the beginning of one."""
+        self._until = until = monotonic() + self._loop.seconds
+        self._announcer.pending = None
+        self._model.begin()
+        self._tool_calls.begin(until)
+        self._circles.forget()
         self._is_stuck = False
         self._result: dict[str, Any] = {}
         self.answer = ""
@@ -137,8 +171,8 @@ class _Turn:
         """Take steps until the model has no more calls, or something ends the turn before."""
         if not await self._begin(prompt):
             return
-        inbox = self._loop.inbox
-        while self._token is None or not self._token.is_cancelled:
+        inbox, token = self._loop.inbox, self._token
+        while token is None or not token.is_cancelled:
             if inbox:
                 await self._deliver(inbox)
             ending = self._ending()
@@ -174,15 +208,16 @@ class _Turn:
         """Tell the hooks how the turn ended, on every way out."""
         announcer, answer, inbox = self._announcer, self.answer, self._loop.inbox
         execution, orchestration = STATUS[self.stop_reason]
+        hears = announcer.hears
         if inbox:
             line = f"{len(inbox)} message(s) came too late for this turn; the next begins with it."
             await announcer.warn(vocabulary.STEERING_WAITING, {"count": len(inbox)}, line)
-        if announcer.hears(events.EXECUTION_END):
+        if hears(events.EXECUTION_END):
             await announcer.tell(events.EXECUTION_END, {"response": answer, "status": execution})
-        if self.stop_reason == "completed" and announcer.hears(events.PROMPT_COMPLETE):
+        if self.stop_reason == "completed" and hears(events.PROMPT_COMPLETE):
             preview = {"response_preview": answer[:200], "length": len(answer)}
             await announcer.tell(events.PROMPT_COMPLETE, preview)
-        if announcer.hears(events.ORCHESTRATOR_COMPLETE):
+        if hears(events.ORCHESTRATOR_COMPLETE):
             outcome = {"status": orchestration, "stop_reason": self.stop_reason, **self._result}
             facts = {"orchestrator": self._loop.name, "turn_count": self._model.count, **outcome}
             await announcer.tell(events.ORCHESTRATOR_COMPLETE, facts)
@@ -190,9 +225,10 @@ class _Turn:
     async def _begin(self, prompt: str) -> bool:
         """Store the prompt, behind what came too late for the turn before; False if denied."""
         announcer, inbox = self._announcer, self._loop.inbox
-        if announcer.hears(events.EXECUTION_START):
+        hears = announcer.hears
+        if hears(events.EXECUTION_START):
             await announcer.tell(events.EXECUTION_START, {"prompt": prompt})
-        if announcer.hears(events.PROMPT_SUBMIT):
+        if hears(events.PROMPT_SUBMIT):
             submitted = await announcer.ask(events.PROMPT_SUBMIT, {"prompt": prompt})
             if submitted.action == "deny":
                 self._end_denied(submitted)
@@ -212,20 +248,18 @@ class _Turn:
         """Return why the next step has to be the last one, if it has to."""
         if self._is_stuck:
             return STUCK
-        if 0 <= self._loop.config.max_iterations <= self._model.count:
+        if self._loop.most_calls <= self._model.count:
             return LIMIT
-        return DEADLINE if self._until <= self._clock() else None
+        return DEADLINE if self._until <= monotonic() else None
 
     def _end_denied(self, result: HookResult) -> None:
         self.stop_reason = "denied"
         self.answer = f"Operation denied: {result.reason}"
 
-    async def _step(
-        self, ending: Ending | None = None, *, repairing: bool = False
-    ) -> list[ToolCall] | None:
+    async def _step(self, ending: Ending | None, repairing: bool = False) -> list[ToolCall] | None:
         """Call the model and return the calls it makes; None when a hook denies the request."""
-        announcer, config = self._announcer, self._loop.config
-        name, provider = select_provider(self._providers, config.default_provider)
+        announcer, loop = self._announcer, self._loop
+        name, provider = select_provider(self._providers, loop.preferred)
         reason = {} if ending is None else await self._announce_last_step(ending)
         if announcer.hears(events.PROVIDER_REQUEST):
             facts = {"provider": name, "iteration": self._model.count + 1, **reason}
@@ -235,11 +269,9 @@ class _Turn:
                 return None
         tools = _NO_TOOLS if repairing or ending is not None else self._tools
         form = None
-        if self._loop.schema is not None and not tools:
-            form = self._form(self._loop.schema, provider, is_demanded=repairing)
-        calls = await self._model.make(
-            name, provider, tools, form, thinking=config.extended_thinking
-        )
+        if loop.schema is not None and not tools:
+            form = self._form(loop.schema, provider, is_demanded=repairing)
+        calls = await self._model.make(name, provider, tools, form)
         self.answer = self._model.answer
         return calls
 
@@ -263,7 +295,7 @@ class _Turn:
         return schema.response_format if known else None
 
     async def _run_tools(self, calls: list[ToolCall]) -> None:
-        if self._until <= self._clock():
+        if self._until <= monotonic():
             return await self._tool_calls.refuse(calls, DEADLINE.refusal)
         await self._tool_calls.run(calls)
         circle = self._circles.take(calls)
@@ -306,7 +338,7 @@ class _Turn:
             problems = "\n".join(f"- {each}" for each in checked.errors)
             notice = {"role": "user", "content": f"{_REPAIR}\n{problems}"}
             await self._context.add_message(notice)
-            calls = await self._step(repairing=True)
+            calls = await self._step(None, repairing=True)
             if calls is None:
                 return
             await self._tool_calls.refuse(calls, "Not run: only the answer is asked for.")
