@@ -70,11 +70,11 @@ async def _through_the_loop() -> Callable[[], Awaitable[int]]:
     await (await ModuleLoader().load("loop-streaming"))(coordinator)
     loop, screen = coordinator.get("orchestrator"), Screen()
     coordinator.hooks.register("llm:stream_block_delta", screen)
-    providers = {"tokens": TokenProvider()}
+    providers, context = {"tokens": TokenProvider()}, MockContextManager()
 
     async def turn() -> int:
         screen.shown.clear()
-        context = MockContextManager()
+        context.messages.clear()
         await loop.execute("hi", context, providers, {}, coordinator.hooks, coordinator)
         return len(screen.shown)
 

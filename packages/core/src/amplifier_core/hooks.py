@@ -22,6 +22,9 @@ __all__ = ["ContextInjection", "HookRegistry", "HookResult"]
 
 logger = logging.getLogger(__name__)
 
+# Most handlers are coroutine functions; what they return is recognised by its very type.
+_COROUTINE: type = CoroutineType
+
 Handler: TypeAlias = Callable[[str, Any], Any]
 OnError: TypeAlias = Literal["continue", "deny"]
 
@@ -165,7 +168,7 @@ class HookRegistry:
         for registration in registrations:
             try:
                 answer: Any = registration.call(event, payload.view())
-                if type(answer) is CoroutineType or is_awaitable(answer):
+                if type(answer) is _COROUTINE or is_awaitable(answer):
                     answer = await answer
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - logged there
                 answer = await self._failed(registration, error)

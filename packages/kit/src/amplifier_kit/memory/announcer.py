@@ -11,6 +11,8 @@ from amplifier_kit import notices
 class Announcer:
     """Emits events, each with a line for the person where something is degraded."""
 
+    __slots__ = ("_coordinator", "_hooks", "_source")
+
     def __init__(self, hooks: HookRegistry | None, coordinator: Any, source: str) -> None:
         self._hooks, self._coordinator, self._source = hooks, coordinator, source
 

@@ -30,6 +30,8 @@ class MemoryBlobs:
     `dropped` holds the handles that went since somebody last took them from there.
     """
 
+    __slots__ = ("_limit", "_texts", "_used", "dropped")
+
     def __init__(self, limit_bytes: int) -> None:
         self._limit, self._used = limit_bytes, 0
         self._texts: dict[str, str] = {}

@@ -21,6 +21,8 @@ class Calibration:
     as far as it must, and usage does not lower it below that again.
     """
 
+    __slots__ = ("_chars_per_token", "_floor", "factor", "sent")
+
     def __init__(self, chars_per_token: float) -> None:
         self._chars_per_token = chars_per_token
         self._floor = 0.0

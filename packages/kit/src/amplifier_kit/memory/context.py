@@ -144,6 +144,13 @@ class FittingContext:
             self._view_of = asked
         return self._view
 
+    @property
+    def _compaction(self) -> Compaction:
+        """What makes the views; most sessions never outgrow their window and need none."""
+        if self._made_compaction is None:
+            self._made_compaction = Compaction(self._history, self.config)
+        return self._made_compaction
+
     async def _reduced(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return the message with large results put aside, and say so."""
         if self.spill is None or not isinstance(message, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may pass anything
@@ -199,7 +206,7 @@ class FittingContext:
 
     def _use(self, history: History) -> None:
         self._history = history
-        self._compaction = Compaction(history, self.config)
+        self._made_compaction: Compaction | None = None
         self._view: View | None = None
         self._view_of: tuple[int, int, int, float] | None = None
         self._exact_count.forget()

@@ -26,6 +26,8 @@ class ExactCount:
     asked. A counter that fails is announced, and the estimate has to do.
     """
 
+    __slots__ = ("_announcer", "_counter", "_failing", "_lineage", "_size", "_tokens")
+
     def __init__(self, announcer: Announcer) -> None:
         self._announcer = announcer
         self._counter: Any = None

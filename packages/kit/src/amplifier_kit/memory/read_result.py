@@ -35,6 +35,8 @@ class ReadResultTool:
         "required": ["handle"],
     }
 
+    __slots__ = ("_blobs", "_limit")
+
     def __init__(self, blobs: Blobs, spill_chars: int) -> None:
         self._blobs = blobs
         self._limit = min(_MOST_CHARS, spill_chars - _HEADER_CHARS)

@@ -30,6 +30,8 @@ class Spilled(NamedTuple):
 class Spill:
     """Puts the texts of tool results that are longer than `limit` characters into blobs."""
 
+    __slots__ = ("_limit", "blobs")
+
     def __init__(self, blobs: Blobs, limit: int) -> None:
         self.blobs, self._limit = blobs, limit
 
