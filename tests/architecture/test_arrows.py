@@ -153,7 +153,7 @@ def test_the_empty_skeleton_passes(skeleton: Path) -> None:
         (
             "amplifier_kit/calls.py",
             "import amplifier_kit.turns",
-            "Inside the kit, calls, turns and memory stand side by side",
+            "Inside the kit, its parts stand side by side",
         ),
     ],
 )

@@ -1,0 +1,67 @@
+"""hooks-approval: decides every tool call by rule, by grant or by asking, and can say why."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from amplifier_core import events
+from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_core.models import HookResult
+from amplifier_module_hooks_approval.config import ApprovalConfig
+from amplifier_module_hooks_approval.desk import NAME, Desk
+from amplifier_module_hooks_approval.grants import GrantFile, Grants
+from amplifier_module_hooks_approval.guard import Guard
+
+__amplifier_module_type__ = "hook"
+
+_FIRST, _LAST = -10, sys.maxsize
+# Beyond the time that a person has: what the guard itself needs before it counts as failed.
+_GRACE_SECONDS = 10.0
+_FIND_DESK = "approval:desk"
+
+
+async def mount(
+    coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
+) -> Callable[[], None]:
+    """Guard every tool call of this session, and of all sessions forked from it."""
+    settings = ApprovalConfig.model_validate(config or {})
+    desk = await _desk_for(coordinator, settings)
+    guard = Guard(coordinator, settings, desk)
+    desk.sessions[coordinator.session_id] = coordinator
+    coordinator.register_capability("approval.grants", desk)
+    coordinator.register_capability("approval.register_provider", desk.register_provider)
+    coordinator.register_capability("approval.concern", desk.raise_concern)
+
+    async def tell_desk(event: str, data: dict[str, Any]) -> HookResult:
+        return HookResult(data={"desk": desk})
+
+    seconds = settings.timeout_seconds + settings.batch_seconds + _GRACE_SECONDS
+    undo: list[Callable[[], None]] = [
+        coordinator.hooks.register(event, handler, priority, NAME, timeout=limit, on_error="deny")
+        for event, handler, priority, limit in (
+            (events.TOOL_PRE, guard.deny_early, _FIRST, _GRACE_SECONDS),
+            (events.TOOL_PRE, guard.decide, _LAST, seconds),
+            # Guards are what sessions forked from this one inherit; by this one they find the desk.
+            (_FIND_DESK, tell_desk, 0, _GRACE_SECONDS),
+        )
+    ]
+
+    def cleanup() -> None:
+        desk.leave(coordinator)
+        while undo:
+            undo.pop()()
+
+    return cleanup
+
+
+async def _desk_for(coordinator: ModuleCoordinator, config: ApprovalConfig) -> Desk:
+    """Return the desk of the tree this session belongs to, or a new one."""
+    for found in await coordinator.hooks.emit_and_collect(_FIND_DESK, {}):
+        if isinstance(found.get("desk"), Desk):
+            return found["desk"]
+    state: dict[str, Any] = coordinator.session_state.setdefault(NAME, {})
+    grants = Grants(GrantFile(config.grants_file), state)
+    return Desk(coordinator, grants, state, lambda: datetime.now(UTC))

@@ -1,0 +1,222 @@
+"""The desk: where the questions and answers of a whole tree of sessions come together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from amplifier_kit.notices import Level, show
+from amplifier_module_hooks_approval.calls import Call, call_from, canonical, printable
+from amplifier_module_hooks_approval.grants import Grants
+from amplifier_module_hooks_approval.questions import (
+    Answer,
+    Asked,
+    Asker,
+    Question,
+    ask_provider,
+    ask_system,
+)
+from amplifier_module_hooks_approval.rules import Ruling
+
+NAME = "hooks-approval"
+_MOST_KEPT = 1_000
+
+
+class _Decision(NamedTuple):
+    call: Call
+    ruling: Ruling
+    at: datetime
+
+
+class Desk:
+    """Offered to other modules and to apps as the capability `approval.grants`."""
+
+    def __init__(
+        self, coordinator: Any, grants: Grants, state: dict[str, Any], now: Callable[[], datetime]
+    ) -> None:
+        """`state` is where parked calls outlive the process, with the session's own state."""
+        self.grants = grants
+        self.now = now
+        # Whether the guard of the outermost session is there, whom all others inherit.
+        self.on_duty = True
+        self.sessions: WeakValueDictionary[str, Any] = WeakValueDictionary()
+        self._coordinator = coordinator
+        self._parked: dict[str, dict[str, Any]] = state.setdefault("waiting", {})
+        self._providers: list[Any] = []
+        self._gathering: dict[tuple[str, str, str], Question] = {}
+        self._open: dict[str, Question] = {}
+        self._decisions: OrderedDict[tuple[str, str], _Decision] = OrderedDict()
+        self._concerns: OrderedDict[tuple[str, str, str], list[str]] = OrderedDict()
+
+    # --- for apps -------------------------------------------------------------------------------
+
+    def list(self) -> list[dict[str, Any]]:
+        """Return the grants that have not expired, each with what exactly it matches."""
+        now = self.now()
+        return [each.model_dump(mode="json") for each in self.grants.all() if each.until > now]
+
+    def revoke(self, grant_id: str) -> bool:
+        """Take a grant back; False when there is none of this id."""
+        return self.grants.revoke(grant_id)
+
+    def explain(self, call_id: str) -> dict[str, Any] | None:
+        """Return the last decision about a call and the rule that decided it."""
+        decisions = reversed(self._decisions.values())
+        found = next((each for each in decisions if each.call.call_id == call_id), None)
+        if found is None:
+            return None
+        call, ruling, at = found
+        shown = {"tool": call.tool, "arguments": canonical(call.arguments), "digest": call.digest}
+        decided = {"action": ruling.action, "by": ruling.by, "rule": ruling.words}
+        return {"session_id": call.session_id, **shown, **decided, "at": at.isoformat()}
+
+    def waiting(self) -> list[dict[str, Any]]:
+        """Return what waits for an answer: open questions and parked calls."""
+        questions = [{"id": each.id, "question": str(each)} for each in self._open.values()]
+        parked = [
+            {"id": parked, "question": record["question"]}
+            for parked, record in self._parked.items()
+            if record["answer"] is None
+        ]
+        return [*questions, *parked]
+
+    def answer(
+        self, question_id: str, approved: bool, *, remember: bool = False, who: str = "person"
+    ) -> bool:
+        """Answer a question, once; False when it is not, or no longer, waiting for one."""
+        if question_id in self._open:
+            return self._open[question_id].take(Answer(approved is True, who, remember=remember))
+        record = self._parked.get(question_id)
+        if record is None or record["answer"] is not None:
+            return False
+        record.update(answer=approved is True, who=who)
+        return True
+
+    def register_provider(self, provider: Any) -> Callable[[], None]:
+        """Ask through `provider` from now on; the returned function undoes this."""
+        self._providers.append(provider)
+
+        def remove() -> None:
+            if provider in self._providers:
+                self._providers.remove(provider)
+
+        return remove
+
+    def raise_concern(self, data: dict[str, Any], concern: str) -> bool:
+        """Have the call of a `tool:pre` asked about whatever the rules say.
+
+        False when no guard is there to do it.
+        """
+        call = call_from(data)
+        concerns = self._concerns.setdefault((call.session_id, call.call_id, call.digest), [])
+        concerns.append(printable(concern))
+        _forget_oldest(self._concerns)
+        return self.on_duty
+
+    # --- for guards -----------------------------------------------------------------------------
+
+    def leave(self, coordinator: Any) -> None:
+        """Note that the guard of a session is gone."""
+        if coordinator is self._coordinator:
+            self.on_duty = False
+
+    def coordinator_of(self, call: Call) -> Any:
+        """Return the coordinator of the session that makes a call, else the desk's own."""
+        return self.sessions.get(call.session_id, self._coordinator)
+
+    def tell(self, call: Call, line: str, level: Level = "warning") -> None:
+        """Show a line to the person."""
+        show(self.coordinator_of(call), line, level, source=NAME)
+
+    def concerns_about(self, call: Call) -> list[str]:
+        """Return what others have against a call, and forget it."""
+        return self._concerns.pop((call.session_id, call.call_id, call.digest), [])
+
+    def note(self, call: Call, ruling: Ruling) -> None:
+        """Keep a decision, to be explained."""
+        key = (call.session_id, call.call_id)
+        self._decisions[key] = _Decision(call, ruling, self.now())
+        self._decisions.move_to_end(key)
+        _forget_oldest(self._decisions)
+
+    def was_just_allowed(self, call: Call) -> bool:
+        """Whether the guard of a session above has asked about this very call a moment ago."""
+        noted = self._decisions.get((call.session_id, call.call_id))
+        if noted is None or not call.moment:
+            return False
+        return noted.call == call and noted.ruling.by == "person"
+
+    def askers(self) -> list[Asker]:
+        """Return the ways to ask a person; none when there is nobody."""
+        if self._providers:
+            return [ask_provider(each) for each in self._providers]
+        system = self._coordinator.approval_system
+        return [] if system is None else [ask_system(system)]
+
+    async def ask(
+        self, asked: Asked, risk: str, *, timeout: float, batch: float
+    ) -> tuple[str, Answer]:
+        """Ask about a call, together with others of its step; returns the question's id too."""
+        call = asked.call
+        key = (call.session_id, call.group, risk)
+        question = self._gathering.get(key)
+        if question is None:
+            question = Question(f"approval-{uuid4().hex[:12]}", risk, timeout)
+            question.task = asyncio.create_task(self._put(question, key, batch))
+            if call.group:
+                self._gathering[key] = question
+        question.asked.append(asked)
+        return question.id, await question.outcome()
+
+    async def _put(self, question: Question, key: tuple[str, str, str], batch: float) -> Answer:
+        try:
+            if key in self._gathering:
+                await asyncio.sleep(batch)
+        finally:
+            self._gathering.pop(key, None)
+        self._open[question.id] = question
+        try:
+            for each in question.asked:
+                await self.announce("approval:required", each.call, question.id, each.why)
+            return await question.put(self.askers())
+        finally:
+            del self._open[question.id]
+
+    async def announce(self, event: str, call: Call, request_id: str | None, why: str) -> None:
+        """Tell the hooks of a call's session what was decided, or has to be."""
+        facts = {"tool_name": call.tool, "tool_call_id": call.call_id, "digest": call.digest}
+        hooks = self.coordinator_of(call).hooks
+        await hooks.emit(event, {**facts, "request_id": request_id, "reason": why})
+
+    def park(self, call: Call, why: str) -> str:
+        """Keep a call until somebody answers and return its id; equal calls are kept as one."""
+        for parked, record in self._parked.items():
+            if record["digest"] == call.digest:
+                return parked
+        parked = f"waiting-{uuid4().hex[:12]}"
+        question = f"{call}\n  Asked because {why}."
+        self._parked[parked] = {"digest": call.digest, "question": question, "answer": None}
+        return parked
+
+    def parked_answer(self, call: Call) -> tuple[str, Answer] | None:
+        """Return the answer that a parked call got, with its id, and use it up."""
+        for parked, record in self._parked.items():
+            if record["digest"] == call.digest and record["answer"] is not None:
+                del self._parked[parked]
+                return parked, Answer(record["answer"] is True, record["who"])
+        return None
+
+    def unpark(self, call: Call) -> None:
+        """Forget a parked call, because the person is asked directly now."""
+        for parked in [key for key, each in self._parked.items() if each["digest"] == call.digest]:
+            del self._parked[parked]
+
+
+def _forget_oldest(kept: OrderedDict[Any, Any]) -> None:
+    while len(kept) > _MOST_KEPT:
+        kept.popitem(last=False)

@@ -1,0 +1,185 @@
+"""Answers that are remembered: for a session in its state, beyond it in a private file."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from amplifier_kit.memory.private_files import make_private_folder, replace_durably
+from amplifier_module_hooks_approval.calls import Call, canonical
+from amplifier_module_hooks_approval.config import Scope
+from amplifier_module_hooks_approval.rules import matches
+
+_MOST_BYTES = 4_000_000
+
+
+class GrantsError(Exception):
+    """The remembered answers cannot be relied on."""
+
+
+class Grant(BaseModel):
+    """A yes or no that goes for later calls too: exactly one call, or those of a pattern."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    action: Literal["allow", "deny"]
+    tool: str
+    arguments: dict[str, str]
+    digest: str | None
+    matches: str
+    scope: Scope
+    project: str | None
+    until: AwareDatetime
+    who: str
+    made: AwareDatetime
+
+    def __str__(self) -> str:
+        place = f" of {canonical(self.project)}" if self.project else ""
+        what = "exactly this call" if self.digest else self.matches
+        return f"{what}, for this {self.scope}{place}, until {self.until.isoformat()}"
+
+    def covers(self, call: Call, project: str, now: datetime) -> bool:
+        """Whether it goes for a call in a project, now."""
+        if self.until <= now or (self.scope == "project" and self.project != project):
+            return False
+        if self.digest is not None:
+            return self.digest == call.digest
+        return matches(self, call, wary=self.action == "allow")
+
+
+_GRANTS = TypeAdapter(list[Grant])
+
+
+class GrantFile:
+    """The grants of a person, in a file that only this person can write."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser()
+        self._seen: tuple[int, ...] | None = None
+        self._grants: list[Grant] = []
+
+    def read(self) -> list[Grant]:
+        """Return what is in the file now, nothing when there is none.
+
+        Raises:
+            GrantsError: it is damaged, or somebody else could have written it.
+        """
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            self._seen = None
+            return []
+        except OSError as error:
+            raise GrantsError(f"{self.path} cannot be read: {error.strerror}") from error
+        try:
+            about = os.fstat(fd)
+            seen = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_mode, about.st_uid)
+            if seen != self._seen:
+                self._check(about)
+                with open(fd, "rb", closefd=False) as file:
+                    self._grants = _parsed(file.read(), str(self.path))
+                self._seen = seen
+        finally:
+            os.close(fd)
+        return self._grants
+
+    def change(self, edit: Callable[[list[Grant]], list[Grant]]) -> None:
+        """Let `edit` replace the grants, whole or not at all; blocks.
+
+        Raises:
+            GrantsError: what is there cannot be relied on, or nothing can be written.
+        """
+        try:
+            make_private_folder(self.path.parent)
+            with _locked(self.path.with_name(f"{self.path.name}.lock")):
+                replace_durably(self.path, _GRANTS.dump_json(edit(self.read()), indent=2))
+        except OSError as error:
+            raise GrantsError(f"{self.path} cannot be written: {error.strerror}") from error
+
+    def _check(self, about: os.stat_result) -> None:
+        if not stat.S_ISREG(about.st_mode):
+            raise GrantsError(f"{self.path} is no regular file")
+        if about.st_uid not in (os.geteuid(), 0) or about.st_mode & 0o022:
+            raise GrantsError(f"{self.path} can be written by others")
+        if about.st_size > _MOST_BYTES:
+            raise GrantsError(f"{self.path} is larger than {_MOST_BYTES} bytes")
+
+
+class Grants:
+    """All grants that a session and those forked from it go by."""
+
+    def __init__(self, file: GrantFile, state: dict[str, Any]) -> None:
+        """`state` is where those of the session are kept."""
+        self._file = file
+        self._state = state
+        self._lock = threading.Lock()
+
+    def all(self) -> list[Grant]:
+        """Return every grant, expired ones too.
+
+        Raises:
+            GrantsError: they cannot be relied on.
+        """
+        return [*self._of_session(), *self._file.read()]
+
+    def find(self, call: Call, project: str, now: datetime) -> Grant | None:
+        """Return the grant that goes for a call; a no is stronger than a yes."""
+        found = [each for each in self.all() if each.covers(call, project, now)]
+        return min(found, key=lambda each: each.action == "allow", default=None)
+
+    def add(self, grant: Grant) -> None:
+        """Remember a grant, and forget those whose time is over; blocks."""
+
+        def edit(grants: list[Grant]) -> list[Grant]:
+            return [*(each for each in grants if each.until > grant.made), grant]
+
+        self._change(edit, in_session=grant.scope == "session")
+
+    def revoke(self, grant_id: str) -> bool:
+        """Forget a grant; False when there is none of this id. Blocks."""
+        for in_session, grants in ((True, self._of_session()), (False, self._file.read())):
+            if any(each.id == grant_id for each in grants):
+                self._change(
+                    lambda grants: [each for each in grants if each.id != grant_id],
+                    in_session=in_session,
+                )
+                return True
+        return False
+
+    def _of_session(self) -> list[Grant]:
+        try:
+            return _GRANTS.validate_python(self._state.get("grants", []))
+        except ValidationError as error:
+            raise GrantsError("the grants in the session's state are damaged") from error
+
+    def _change(self, edit: Callable[[list[Grant]], list[Grant]], *, in_session: bool) -> None:
+        if in_session:
+            with self._lock:
+                self._state["grants"] = _GRANTS.dump_python(edit(self._of_session()), mode="json")
+        else:
+            self._file.change(edit)
+
+
+def _parsed(data: bytes, name: str) -> list[Grant]:
+    try:
+        return _GRANTS.validate_json(data)
+    except ValidationError as error:
+        raise GrantsError(f"{name} is damaged: {error.errors()[0]['msg']}") from error
+
+
+@contextmanager
+def _locked(path: Path) -> Generator[None]:
+    """Keep other processes from changing the file at the same time."""
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,159 @@
+"""The guard of one session: decides every tool call before it runs, and denies when in doubt."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from amplifier_core.effects import Effect, declaration_of
+from amplifier_core.models import HookResult
+from amplifier_module_hooks_approval.calls import Call, call_from, canonical
+from amplifier_module_hooks_approval.config import ApprovalConfig
+from amplifier_module_hooks_approval.desk import NAME, Desk
+from amplifier_module_hooks_approval.grants import Grant, GrantsError
+from amplifier_module_hooks_approval.questions import Answer, Asked
+from amplifier_module_hooks_approval.rules import RuleBook, Ruling, described
+
+_CONTINUE = HookResult(action="continue")
+
+
+class Guard:
+    """Goes by the rules of its session; what it asks and remembers, it does at the tree's desk."""
+
+    def __init__(self, coordinator: Any, config: ApprovalConfig, desk: Desk) -> None:
+        self._config = config
+        self._desk = desk
+        self._book = RuleBook(config, desk.now)
+        folder = coordinator.get_capability("session.working_dir")
+        self._project = str(Path(folder if isinstance(folder, str) else ".").resolve())
+
+    async def deny_early(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Deny what a rule forbids before other hooks spend work on it."""
+        call = call_from(data)
+        ruling = self._book.denial(call)
+        return _CONTINUE if ruling is None else await self._close(call, ruling)
+
+    async def decide(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Decide a call as the other hooks have left it, so that what is asked is what runs."""
+        call = call_from(data)
+        effect = self._effect(call)
+        concerns = self._desk.concerns_about(call)
+        try:
+            ruling = self._ruling(call, effect, concerns)
+        except GrantsError as error:
+            self._desk.tell(call, f"Every tool call is denied: {error}.", "error")
+            return await self._close(call, Ruling("deny", "failure", f"{error}; repair it"))
+        if ruling.action != "ask":
+            return await self._close(call, ruling)
+        if self._desk.was_just_allowed(call):
+            return _CONTINUE
+        return await self._ask(call, effect, ruling, concerns)
+
+    def _effect(self, call: Call) -> Effect:
+        """Return what the tool says that calling it does; one that is not known may do anything."""
+        session = self._desk.sessions.get(call.session_id)
+        if session is None:
+            return "unsafe"
+        tool = session.get("tools", call.tool)
+        demanded = session.session_state.get("require_approval_tools") or ()
+        if call.tool in demanded or getattr(tool, "require_approval", None) is True:
+            return "unsafe"
+        return declaration_of(tool).effect
+
+    def _ruling(self, call: Call, effect: Effect, concerns: list[str]) -> Ruling:
+        ruling = self._book.rule(call, effect)
+        grant = self._desk.grants.find(call, self._project, self._desk.now())
+        if ruling.action == "deny":
+            return ruling
+        if concerns and (grant is None or grant.action == "allow"):
+            return Ruling("ask", "rule", "; ".join(concerns))
+        if grant is None or grant.action == ruling.action:
+            return ruling
+        words = f"grant {grant.id} by {grant.who} until {grant.until.isoformat()}: {grant.matches}"
+        return Ruling(grant.action, "grant", words)
+
+    async def _ask(
+        self, call: Call, effect: Effect, ruling: Ruling, concerns: list[str]
+    ) -> HookResult:
+        if (parked := self._desk.parked_answer(call)) is not None:
+            return await self._conclude(call, *parked)
+        if not self._desk.askers():
+            return await self._without_anybody(call, ruling)
+        self._desk.unpark(call)
+        offer = None if concerns else self._offer(call, ruling)
+        request_id, answer = await self._desk.ask(
+            Asked(call, ruling.words, offer and str(offer)),
+            effect,
+            timeout=self._config.timeout_seconds,
+            batch=self._config.batch_seconds,
+        )
+        if answer.remember and offer is not None:
+            await self._remember(call, offer, answer)
+        return await self._conclude(call, request_id, answer)
+
+    async def _without_anybody(self, call: Call, ruling: Ruling) -> HookResult:
+        tool = canonical(call.tool)
+        if self._config.headless == "park":
+            parked = self._desk.park(call, ruling.words)
+            self._desk.tell(call, f"The call of {tool} waits for an answer: {parked}.")
+            await self._desk.announce("approval:required", call, parked, ruling.words)
+            words = f"it waits for approval as {parked}; make exactly this call again afterwards"
+            return await self._close(call, Ruling("deny", "nobody", words), parked)
+        self._desk.tell(call, f"The call of {tool} was denied: there is nobody to ask.")
+        words = f"it needs approval ({ruling.words}) and there is nobody to ask"
+        return await self._close(call, Ruling("deny", "nobody", words))
+
+    async def _conclude(self, call: Call, request_id: str, answer: Answer) -> HookResult:
+        session = self._desk.coordinator_of(call)
+        if answer.by in ("nobody", "failure"):
+            tool = canonical(call.tool)
+            self._desk.tell(call, f"The call of {tool} was denied: {answer.reason}.")
+            ruling = Ruling("deny", "failure", answer.reason)
+        elif session.cancellation.is_cancelled:
+            words = "the session was cancelled while the question was open"
+            ruling = Ruling("deny", "failure", words)
+        else:
+            said = "allowed" if answer.approved else "denied"
+            because = f": {answer.reason}" if answer.reason else ""
+            words = f"{answer.by} {said} exactly this call{because}"
+            ruling = Ruling("allow" if answer.approved else "deny", "person", words)
+        return await self._close(call, ruling, request_id)
+
+    async def _close(self, call: Call, ruling: Ruling, request_id: str | None = None) -> HookResult:
+        self._desk.note(call, ruling)
+        if ruling.action == "deny":
+            await self._desk.announce("approval:denied", call, request_id, ruling.words)
+            return HookResult(action="deny", reason=f"{NAME}: {ruling.words}")
+        if ruling.by != "default":
+            await self._desk.announce("approval:granted", call, request_id, ruling.words)
+        return _CONTINUE
+
+    def _offer(self, call: Call, ruling: Ruling) -> Grant:
+        """Return what `always` would mean: the pattern of the rule, or exactly this call."""
+        rule, made = ruling.rule, self._desk.now()
+        pattern = rule if rule is not None and rule.arguments else None
+        scope = (rule and rule.scope) or self._config.remember_scope
+        return Grant(
+            id=f"grant-{uuid4().hex[:12]}",
+            action="allow",
+            tool=pattern.tool if pattern else call.tool,
+            arguments=pattern.arguments if pattern else {},
+            digest=None if pattern else call.digest,
+            matches=described(pattern.tool, pattern.arguments) if pattern else str(call),
+            scope=scope,
+            project=self._project if scope == "project" else None,
+            until=made + timedelta(seconds=self._config.remember_seconds),
+            who="nobody",
+            made=made,
+        )
+
+    async def _remember(self, call: Call, offer: Grant, answer: Answer) -> None:
+        action = "allow" if answer.approved else "deny"
+        grant = offer.model_copy(update={"action": action, "who": answer.by})
+        try:
+            await asyncio.to_thread(self._desk.grants.add, grant)
+        except GrantsError as error:
+            self._desk.tell(call, f"The answer goes for this call only: {error}.")

@@ -1,0 +1,159 @@
+"""Questions to a person: each about certain calls, each with exactly one outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_core.interfaces import ApprovalRequest
+from amplifier_module_hooks_approval.calls import Call, canonical
+
+logger = logging.getLogger(__name__)
+
+_YES = frozenset({"allow", "allow once"})
+_ALWAYS = "allow always"
+
+
+class Answer(NamedTuple):
+    """What became of a question, and who or what decided it."""
+
+    approved: bool
+    by: str
+    reason: str = ""
+    remember: bool = False
+
+
+class Asked(NamedTuple):
+    """One call of a question: why it is asked about, and what `always` would mean for it."""
+
+    call: Call
+    why: str
+    always: str | None
+
+
+Asker: TypeAlias = Callable[["Question"], Awaitable[Answer]]
+
+
+class Question:
+    """One question about calls of one risk; the first answer that reaches it counts."""
+
+    def __init__(self, question_id: str, risk: str, timeout: float) -> None:
+        self.id = question_id
+        self.risk = risk
+        self.timeout = timeout
+        self.asked: list[Asked] = []
+        self.task: asyncio.Task[Answer] | None = None
+        self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting = 0
+
+    @property
+    def may_be_remembered(self) -> bool:
+        """Whether an answer may go for later calls too."""
+        return all(each.always is not None for each in self.asked)
+
+    def __str__(self) -> str:
+        """The exact calls, in a form in which nothing can pretend to be something else."""
+        count = len(self.asked)
+        head = "Allow this call?" if count == 1 else f"Allow these {count} calls?"
+        lines = [f"{head} Risk: {self.risk}."]
+        for each in self.asked:
+            lines += [str(each.call), f"  Asked because {each.why}."]
+            if self.may_be_remembered:
+                lines.append(f"  `Allow always` means: {each.always}.")
+        return "\n".join(lines)
+
+    def take(self, answer: Answer) -> bool:
+        """Take an answer; False when it comes too late."""
+        if self._answer.done():
+            return False
+        remember = answer.remember and self.may_be_remembered
+        self._answer.set_result(answer._replace(remember=remember))
+        return True
+
+    async def outcome(self) -> Answer:
+        """Wait for the outcome; when nobody waits any more, the question is withdrawn."""
+        assert self.task is not None, "a question is put before it is waited for"
+        self._waiting += 1
+        try:
+            return await asyncio.shield(self.task)
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self.task.cancel()
+
+    async def put(self, askers: list[Asker]) -> Answer:
+        """Ask everybody at once and return the first answer; silence and failure are a no."""
+        tasks = [asyncio.create_task(self._hear(asker)) for asker in askers]
+        silence = Answer(False, "nobody", f"nobody answered within {self.timeout:g} s")
+        try:
+            async with asyncio.timeout(self.timeout):
+                everybody = asyncio.gather(*tasks)
+                await asyncio.wait({everybody, self._answer}, return_when="FIRST_COMPLETED")
+            if everybody.done() and not self._answer.done():
+                failures = "; ".join(filter(None, everybody.result()))
+                self.take(Answer(False, "failure", failures) if failures else silence)
+        except TimeoutError:
+            self.take(silence)
+        finally:
+            for task in tasks:
+                task.cancel()
+            self._answer.cancel()
+        return self._answer.result()
+
+    async def _hear(self, asker: Asker) -> str:
+        """Take an asker's answer, or return why there is none."""
+        try:
+            self.take(await asker(self))
+        except (TimeoutError, ApprovalTimeoutError):
+            return ""
+        except Exception:
+            logger.exception("approval could not be asked for request=%s", self.id)
+            return "asking for approval failed"
+        return ""
+
+
+def ask_provider(provider: Any) -> Asker:
+    """Return a way to ask through an `ApprovalProvider`."""
+
+    async def ask(question: Question) -> Answer:
+        calls = [
+            {
+                "tool_call_id": call.call_id,
+                "tool_name": call.tool,
+                "arguments": canonical(call.arguments),
+                "digest": call.digest,
+                "why": why,
+                "always": always,
+            }
+            for call, why, always in question.asked
+        ]
+        request = ApprovalRequest(
+            tool_name=question.asked[0].call.tool,
+            action=str(question),
+            details={"request_id": question.id, "calls": calls},
+            risk_level=question.risk,
+            timeout=question.timeout,
+        )
+        response = await provider.request_approval(request)
+        reason = response.reason if isinstance(response.reason, str) else ""
+        return Answer(response.approved is True, "person", reason, response.remember is True)
+
+    return ask
+
+
+def ask_system(system: Any) -> Asker:
+    """Return a way to ask through the app's approval system."""
+
+    async def ask(question: Question) -> Answer:
+        options = ["Allow once", "Deny"]
+        if question.may_be_remembered:
+            options.insert(1, "Allow always")
+        said = await system.request_approval(str(question), options, question.timeout, "deny")
+        word = said.lower() if isinstance(said, str) else ""
+        always = word == _ALWAYS and question.may_be_remembered
+        return Answer(always or word in _YES, "person", remember=always)
+
+    return ask

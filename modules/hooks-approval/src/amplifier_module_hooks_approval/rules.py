@@ -1,0 +1,107 @@
+"""Which rule decides a call."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from amplifier_core.effects import Effect
+from amplifier_module_hooks_approval.calls import Call, canonical, printable
+from amplifier_module_hooks_approval.config import Action, ApprovalConfig, Rule
+
+# In a pattern that allows, `*` stands for nothing that could begin another command or leave a
+# folder: `git *` is not `git status; rm -r .`, and `src/*` is not `src/../../etc/passwd`.
+_HARMLESS = r"[^;&|<>$`\\(){}!#\x00-\x1f\x7f-\x9f]"
+_UPWARDS = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
+
+
+class Ruling(NamedTuple):
+    """What is to happen with a call, and by which rule, in words."""
+
+    action: Action
+    by: Literal["rule", "default", "grant", "person", "nobody", "failure"]
+    words: str
+    rule: Rule | None = None
+
+
+class RuleBook:
+    """The rules of one session."""
+
+    def __init__(self, config: ApprovalConfig, now: Callable[[], datetime]) -> None:
+        self._config = config
+        self._now = now
+
+    def denial(self, call: Call) -> Ruling | None:
+        """Return the rule that forbids a call: one is enough, wherever it stands."""
+        return self._first(call, ("deny",))
+
+    def rule(self, call: Call, effect: Effect) -> Ruling:
+        """Return the first rule about a call, or what goes for calls without one."""
+        ruling = self.denial(call) or self._first(call, ("allow", "ask"))
+        if ruling is not None:
+            return ruling
+        if effect == "pure":
+            return Ruling("allow", "default", "the tool changes nothing")
+        action = self._config.classes.get(effect, self._config.default)
+        return Ruling(action, "default", f"no rule is about it, and the default is `{action}`")
+
+    def _first(self, call: Call, actions: tuple[Action, ...]) -> Ruling | None:
+        for number, rule in enumerate(self._config.rules, start=1):
+            in_force = rule.until is None or rule.until > self._now()
+            wary = rule.action == "allow"
+            if rule.action in actions and in_force and matches(rule, call, wary=wary):
+                words = f"rule {number}: {rule.action} {described(rule.tool, rule.arguments)}"
+                return Ruling(rule.action, "rule", words + _signature(rule), rule)
+        return None
+
+
+def matches(pattern: Any, call: Call, *, wary: bool) -> bool:
+    """Whether a rule or grant is about a call; a wary one has to be sure of it."""
+    named, wanted = call.named_arguments, pattern.arguments
+    return _fits(pattern.tool, call.tool, wary=wary) and all(
+        name in named and _fits(glob, _text(named[name]), wary=wary)
+        for name, glob in wanted.items()
+    )
+
+
+def described(tool: str, arguments: dict[str, str]) -> str:
+    """Return in words which calls a pattern is about."""
+    where = [f"{printable(name)} is {canonical(glob)}" for name, glob in arguments.items()]
+    return f"`{printable(tool)}`" + (f" where {' and '.join(where)}" if where else "")
+
+
+def _signature(rule: Rule) -> str:
+    facts = [
+        f"by {rule.who}" if rule.who else "",
+        f"until {rule.until.isoformat()}" if rule.until else "",
+        f"because {rule.why}" if rule.why else "",
+    ]
+    told = ", ".join(filter(None, facts))
+    return f" ({told})" if told else ""
+
+
+def _fits(glob: str, text: str, *, wary: bool) -> bool:
+    if wary and glob not in ("*", text) and (_UPWARDS.search(text) or not text.isprintable()):
+        return False
+    return _compiled(glob, wary and glob != "*").fullmatch(text) is not None
+
+
+@functools.lru_cache(maxsize=1_024)
+def _compiled(glob: str, wary: bool) -> re.Pattern[str]:
+    anything = _HARMLESS if wary else "."
+
+    def literal(part: str) -> str:
+        return "".join(anything if each == "?" else re.escape(each) for each in part)
+
+    first, *rest = re.split(r"\*+", glob)
+    # Atomic, so that no argument can make a pattern with several stars slow.
+    middle = "".join(f"(?>{anything}*?{literal(part)})" for part in rest[:-1])
+    last = f"{anything}*{literal(rest[-1])}" if rest else ""
+    return re.compile(literal(first) + middle + last, re.DOTALL)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else canonical(value)

@@ -1,0 +1,334 @@
+"""Tests of questions: what is asked, together with what, and what becomes of the answers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_core.interfaces import ApprovalRequest, ApprovalResponse
+from amplifier_core.models import HookResult
+from amplifier_core.testing import wait_for
+
+
+class Client:
+    """An approval provider that answers when it is told to."""
+
+    def __init__(self, response: Any = None) -> None:
+        self.requests: list[ApprovalRequest] = []
+        self.response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.cancelled = False
+        if response is not None:
+            self.response.set_result(response)
+
+    async def request_approval(self, request: ApprovalRequest) -> Any:
+        self.requests.append(request)
+        try:
+            return await asyncio.shield(self.response)
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+
+
+def register(house: Any, client: Client) -> Any:
+    return house.coordinator.get_capability("approval.register_provider")(client)
+
+
+@pytest.mark.parametrize("answer", ["Allow", "Allow once", "allow"])
+async def test_a_clear_yes_runs_the_call(
+    build: Any, person: Any, calling: Any, answer: str
+) -> None:
+    ann = person(answer)
+    house = await build([calling("bash", "c1", command="ls")], person=ann)
+
+    await house.run()
+
+    assert house.ran() == [{"command": "ls"}]
+    required, granted = house.told("approval:required")[0], house.told("approval:granted")[0]
+    assert required["request_id"] == granted["request_id"]
+    assert granted["tool_call_id"] == "c1"
+    assert house.desk.explain("c1")["rule"] == "person allowed exactly this call"
+
+
+@pytest.mark.parametrize("answer", ["Deny", "maybe", "", None, 1, RuntimeError("planted")])
+async def test_anything_else_is_a_no(build: Any, person: Any, calling: Any, answer: Any) -> None:
+    house = await build([calling("bash", command="ls")], person=person(answer))
+
+    results = await house.run()
+
+    assert house.ran() == []
+    assert results[0].startswith("Denied by hook: hooks-approval: ")
+    assert len(house.told("approval:denied")) == 1
+
+
+@pytest.mark.attack("H2")
+@pytest.mark.parametrize("priority", [-1_000, 0, 1_000])
+async def test_what_a_hook_made_of_a_call_is_what_is_asked_and_run(
+    build: Any, person: Any, calling: Any, priority: int
+) -> None:
+    ann = person("Allow")
+    house = await build([calling("bash", command="innocent")], person=ann)
+
+    async def edit(event: str, data: dict[str, Any]) -> HookResult:
+        return HookResult(action="modify", data={**data, "tool_input": {"command": "edited"}})
+
+    house.coordinator.hooks.register("tool:pre", edit, priority=priority)
+    await house.run()
+
+    assert '"edited"' in ann.questions[0]
+    assert "innocent" not in ann.questions[0]
+    assert house.ran() == [{"command": "edited"}]
+
+
+async def test_what_another_hook_denies_is_not_asked_about(
+    build: Any, person: Any, calling: Any
+) -> None:
+    ann = person("Allow")
+    house = await build([calling("bash")], person=ann)
+
+    async def deny(event: str, data: dict[str, Any]) -> HookResult:
+        return HookResult(action="deny", reason="no")
+
+    house.coordinator.hooks.register("tool:pre", deny, priority=500)
+    await house.run()
+
+    assert ann.questions == []
+
+
+async def test_calls_of_one_step_and_risk_are_asked_about_together(
+    build: Any, person: Any, calling: Any
+) -> None:
+    ann = person("Allow")
+    calls = [calling("bash", command=f"make {n}") for n in range(3)]
+    house = await build([*calls, calling("write", path="a")], person=ann, batch_seconds=0.02)
+
+    await house.run()
+
+    asked = sorted(ann.questions)
+    assert len(asked) == 2
+    assert asked[0].startswith("Allow these 3 calls? Risk: unsafe.")
+    assert [f'"make {n}"' in asked[0] for n in range(3)] == [True] * 3
+    assert asked[1].startswith("Allow this call? Risk: idempotent.")
+    assert len(house.ran()) == 3
+    assert len(house.told("approval:granted")) == 4
+
+
+async def test_an_answer_is_not_used_for_the_same_id_again(
+    build: Any, person: Any, calling: Any
+) -> None:
+    ann = person("Allow", "Deny")
+    again = [calling("bash", "c1", command="pay")]
+    house = await build(again, again, person=ann)
+
+    await house.run()
+
+    assert len(ann.questions) == 2
+    assert house.ran() == [{"command": "pay"}]
+
+
+async def test_each_of_two_questions_gets_its_own_answer(
+    build: Any, person: Any, calling: Any
+) -> None:
+    house = await build(
+        [calling("bash", "b", command="x"), calling("write", "w", path="y")], person=None
+    )
+    client = Client(None)
+
+    async def answer(request: ApprovalRequest) -> ApprovalResponse:
+        return ApprovalResponse(approved=request.tool_name == "write", reason="only writing")
+
+    client.request_approval = answer
+    register(house, client)
+    results = await house.run()
+
+    assert house.ran("bash") == []
+    assert house.ran("write") == [{"path": "y"}]
+    assert "only writing" in results[0]
+
+
+async def test_a_registered_provider_is_asked_instead_of_the_app(
+    build: Any, person: Any, calling: Any
+) -> None:
+    ann, client = person("Deny"), Client(ApprovalResponse(approved=True))
+    house = await build([calling("bash", "c1", command="ls")], person=ann, timeout_seconds=60)
+
+    register(house, client)
+    await house.run()
+
+    request = client.requests[0]
+    assert house.ran() == [{"command": "ls"}]
+    assert ann.questions == []
+    assert (request.tool_name, request.risk_level, request.timeout) == ("bash", "unsafe", 60)
+    assert request.details["calls"][0]["tool_call_id"] == "c1"
+    assert request.details["calls"][0]["arguments"] == '{"command": "ls"}'
+
+
+async def test_a_provider_can_be_taken_back(build: Any, person: Any, calling: Any) -> None:
+    client = Client(ApprovalResponse(approved=True))
+    house = await build([calling("bash")], person=person("Deny"))
+
+    register(house, client)()
+    await house.run()
+
+    assert client.requests == []
+    assert house.ran() == []
+
+
+@pytest.mark.parametrize("response", ["yes", {"approved": True}, None, 1])
+async def test_a_provider_that_answers_rubbish_denies(
+    build: Any, calling: Any, response: Any
+) -> None:
+    house = await build([calling("bash")])
+    client = Client()
+    client.response.set_result(response)
+
+    register(house, client)
+    results = await house.run()
+
+    assert house.ran() == []
+    assert "asking for approval failed" in results[0]
+    assert any("asking for approval failed" in line for line in house.screen.lines)
+
+
+@pytest.mark.attack("H3")
+@pytest.mark.parametrize("first_says", [True, False])
+async def test_of_two_clients_the_first_answer_counts(
+    build: Any, calling: Any, first_says: bool
+) -> None:
+    house = await build([calling("bash", "c1")])
+    one, other = Client(), Client()
+    register(house, one)
+    register(house, other)
+
+    async with asyncio.timeout(5):
+        turn = asyncio.create_task(house.run())
+        assert await wait_for(lambda: bool(one.requests and other.requests))
+        one.response.set_result(ApprovalResponse(approved=first_says))
+        await turn
+    other.response.set_result(ApprovalResponse(approved=not first_says))
+
+    assert len(house.ran()) == first_says
+    assert other.cancelled
+    assert len(house.told("approval:granted") + house.told("approval:denied")) == 1
+
+
+@pytest.mark.attack("H3")
+async def test_a_question_is_answered_once(build: Any, person: Any, calling: Any) -> None:
+    ann = person("Allow")
+    ann.gate.clear()
+    house = await build([calling("bash", "c1")], person=ann)
+
+    async with asyncio.timeout(5):
+        turn = asyncio.create_task(house.run())
+        assert await wait_for(lambda: bool(ann.questions))
+        question = house.desk.waiting()[0]
+        assert house.desk.answer(question["id"], False, who="bob") is True
+        assert house.desk.answer(question["id"], True) is False
+        ann.gate.set()
+        await turn
+
+    assert house.ran() == []
+    assert house.desk.waiting() == []
+    assert house.desk.answer(question["id"], True) is False
+    assert house.desk.explain("c1")["rule"] == "bob denied exactly this call"
+
+
+@pytest.mark.attack("H3")
+async def test_an_answer_after_the_time_is_over_changes_nothing(
+    build: Any, person: Any, calling: Any
+) -> None:
+    ann = person("Allow")
+    ann.gate.clear()
+    house = await build([calling("bash", "c1")], person=ann, timeout_seconds=0.02)
+
+    results = await house.run()
+    ann.gate.set()
+    await asyncio.sleep(0)
+
+    assert house.ran() == []
+    assert "nobody answered within 0.02 s" in results[0]
+    assert any("nobody answered" in line for line in house.screen.lines)
+
+
+async def test_an_app_that_gives_up_waiting_denies(build: Any, person: Any, calling: Any) -> None:
+    house = await build([calling("bash")], person=person(ApprovalTimeoutError()))
+
+    results = await house.run()
+
+    assert house.ran() == []
+    assert "nobody answered" in results[0]
+
+
+@pytest.mark.attack("H3")
+@pytest.mark.parametrize("immediate", [True, False])
+async def test_a_call_never_runs_when_the_session_was_cancelled_meanwhile(
+    build: Any, person: Any, calling: Any, immediate: bool
+) -> None:
+    ann = person("Allow")
+    ann.gate.clear()
+    house = await build([calling("bash", "c1")], person=ann)
+
+    async with asyncio.timeout(5):
+        turn = asyncio.create_task(house.session.execute("go"))
+        assert await wait_for(lambda: bool(ann.questions))
+        await house.coordinator.request_cancel(immediate)
+        if not immediate:
+            ann.gate.set()
+        await turn
+        ann.gate.set()
+        assert await wait_for(lambda: not house.desk.waiting())
+
+    assert house.ran() == []
+
+
+async def test_one_of_several_calls_that_is_cancelled_does_not_take_the_others_along(
+    build: Any, person: Any, calling: Any
+) -> None:
+    ann = person("Allow")
+    ann.gate.clear()
+    house = await build(person=ann, batch_seconds=0.01)
+    hooks = house.coordinator.hooks
+
+    def ask(call_id: str) -> asyncio.Task[HookResult]:
+        facts = {"tool_name": "bash", "tool_call_id": call_id, "parallel_group_id": "g"}
+        return asyncio.create_task(hooks.emit("tool:pre", facts))
+
+    async with asyncio.timeout(5):
+        first, second = ask("1"), ask("2")
+        assert await wait_for(lambda: bool(ann.questions))
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        ann.gate.set()
+        answer = await second
+
+    assert answer.action == "continue"
+
+
+@pytest.mark.attack("H1")
+async def test_a_client_that_does_not_let_go_does_not_hold_the_call(
+    build: Any, calling: Any
+) -> None:
+    house = await build([calling("bash")], timeout_seconds=0.02)
+    gate, left = asyncio.Event(), asyncio.Event()
+
+    class Stubborn:
+        async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
+            while not gate.is_set():
+                try:
+                    await gate.wait()
+                except asyncio.CancelledError:
+                    continue
+            left.set()
+            return ApprovalResponse(approved=True)
+
+    house.coordinator.get_capability("approval.register_provider")(Stubborn())
+    results = await house.run()
+    gate.set()
+    async with asyncio.timeout(5):
+        await left.wait()
+
+    assert house.ran() == []
+    assert "nobody answered" in results[0]

@@ -1,0 +1,78 @@
+"""hooks-budget: one budget for a whole tree of agents, which none of its calls can exceed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from amplifier_core import events
+from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_module_hooks_budget.amounts import limit_of
+from amplifier_module_hooks_budget.config import BudgetConfig
+from amplifier_module_hooks_budget.ledger import Ledger
+from amplifier_module_hooks_budget.provider import BudgetedProvider
+from amplifier_module_hooks_budget.session_budget import EVENTS, NAME, SessionBudget
+
+__amplifier_module_type__ = "hook"
+
+# Next to the providers: what never reaches them, because something else answers, costs nothing.
+_INNERMOST = 10_000
+
+
+class Interposer:
+    """Puts a session's providers under its budget; children inherit it."""
+
+    def __init__(self, budget: SessionBudget) -> None:
+        self.budget = budget
+
+    def __call__(self, name: str, module: Any) -> Any:
+        is_composite = name in self.budget.ledger.config.composite_providers
+        if is_composite or isinstance(module, BudgetedProvider):
+            return module
+        return BudgetedProvider(name, module, self.budget)
+
+
+async def mount(
+    coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
+) -> Callable[[], None]:
+    """Put every provider of this session, and of all forked from it, under one budget."""
+    settings = BudgetConfig.model_validate(config or {})
+    budget = _enter(coordinator, settings)
+    coordinator.register_capability("budget.ledger", budget.ledger)
+    coordinator.register_capability("budget.lease", budget.lease)
+    coordinator.register_capability("budget.status", budget.status)
+    coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
+    hooks = coordinator.hooks
+    undo = [
+        coordinator.interpose(
+            "providers", Interposer(budget), name=NAME, priority=_INNERMOST, inherit=True
+        ),
+        # A guard, so that sessions without this module of their own have it too.
+        hooks.register(events.PROVIDER_RETRY, budget.pay_retry, name=NAME, on_error="deny"),
+    ]
+
+    def cleanup() -> None:
+        while undo:
+            undo.pop()()
+
+    return cleanup
+
+
+def _enter(coordinator: ModuleCoordinator, config: BudgetConfig) -> SessionBudget:
+    """Open a ledger, or an account in the one of the tree that this session belongs to."""
+    agent = coordinator.session_id
+    above = [each.wrap for each in coordinator.interposers if isinstance(each.wrap, Interposer)]
+    nearest = above[-1].budget if above else None
+    ledger: Ledger | None = coordinator.get_capability("budget.ledger")
+    ledger = ledger or (nearest and nearest.ledger)
+    if ledger is None:
+        ledger = Ledger(agent, config, coordinator.session_state.setdefault(NAME, {}))
+        return SessionBudget(coordinator, ledger, ledger.root)
+    parent = ledger.accounts.get(coordinator.parent_id or "")
+    if parent is None and nearest is not None:
+        parent = nearest.account
+    refusal = "its parent has none" if parent is None else ledger.lease(parent, agent)
+    account = ledger.accounts.get(agent)
+    if account is not None and account is not ledger.root:
+        account.limit = account.limit.at_most(limit_of(config.usd, config.tokens, config.steps))
+    return SessionBudget(coordinator, ledger, account, refusal)

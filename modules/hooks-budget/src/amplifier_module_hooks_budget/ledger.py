@@ -1,0 +1,237 @@
+"""The ledger of a tree of agents: what each has used, what is set aside, and what is left."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from amplifier_module_hooks_budget.amounts import ENDLESS, Amount, amount_from, limit_of
+from amplifier_module_hooks_budget.config import BudgetConfig
+from amplifier_module_hooks_budget.worst_case import WorstCase
+
+# With less than this left, no child is worth starting.
+_SMALLEST = Amount(Decimal("0.000001"), Decimal(1), Decimal(1))
+
+
+@dataclass(slots=True, eq=False)
+class Account:
+    """One agent's place in the tree; what its descendants use counts here too."""
+
+    agent: str
+    parent: Account | None
+    depth: int
+    limit: Amount
+    used: Amount = Amount()
+    held: Amount = Amount()
+    children: int = 0
+    is_warned: bool = False
+    lineage: tuple[Account, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lineage = (self, *(self.parent.lineage if self.parent else ()))
+
+
+@dataclass(slots=True)
+class Hold:
+    """What is set aside for a call whose answer has at most `output_tokens`."""
+
+    account: Account
+    amount: Amount
+    output_tokens: int
+
+
+class Shortage(NamedTuple):
+    """The limit that a call does not fit under, and whose it is."""
+
+    limit: str
+    account: Account
+
+
+class Ledger:
+    """One for a whole tree, shared by its sessions, whatever threads they run in.
+
+    Nothing is set aside that does not fit under the limits of an agent and of all agents above it.
+    `state` always holds what a later ledger needs to go on from here; what was set aside when it
+    was last written counts as used then.
+    """
+
+    def __init__(self, root: str, config: BudgetConfig, state: dict[str, Any]) -> None:
+        self.config = config
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._state = state
+        # When the first call was made, or would have been had the tree never rested.
+        self._began: float | None = None
+        self.accounts: dict[str, Account] = {}
+        for record in list(state.setdefault("agents", {}).values()):
+            self._open(self._restored(record))
+        if not self.accounts:
+            self._open(Account(root, None, 0, ENDLESS))
+        self.root = next(iter(self.accounts.values()))
+        self.root.limit = limit_of(config.usd, config.tokens, config.steps)
+
+    async def hold(
+        self, account: Account, call: WorstCase, *, final: bool = False
+    ) -> Hold | Shortage:
+        """Set aside what `call` costs at most, with a shorter answer if need be.
+
+        When it would have more room without the calls that are under way, wait for these. A final
+        call may use what is kept for it.
+        """
+        if self._began is None:
+            self._began = time.monotonic() - float(self._state.get("seconds", 0))
+        while True:
+            left = self.seconds_left(final=final)
+            if left is not None and left <= 0:
+                return Shortage("seconds", self.root)
+            with self._lock:
+                outcome = self._try(account, call, final=final)
+                if outcome is not None:
+                    return outcome
+                loop = asyncio.get_running_loop()
+                change = loop.create_future()
+                self._waiting.append((loop, change))
+            await asyncio.wait([change], timeout=left)
+
+    def hold_again(self, hold: Hold) -> Shortage | None:
+        """Charge `hold` in full and set the same aside once more, if that fits."""
+        with self._lock:
+            self._book(hold, hold.amount)
+            again = hold.amount._replace(steps=Decimal(0))
+            lacking = self.room(hold.account).minus(again).lacking()
+            hold.amount = Amount() if lacking else again
+            self._set_aside(hold)
+            return self._shortage(hold.account, lacking) if lacking else None
+
+    def settle(self, hold: Hold, charge: Amount | None) -> None:
+        """Charge what a call did cost, or without that all of `hold`, and give back the rest."""
+        charge = hold.amount if charge is None else charge._replace(steps=hold.amount.steps)
+        with self._lock:
+            self._book(hold, charge)
+            self._state["seconds"] = self.seconds()
+            waiting, self._waiting = self._waiting, []
+        for loop, change in waiting:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_wake, change)
+
+    def lease(self, parent: Account, child: str, depth: int | None = None) -> str | None:
+        """Open the account of a child with a share of what is left; or return why not."""
+        config = self.config
+        with self._lock:
+            if child in self.accounts:
+                return None
+            depth = max(parent.depth + 1, depth or 0)
+            if config.depth is not None and depth > config.depth:
+                return f"agents may be nested {config.depth} deep"
+            if config.breadth is not None and parent.children >= config.breadth:
+                return f"an agent may have {config.breadth} children"
+            room = self.room(parent, ignoring_holds=True)
+            if lacking := room.minus(_SMALLEST).lacking():
+                return f"the budget in {lacking} is used up"
+            share = config.child_share
+            leased = Amount(room.usd * share, room.tokens * share, ENDLESS.steps)
+            self._open(Account(child, parent, depth, leased))
+        return None
+
+    def seconds(self) -> float:
+        """Return the time since the first call of the tree."""
+        return 0.0 if self._began is None else time.monotonic() - self._began
+
+    def seconds_left(self, *, final: bool = False) -> float | None:
+        """Return how much time is left, if there is a limit."""
+        limit = self.config.seconds
+        if limit is None:
+            return None
+        kept = 0 if final else limit * float(self.config.final_answer_reserve)
+        return limit - kept - self.seconds()
+
+    def share_used(self, account: Account) -> float:
+        """Return the used share of that limit which is nearest to its end."""
+        shares = [used / limit for used, limit in zip(account.used, account.limit, strict=True)]
+        seconds = self.config.seconds
+        of_time = 0 if seconds is None or account.parent else self.seconds() / seconds
+        return max(of_time, *map(float, shares))
+
+    def newly_near(self, account: Account) -> list[Account]:
+        """Return the accounts of a lineage that are near their limit; each of them once."""
+        unwarned = [each for each in account.lineage if not each.is_warned]
+        near = [each for each in unwarned if self.share_used(each) >= self.config.warn_at]
+        for each in near:
+            each.is_warned = True
+        return near
+
+    def _try(self, account: Account, call: WorstCase, *, final: bool) -> Hold | Shortage | None:
+        """Return a hold, or why there is none; None when it is better to wait."""
+        fit = call.fit(self.room(account, final=final))
+        if isinstance(fit, str) or fit.output_tokens < call.enough:
+            later = call.fit(self.room(account, final=final, ignoring_holds=True))
+            if not isinstance(later, str) and later != fit:
+                return None
+        if isinstance(fit, str):
+            return self._shortage(account, fit)
+        hold = Hold(account, fit.amount, fit.output_tokens)
+        self._set_aside(hold)
+        return hold
+
+    def room(
+        self, account: Account, *, final: bool = False, ignoring_holds: bool = False
+    ) -> Amount:
+        """Return what an agent may use by its own limits and those of all above it."""
+        room = ENDLESS
+        for each in account.lineage:
+            left = self._left(each, whole=final and each is account)
+            # A call that is under way stays a call, however cheap it turns out to be.
+            given_back = each.held._replace(steps=Decimal(0)) if ignoring_holds else Amount()
+            room = room.at_most(left.plus(given_back))
+        return room
+
+    def _left(self, account: Account, *, whole: bool = False) -> Amount:
+        """Return what is left of an account; unless `whole`, less what is kept for a final call."""
+        limit, kept = account.limit, self.config.final_answer_reserve
+        if kept and not whole:
+            calls = limit.steps - 1 if limit.steps > 1 else limit.steps
+            limit = Amount(limit.usd * (1 - kept), limit.tokens * (1 - kept), calls)
+        return limit.minus(account.used).minus(account.held)
+
+    def _shortage(self, account: Account, limit: str) -> Shortage:
+        return Shortage(limit, min(account.lineage, key=lambda a: getattr(self._left(a), limit)))
+
+    def _set_aside(self, hold: Hold) -> None:
+        for each in hold.account.lineage:
+            each.held = each.held.plus(hold.amount)
+            self._record(each)
+
+    def _book(self, hold: Hold, charge: Amount) -> None:
+        for each in hold.account.lineage:
+            each.held = each.held.minus(hold.amount)
+            each.used = each.used.plus(charge)
+            self._record(each)
+
+    def _open(self, account: Account) -> None:
+        if account.parent is not None:
+            account.parent.children += 1
+        self.accounts[account.agent] = account
+        self._record(account)
+
+    def _record(self, account: Account) -> None:
+        self._state["agents"][account.agent] = {
+            "agent": account.agent,
+            "parent": None if account.parent is None else account.parent.agent,
+            "depth": account.depth,
+            "limit": account.limit.record(),
+            "used": account.used.plus(account.held).record(),
+        }
+
+    def _restored(self, record: dict[str, Any]) -> Account:
+        parent = None if record["parent"] is None else self.accounts[record["parent"]]
+        limit, used = amount_from(record["limit"]), amount_from(record["used"])
+        return Account(record["agent"], parent, record["depth"], limit, used)
+
+
+def _wake(change: asyncio.Future[None]) -> None:
+    if not change.done():
+        change.set_result(None)

@@ -1,0 +1,249 @@
+"""A provider under a budget: no call is made that is not paid for in advance."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from decimal import Decimal
+from typing import Any
+
+from amplifier_core.llm_errors import ConfigurationError, InvalidRequestError, LLMError
+from amplifier_core.message_models import ChatRequest, ChatResponse, Message, ToolCall, Usage
+from amplifier_core.models import ModelInfo, ProviderInfo
+from amplifier_kit.calls.prices import cost_usd, load_price_data
+from amplifier_module_hooks_budget.amounts import Amount
+from amplifier_module_hooks_budget.answers import LAST_CALL, closed, closing_answer, describe
+from amplifier_module_hooks_budget.charge import charge_for
+from amplifier_module_hooks_budget.ledger import Account, Hold, Shortage
+from amplifier_module_hooks_budget.session_budget import (
+    DOUBTED,
+    EXHAUSTED,
+    FLIGHT,
+    FREE_FAILURES,
+    OVERRUN,
+    UNPRICED,
+    Flight,
+    SessionBudget,
+)
+from amplifier_module_hooks_budget.worst_case import Price, WorstCase, most_input_tokens
+
+logger = logging.getLogger(__name__)
+
+# Tokens of an answer: where the provider tells no limit, when less is worth waiting for more, and
+# for the last one of a turn.
+_ASSUMED_OUTPUT, _ENOUGH_OUTPUT, _FINAL_OUTPUT = 8_192, 4_096, 1_024
+# Whatever else can be called might call the vendor.
+_HARMLESS = ("count_tokens",)
+# A count is what the vendor expects; it may bill a little more.
+_COUNT_MARGIN, _COUNT_EXTRA = 1.02, 64
+_NOTHING = Usage(input_tokens=0, output_tokens=0, total_tokens=0)
+
+
+class BudgetedProvider:
+    """A provider as its session sees it."""
+
+    def __init__(self, name: str, module: Any, budget: SessionBudget) -> None:
+        self._mounted_as = name
+        self._module = module
+        self._budget = budget
+        self._prices: dict[str, Price] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        value = getattr(self._module, name)
+        if callable(value) and name not in _HARMLESS:
+            raise AttributeError(f"`{name}` is not offered: hooks-budget could not account for it")
+        return value
+
+    @property
+    def name(self) -> str:
+        """The provider's own name."""
+        return self._module.name
+
+    def get_info(self) -> ProviderInfo:
+        """Describe the provider."""
+        return self._module.get_info()
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return the provider's models."""
+        return await self._module.list_models()
+
+    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
+        """Return the calls of a response."""
+        return self._module.parse_tool_calls(response)
+
+    async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
+        """Set the worst case aside, call the model, and charge what it took.
+
+        Where the budget does not allow that, the answer says so and calls no tools; the model
+        gives it, if that much is left.
+
+        Raises:
+            ConfigurationError: dollars are limited, and the price is not known.
+            LLMError: as the provider raised it.
+        """
+        if not isinstance(request, ChatRequest):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise InvalidRequestError(
+                f"A request is a ChatRequest, not a {type(request).__name__}", provider=self.name
+            )
+        if "max_tokens" in kwargs:
+            kwargs["max_output_tokens"] = kwargs.pop("max_tokens")
+        fields = {key: kwargs.pop(key) for key in list(kwargs) if key in ChatRequest.model_fields}
+        request = request.model_copy(update=fields)
+        budget, account = self._budget, self._budget.account
+        if account is None:
+            return await self._close(request, f"this agent got no budget: {budget.refusal}")
+        reminded = _with(request, budget.reminder())
+        call = await self._foresee(reminded, account)
+        outcome = await budget.ledger.hold(account, call)
+        if isinstance(outcome, Hold):
+            outcome = await self._make(reminded, kwargs, call, outcome)
+        if isinstance(outcome, ChatResponse):
+            return outcome
+        answer = await self._final_answer(request, account)
+        cause = f"{describe(budget.ledger, outcome)} are used, and the next call does not fit"
+        return await self._close(request, cause, answer)
+
+    async def _foresee(
+        self, request: ChatRequest, account: Account, *, final: bool = False
+    ) -> WorstCase:
+        """Return the worst case of a call; its tokens are counted if it would not fit by bytes."""
+        ledger, defaults = self._budget.ledger, self.get_info().defaults
+        config, usual = ledger.config, defaults.get("model")
+        model: str = request.model or usual or ""
+        told = defaults.get("max_output_tokens") if model == usual else None
+        wanted: int = request.max_output_tokens or told or _ASSUMED_OUTPUT
+        price, most = await self._price(model), most_input_tokens(request)
+        enough, least = min(_ENOUGH_OUTPUT, wanted), min(config.min_output_tokens, wanted)
+        call = WorstCase(price, most, wanted, enough, least)
+        fit = call.fit(ledger.room(account, final=final))
+        if isinstance(fit, str) or fit.output_tokens < wanted:
+            call = call._replace(input_tokens=min(most, await self._count(request, most)))
+        return call
+
+    async def _count(self, request: ChatRequest, otherwise: int) -> int:
+        count = getattr(self, "count_tokens", None)
+        if count is None:
+            return otherwise
+        try:
+            return int(await count(request) * _COUNT_MARGIN) + _COUNT_EXTRA
+        except Exception:
+            logger.exception("tokens not counted, bytes are provider=%s", self._mounted_as)
+            return otherwise
+
+    async def _price(self, model: str) -> Price:
+        """Return what calls of a model cost; it does not matter where dollars are not limited."""
+        config, vendor, name = self._budget.ledger.config, self.get_info().id, self._mounted_as
+        if config.usd is None or model in self._prices:
+            return self._prices.get(model, _free)
+        pricing = config.prices.get(f"{name}/{model}") or config.prices.get(name)
+        if pricing is None:
+            await asyncio.to_thread(load_price_data)
+
+        def price(usage: Usage) -> Decimal:
+            cost = cost_usd(vendor, model, usage, pricing)
+            if cost is None:
+                raise ValueError(f"no price for {name}/{model} with usage {usage}")
+            return cost
+
+        if cost_usd(vendor, model, _NOTHING, pricing) is None:
+            await self._admit_unpriced(model)
+            price = _free
+        self._prices[model] = price
+        return price
+
+    async def _admit_unpriced(self, model: str) -> None:
+        name, is_refused = self._mounted_as, self._budget.ledger.config.unknown_price == "refuse"
+        way = "it is not called" if is_refused else "its calls count as free"
+        line = f"No price is known for {name}/{model}, so {way}; it can be set under `prices`."
+        facts = {"provider": name, "model": model, "refused": is_refused}
+        await self._budget.announce(UNPRICED, facts, line)
+        if is_refused:
+            raise ConfigurationError(line, provider=name, model=model)
+
+    async def _make(
+        self,
+        request: ChatRequest,
+        options: dict[str, Any],
+        call: WorstCase,
+        hold: Hold,
+        *,
+        final: bool = False,
+    ) -> ChatResponse | Shortage:
+        """Make a call that is paid for; a Shortage when it cannot be brought to its end."""
+        ledger, flight = self._budget.ledger, Flight(self._budget, hold)
+        config, token = ledger.config, FLIGHT.set(flight)
+        if config.usd is not None or config.tokens is not None:
+            request = request.model_copy(update={"max_output_tokens": hold.output_tokens})
+        # What a call cost that nobody can tell of is its worst case.
+        charge: Amount | None = None
+        try:
+            async with asyncio.timeout(ledger.seconds_left(final=final)) as flight.clock:
+                response: ChatResponse = await self._module.complete(request, **options)
+            charge = charge_for(request, response, call.price)
+            if config.settle == "worst_case" and charge is not None:
+                charge = charge.at_least(hold.amount)
+        except TimeoutError:
+            if flight.clock is None or not flight.clock.expired():
+                raise
+            return flight.shortage or Shortage("seconds", ledger.root)
+        except LLMError as error:
+            charge = Amount() if type(error).__name__ in FREE_FAILURES else None
+            raise
+        finally:
+            FLIGHT.reset(token)
+            ledger.settle(hold, charge)
+        await self._report(hold, charge)
+        return response
+
+    async def _report(self, hold: Hold, charge: Amount | None) -> None:
+        budget, facts = self._budget, {"provider": self._mounted_as, "held": hold.amount.record()}
+        if charge is None:
+            line = (
+                f"`{self._mounted_as}` reports no usage that can be true: charged the worst case."
+            )
+            await budget.announce(DOUBTED, facts, line)
+        elif charge.usd > hold.amount.usd or charge.tokens > hold.amount.tokens:
+            line = f"A call of `{self._mounted_as}` cost more than its worst case."
+            await budget.announce(OVERRUN, {**facts, "charged": charge.record()}, line)
+        await budget.warn()
+
+    async def _final_answer(self, request: ChatRequest, account: Account) -> ChatResponse | None:
+        """Let the model answer with what it has, from what is kept for that; None if it cannot."""
+        ledger = self._budget.ledger
+        if not ledger.config.final_answer_reserve:
+            return None
+        last = {"tools": None, "tool_choice": None, "max_output_tokens": _FINAL_OUTPUT}
+        request = _with(request, LAST_CALL).model_copy(update=last)
+        call = await self._foresee(request, account, final=True)
+        hold = await ledger.hold(account, call, final=True)
+        if isinstance(hold, Shortage):
+            return None
+        try:
+            answer = await self._make(request, {}, call, hold, final=True)
+        except LLMError:
+            logger.exception("no final answer provider=%s", self._mounted_as)
+            return None
+        last_words = closed(answer) if isinstance(answer, ChatResponse) else None
+        return last_words if last_words and last_words.content else None
+
+    async def _close(
+        self, request: ChatRequest, cause: str, answer: ChatResponse | None = None
+    ) -> ChatResponse:
+        """Return the last answer of a turn, and say that it is."""
+        facts = {"cause": cause, "answered_by": "model" if answer else "budget"}
+        await self._budget.announce(EXHAUSTED, facts, f"The turn ends: {cause}.")
+        return answer or closing_answer(cause, request)
+
+
+def _with(request: ChatRequest, notice: str) -> ChatRequest:
+    """Return the request with a notice behind it that is never stored."""
+    if not notice:
+        return request
+    messages = [*request.messages, Message(role="user", content=notice)]
+    return request.model_copy(update={"messages": messages})
+
+
+def _free(usage: Usage) -> Decimal:
+    return Decimal(0)

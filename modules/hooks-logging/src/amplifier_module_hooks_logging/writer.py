@@ -1,0 +1,158 @@
+"""The one thread that writes: a bounded queue before it, so that the session never waits."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import NamedTuple
+
+from amplifier_kit.secrets.scrubber import Scrubber
+from amplifier_module_hooks_logging.config import LoggingConfig
+from amplifier_module_hooks_logging.event_file import EventFile
+from amplifier_module_hooks_logging.records import Entry, Renderer
+
+logger = logging.getLogger(__name__)
+
+Tell = Callable[[str], None]
+
+_MOST_AT_ONCE = 256
+# How long a disk that refused is left alone.
+_RETRY_SECONDS = 5.0
+
+
+class _Queued(NamedTuple):
+    entry: Entry | None
+    chars: int
+    written: Future[None] | None
+
+
+class Writer:
+    """Writes entries in the order they come.
+
+    `tell` hears, in the writer's thread and once, that the file cannot be written, and why.
+    """
+
+    def __init__(self, path: Path, scrubber: Scrubber, config: LoggingConfig, tell: Tell) -> None:
+        self._file = EventFile(path, config)
+        self._renderer = Renderer(scrubber, config)
+        self._config = config
+        self._tell = tell
+        self._queue: deque[_Queued] = deque()
+        self._chars = 0
+        self._woken = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._first_sequence: int | None = None
+        self._missing: Counter[str] = Counter()
+        self._retry_at: float | None = None
+        self._has_told = False
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the queue takes more."""
+        config = self._config
+        return len(self._queue) < config.max_queue_records and self._chars < config.max_queue_chars
+
+    def put(self, entry: Entry, chars: int, *, always: bool) -> bool:
+        """Take an entry; False when the queue is full and the entry is dropped."""
+        if not (always or self.has_room):
+            self._miss([entry])
+            return False
+        self._add(_Queued(entry, chars, None))
+        return True
+
+    def take_missing(self) -> Counter[str]:
+        """Return the events that are missing, by name, once the file is written again."""
+        with self._woken:
+            if not self._missing or not self.has_room or self._retry_at is not None:
+                return Counter()
+            missing, self._missing = self._missing, Counter()
+            return missing
+
+    def flush(self) -> Future[None]:
+        """Return what is done when everything put so far is on the disk, or cannot be."""
+        done: Future[None] = Future()
+        if self._thread is None or not self._thread.is_alive():
+            done.set_result(None)
+        else:
+            self._add(_Queued(None, 0, done))
+        return done
+
+    def close(self, seconds: float) -> bool:
+        """Write what is left and end the thread; blocks. False when that takes too long."""
+        with self._woken:
+            self._closing = True
+            self._woken.notify()
+        if self._thread is None:
+            return True
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _add(self, queued: _Queued) -> None:
+        with self._woken:
+            self._queue.append(queued)
+            self._chars += queued.chars
+            self._woken.notify()
+        if self._thread is None:
+            # A daemon: a disk that hangs must not keep the process from ending.
+            self._thread = threading.Thread(target=self._run, name="amplifier-log", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while batch := self._take():
+                entries = [queued.entry for queued in batch if queued.entry is not None]
+                self._write(entries)
+                if flushed := [queued.written for queued in batch if queued.written is not None]:
+                    self._attempt(self._file.sync)
+                    for written in flushed:
+                        if written.set_running_or_notify_cancel():
+                            written.set_result(None)
+        finally:
+            self._file.close()
+
+    def _take(self) -> list[_Queued]:
+        """Return what waits; nothing when the writer is to end."""
+        with self._woken:
+            self._woken.wait_for(lambda: self._queue or self._closing)
+            batch = [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_AT_ONCE))]
+            self._chars -= sum(queued.chars for queued in batch)
+            return batch
+
+    def _write(self, entries: list[Entry]) -> None:
+        waits = self._retry_at is not None and time.monotonic() < self._retry_at
+        if entries and (self._closing or not waits):
+            self._attempt(lambda: self._append(entries))
+        self._miss(entries)
+
+    def _append(self, entries: list[Entry]) -> None:
+        """Append as many entries as can be, and remove them from the list."""
+        if self._first_sequence is None:
+            self._first_sequence = self._file.last_sequence() + 1
+        first = self._first_sequence
+        lines = [b"".join(self._renderer.render(each, first)) for each in entries]
+        try:
+            self._file.append(lines)
+        finally:
+            del entries[: len(entries) - len(lines)]
+        self._retry_at = None
+
+    def _attempt(self, action: Callable[[], None]) -> None:
+        """Do something that the disk may refuse; whatever happens, the thread goes on."""
+        try:
+            action()
+        except Exception as error:
+            self._retry_at = time.monotonic() + _RETRY_SECONDS
+            if not self._has_told:
+                self._has_told = True
+                logger.exception("log not written path=%s", self._file.path)
+                self._tell(str(error))
+
+    def _miss(self, entries: list[Entry]) -> None:
+        with self._woken:
+            self._missing.update(entry.event for entry in entries)

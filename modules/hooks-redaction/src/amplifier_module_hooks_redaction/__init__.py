@@ -1,0 +1,37 @@
+"""hooks-redaction: blanks secrets in every event before anybody else hears it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_module_hooks_redaction.config import RedactionConfig
+from amplifier_module_hooks_redaction.hook import EVENTS, NAME, Redaction
+
+__amplifier_module_type__ = "hook"
+__all__ = ["mount", "on_session_ready"]
+
+_REFRESH = "redaction.refresh"
+
+
+async def mount(
+    coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
+) -> Callable[[], None]:
+    """Listen to every event that is known by now. Config: see `RedactionConfig`.
+
+    Cleanup: nothing is listened to any more.
+    """
+    settings = RedactionConfig.model_validate(config or {})
+    redaction = Redaction(coordinator, settings)
+    coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
+    coordinator.register_capability(_REFRESH, redaction.watch.refresh)
+    await redaction.watch.refresh([*EVENTS, *settings.events])
+    return redaction.watch.stop
+
+
+async def on_session_ready(coordinator: ModuleCoordinator) -> None:
+    """Listen to what modules that were mounted later announce, and learn what apps know."""
+    refresh: Any = coordinator.get_capability(_REFRESH)
+    if refresh is not None:
+        await refresh()

@@ -1,0 +1,205 @@
+"""The handler of every event: it hears each one first and passes on what others may hear."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from contextvars import ContextVar
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from amplifier_core import events
+from amplifier_core.models import HookResult, ToolResult
+from amplifier_kit.notices import show
+from amplifier_kit.secrets.scrubber import MARK_START, Scrubber
+from amplifier_kit.secrets.streams import EventStreams
+from amplifier_kit.secrets.watch import Watch
+from amplifier_module_hooks_redaction.config import RedactionConfig
+
+logger = logging.getLogger(__name__)
+
+NAME = "hooks-redaction"
+REFUSED = "redaction:refused"
+FAILED = "redaction:failed"
+EVENTS = [REFUSED, FAILED]
+
+# Before everybody: what runs earlier hears what this has not seen.
+_FIRST = -1_000_000
+# A search of more text than this would be felt by whatever else the event loop does.
+_LONGEST_IN_LOOP = 100_000
+# Events whose answer the loop acts on; withholding their data would not stop it, denying does.
+_ASKED = frozenset(
+    {events.PROMPT_SUBMIT, events.TOOL_PRE, events.TOOL_POST, events.PROVIDER_REQUEST}
+)
+_WHAT_CHANGED = {
+    events.PROMPT_SUBMIT: "the prompt, before the model read it",
+    events.TOOL_POST: "a tool's result, before the model read it",
+}
+_ENVELOPE = ("session_id", "parent_id", "timestamp")
+_ADVICE = (
+    "Refer to the secret by the name of its environment variable or file, and leave its value out."
+)
+_LOST_ADVICE = (
+    "A [REDACTED:...] marker stands for text that was hidden from you; writing it would destroy "
+    "the original. Change only the parts around it."
+)
+
+# What this module itself announces at the moment: it is free of secrets.
+_own: ContextVar[dict[str, Any] | None] = ContextVar("amplifier_redaction", default=None)
+
+
+class Redaction:
+    """Blanks the secrets of one session's events, and of its children's."""
+
+    def __init__(self, coordinator: Any, config: RedactionConfig) -> None:
+        self._coordinator = coordinator
+        self._config = config
+        self._scrubber = Scrubber()
+        self._certain = Scrubber(guesses=False)
+        self._streams = EventStreams(self._scrubber)
+        self._reported: set[str] = set()
+        # A guard, so that child sessions have it too, and its failure stops the round.
+        self.watch = Watch(
+            coordinator,
+            self,
+            (self._scrubber, self._certain),
+            name=NAME,
+            priority=_FIRST,
+            on_error="deny",
+        )
+
+    async def __call__(self, event: str, data: Any) -> HookResult | None:
+        """Answer with the data that others may see; None when that is all of it."""
+        if _is_own(data):
+            return None
+        try:
+            return await self._answer(event, data)
+        except Exception as error:
+            logger.exception("redaction failed event=%s", event)
+            return await self._withhold(event, data, type(error).__name__)
+
+    async def _answer(self, event: str, data: Any) -> HookResult | None:
+        await self.watch.keep_up(event)
+        is_mapping = isinstance(data, dict)
+        fields = cast("dict[str, Any]", data) if is_mapping else {"data": data}
+        if event == events.TOOL_PRE:
+            return await self._judge(fields)
+        seen = fields
+        # A child's streams are put together by the child's own module: this one cannot announce
+        # in the child what it would hold back.
+        if fields.get("session_id") == self._coordinator.session_id:
+            await self._release(event, fields)
+            seen = self._streams.feed(event, fields)
+        clean, found = await _scrub(self._scrubber, seen)
+        if not found and seen is fields:
+            return None
+        if event == events.TOOL_POST:
+            clean = {key: _restored(value) for key, value in clean.items()}
+        return HookResult(action="modify", data=clean, **_told(event, found))
+
+    async def _judge(self, fields: dict[str, Any]) -> HookResult | None:
+        """Refuse a tool call that carries a secret, or what was left of one.
+
+        It is never changed: a command with a blank in it does something that nobody asked for.
+        """
+        if self._config.secrets_in_tool_input == "pass":
+            return None
+        clean, found = await _scrub(self._certain, fields)
+        if not found and MARK_START not in str(fields.get("tool_input")):
+            return None
+        held = f"a secret ({', '.join(found)})" if found else "a marker in place of a secret"
+        reason = f"The input holds {held}. {_ADVICE if found else _LOST_ADVICE}"
+        line = f"A call of `{clean.get('tool_name')}` was refused: its input holds {held}."
+        named = (*_ENVELOPE, "tool_name", "tool_call_id")
+        facts = {key: clean[key] for key in named if key in clean}
+        await self._announce(REFUSED, {**facts, "kinds": dict(found)})
+        return HookResult(
+            action="deny",
+            reason=reason,
+            user_message=line,
+            user_message_level="warning",
+            user_message_source=NAME,
+        )
+
+    async def _release(self, event: str, fields: dict[str, Any]) -> None:
+        """Announce what was held back of the streams that end here."""
+        for name, rest in self._streams.end(event, fields):
+            clean, _ = await _scrub(self._scrubber, rest)
+            await self._announce(name, clean)
+
+    async def _announce(self, event: str, facts: dict[str, Any]) -> None:
+        token = _own.set(_without_envelope(facts))
+        try:
+            await self._coordinator.hooks.emit(event, facts)
+        finally:
+            _own.reset(token)
+
+    async def _withhold(self, event: str, data: Any, error: str) -> HookResult:
+        """Answer for an event that could not be searched: nobody sees what is in it."""
+        await self._announce(FAILED, {"event": event, "error": error})
+        if event not in self._reported:
+            self._reported.add(event)
+            line = f"Secrets could not be searched for in `{event}` ({error}): it is withheld."
+            show(self._coordinator, line, "error", source=NAME)
+        if event in _ASKED:
+            return HookResult(action="deny", reason=f"Redaction failed: {error}")
+        fields = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+        kept = {key: fields[key] for key in _ENVELOPE if key in fields}
+        return HookResult(action="modify", data={**kept, "withheld": f"redaction failed: {error}"})
+
+
+def _is_own(data: Any) -> bool:
+    """Whether this is what the module announces, and not what a listener made of it."""
+    own = _own.get()
+    return (
+        own is not None
+        and isinstance(data, dict)
+        and _without_envelope(cast("dict[str, Any]", data)) == own
+    )
+
+
+def _without_envelope(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that are not the registry's."""
+    return {key: value for key, value in fields.items() if key not in _ENVELOPE}
+
+
+async def _scrub(scrubber: Scrubber, fields: dict[str, Any]) -> tuple[dict[str, Any], Counter[str]]:
+    """Scrub in the event loop, or beside it when there is much to search."""
+    if _size(fields) > _LONGEST_IN_LOOP:
+        return await asyncio.to_thread(scrubber.scrub, fields)
+    return scrubber.scrub(fields)
+
+
+def _size(data: Any) -> int:
+    """Return about how many characters there are, as soon as there are too many."""
+    total, waiting = 0, [data]
+    while waiting and total <= _LONGEST_IN_LOOP:
+        value: Any = waiting.pop()
+        if isinstance(value, str):
+            total += len(value)
+        elif isinstance(value, dict):
+            waiting += cast("dict[str, Any]", value).values()
+        elif isinstance(value, list):
+            waiting += cast("list[Any]", value)
+        total += 1
+    return total
+
+
+def _restored(value: Any) -> Any:
+    """Return a tool result that hooks saw as data as the result it was; its pictures are gone."""
+    if not isinstance(value, dict) or "success" not in value:
+        return cast("Any", value)
+    try:
+        return ToolResult.model_validate(value)
+    except ValidationError:
+        return cast("Any", value)
+
+
+def _told(event: str, found: Counter[str]) -> dict[str, Any]:
+    """Return the line for the person, when it is the model that will read something else."""
+    if not found or event not in _WHAT_CHANGED:
+        return {}
+    line = f"Blanked in {_WHAT_CHANGED[event]}: {', '.join(found)}."
+    return {"user_message": line, "user_message_level": "info", "user_message_source": NAME}

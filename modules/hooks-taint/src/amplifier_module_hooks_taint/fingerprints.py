@@ -1,0 +1,113 @@
+"""What is kept of a text to recognise it again: short digests, from which nobody can read it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Any, NamedTuple, cast
+from urllib.parse import unquote
+
+_SEPARATORS = re.compile(r"""[\s"'<>()\[\]{},;|`=\\]+""")
+_NOISE = re.compile(r"[\W_]+")
+_EDGES = ".:!?*_-#&$"
+# Shorter names are everywhere; a code with digits that is this long is not.
+_SHORTEST_NAME, _SHORTEST_CODE = 5, 10
+_LONGEST_NAME = 2_000
+
+
+class Print(NamedTuple):
+    """One digest, and the words it was made of."""
+
+    digest: str
+    words: str
+
+
+def normalized(text: str) -> str:
+    """Return a text as it reads, however it is written: encoded, in capitals, in wide letters."""
+    return unicodedata.normalize("NFKC", unquote(text)).casefold()
+
+
+def kept_prints(text: str, block: int) -> Iterator[Print]:
+    """Yield what to keep of a text: its names, and every block of so many letters and digits."""
+    return _prints(text, block, step=block)
+
+
+def all_prints(text: str, block: int) -> Iterator[Print]:
+    """Yield all that another text may have kept of this one.
+
+    Blocks at every position: of any run of `2 * block - 1` letters and digits that two texts share,
+    one has kept a whole block, and the other one finds it.
+    """
+    return _prints(text, block, step=1)
+
+
+def passage(text: str, words: str, around: int = 40) -> str:
+    """Return the place in a text where these words come from."""
+    plain = normalized(text)
+    found = re.search(r"[\W_]*".join(map(re.escape, words)), plain)
+    if found is None:
+        return words
+    return plain[max(0, found.start() - around) : found.end() + around].strip()
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield every text in a JSON value; numbers are texts too, and so are keys."""
+    if isinstance(value, dict):
+        for key, nested in cast("dict[Any, Any]", value).items():
+            yield str(key)
+            yield from texts_in(nested)
+    elif isinstance(value, list | tuple):
+        for nested in cast("list[Any]", value):
+            yield from texts_in(nested)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)
+
+
+def _prints(text: str, block: int, step: int) -> Iterator[Print]:
+    plain = normalized(text)
+    for chunk in _SEPARATORS.split(plain):
+        if len(chunk) <= _LONGEST_NAME:
+            for name in _names_in(chunk.strip(_EDGES)):
+                yield Print(_digest(f"name {name}"), name)
+    squeezed = _NOISE.sub("", plain)
+    for start in range(0, len(squeezed) - block + 1, step):
+        words = squeezed[start : start + block]
+        yield Print(_digest(words), words)
+
+
+def _digest(words: str) -> str:
+    return blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _names_in(chunk: str) -> Iterator[str]:
+    """Yield the addresses, hosts, paths and codes that a chunk without spaces holds."""
+    _, scheme, address = chunk.rpartition("://")
+    if scheme:
+        yield address.rstrip("/")
+        chunk = address
+    authority, slash, path = chunk.partition("/")
+    host = authority.rpartition("@")[2].partition(":")[0].strip(_EDGES)
+    if _is_name(host):
+        yield host
+    if "@" in authority and _is_name(host):
+        yield authority.partition(":")[0]
+    if slash:
+        yield from _path_names(f"{authority}/{path.partition('?')[0]}")
+    elif len(chunk) >= _SHORTEST_CODE and any(map(str.isdigit, chunk)):
+        yield chunk
+
+
+def _path_names(path: str) -> Iterator[str]:
+    parts = [each for each in path.split("/") if each.strip("~.")]
+    if len(parts) > 1:
+        # Two are enough: the same file may be named from another folder, or from home.
+        yield "/".join(parts[-2:])
+    if parts and _is_name(parts[-1]):
+        yield parts[-1]
+
+
+def _is_name(text: str) -> bool:
+    """Whether this looks like a host or a file: with a dot inside."""
+    return len(text) >= _SHORTEST_NAME and "." in text.strip(".")

@@ -1,0 +1,175 @@
+"""The guard: asks before a tool that acts is given what came out of one that nobody vouches for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple, cast
+
+from amplifier_core import events
+from amplifier_core.effects import declaration_of
+from amplifier_core.models import HookResult
+from amplifier_kit.notices import show
+from amplifier_module_hooks_taint.config import TaintConfig
+from amplifier_module_hooks_taint.ledger import Evidence, Ledger
+
+logger = logging.getLogger(__name__)
+
+NAME = "hooks-taint"
+FLAGGED = "taint:flagged"
+BLIND = "taint:blind"
+_CONTINUE = HookResult(action="continue")
+_LONGEST_SHOWN, _LONGEST_SNIPPET = 2_000, 160
+
+
+class _Call(NamedTuple):
+    """What an event says about a call; what is missing is empty."""
+
+    session_id: str
+    call_id: str
+    tool: str
+    arguments: Any
+
+
+class Guard:
+    """Hears the results and the calls of a session, and of all that are forked from it."""
+
+    def __init__(self, coordinator: Any, config: TaintConfig, ledger: Ledger) -> None:
+        self._coordinator = coordinator
+        self._config = config
+        self._ledger = ledger
+
+    async def hear_prompt(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Note what the person says."""
+        prompt = _facts(data).get("prompt")
+        if isinstance(prompt, str):
+            self._ledger.hear(prompt)
+        return _CONTINUE
+
+    async def read_result(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Note what a tool returned, or how it failed, unless its word is trusted."""
+        call, facts = _call(data), _facts(data)
+        if not self._is_trusted(call):
+            was_blind = self._ledger.blind
+            returned = [facts.get("result", facts.get("tool_result")), facts.get("error")]
+            # A megabyte takes a third of a second.
+            await asyncio.to_thread(
+                self._ledger.read, returned, call.tool, call.call_id, call.arguments
+            )
+            if self._ledger.blind and not was_blind:
+                await self._announce_blindness(call)
+        return _CONTINUE
+
+    async def read_history(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Note what an earlier process read, when nothing but the conversation was kept of it."""
+        if self._ledger.is_new:
+            try:
+                messages = await self._coordinator.get("context").get_messages()
+                for message in messages:
+                    tool = str(message.get("name") or "")
+                    call_id = str(message.get("tool_call_id") or "")
+                    call = _Call(self._coordinator.session_id, call_id, tool, None)
+                    if message.get("role") == "tool" and not self._is_trusted(call):
+                        self._ledger.read(message.get("content"), tool, call_id)
+            except Exception:
+                logger.exception("history not read session=%s", self._coordinator.session_id)
+                self._ledger.go_blind("what was read before cannot be found out")
+        if self._ledger.blind:
+            await self._announce_blindness(_call(data))
+        return _CONTINUE
+
+    async def check_call(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Ask about a call that acts on what was read; deny it when there is nobody to ask."""
+        call = _call(data)
+        if not self._acts(call):
+            return _CONTINUE
+        exempt = [
+            name
+            for pattern, names in self._config.exempt_arguments.items()
+            for name in names
+            if fnmatchcase(call.tool, pattern)
+        ]
+        evidence = self._ledger.evidence(call.arguments, exempt)
+        if evidence is None and self._ledger.blind and "*" not in exempt:
+            evidence = Evidence("", "an unknown origin", self._ledger.blind)
+        return _CONTINUE if evidence is None else await self._flag(call, data, evidence)
+
+    async def _flag(self, call: _Call, data: dict[str, Any], evidence: Evidence) -> HookResult:
+        snippet = _shown(evidence.snippet, _LONGEST_SNIPPET)
+        facts = {
+            "tool_name": call.tool,
+            "tool_call_id": call.call_id,
+            "argument": evidence.argument,
+            "origin": evidence.origin,
+            "snippet": snippet,
+        }
+        await self._hooks(call).emit(FLAGGED, facts)
+        argument = f"argument {_shown(evidence.argument, 80)}" if evidence.argument else "call"
+        why = f"the {argument} derives from {evidence.origin}, not from what you said: {snippet}"
+        concern = self._coordinator.get_capability("approval.concern")
+        if concern is not None and concern(data, why) is True:
+            return _CONTINUE
+        if self._coordinator.approval_system is None:
+            line = f"The call of {_shown(call.tool, 80)} was denied: {why}."
+            show(self._coordinator, line, source=NAME)
+            await self._hooks(call).emit(events.POLICY_VIOLATION, {**facts, "policy": NAME})
+            return HookResult(action="deny", reason=f"{NAME}: {why}; there is nobody to ask")
+        return HookResult(
+            action="ask_user",
+            approval_prompt=(
+                f"Allow {_shown(call.tool, 80)} with {_shown(call.arguments, _LONGEST_SHOWN)}?\n"
+                f"Asked because {why}."
+            ),
+            approval_options=["Allow once", "Deny"],
+            approval_timeout=self._config.timeout_seconds,
+            approval_default="deny",
+        )
+
+    def _tool(self, call: _Call) -> Any:
+        session = self._ledger.sessions.get(call.session_id)
+        return None if session is None else session.get("tools", call.tool)
+
+    def _is_trusted(self, call: _Call) -> bool:
+        named = any(fnmatchcase(call.tool, each) for each in self._config.trusted_tools)
+        return named or declaration_of(self._tool(call)).output_trusted
+
+    def _acts(self, call: _Call) -> bool:
+        """Whether a tool changes or sends something; one that is not known may."""
+        tool = self._tool(call)
+        network = getattr(tool, "network", None) is True
+        return network or declaration_of(tool).effect == "unsafe"
+
+    def _hooks(self, call: _Call) -> Any:
+        return self._ledger.sessions.get(call.session_id, self._coordinator).hooks
+
+    async def _announce_blindness(self, call: _Call) -> None:
+        why = self._ledger.blind
+        line = f"Every call that changes or sends something is asked about from now on: {why}."
+        show(self._coordinator, line, source=NAME)
+        await self._hooks(call).emit(BLIND, {"reason": why})
+
+
+def _facts(data: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+
+
+def _call(data: Any) -> _Call:
+    facts = _facts(data)
+
+    def text(name: str) -> str:
+        value = facts.get(name)
+        return value if isinstance(value, str) else ""
+
+    return _Call(
+        text("session_id"), text("tool_call_id"), text("tool_name"), facts.get("tool_input")
+    )
+
+
+def _shown(value: Any, longest: int) -> str:
+    """Return a value in one line of ASCII, where nothing can pretend to be something else."""
+    text = json.dumps(value, sort_keys=True, default=str)
+    left_out = len(text) - longest
+    half = longest // 2
+    return text if left_out <= 0 else f"{text[:half]} [{left_out} NOT SHOWN] {text[-half:]}"

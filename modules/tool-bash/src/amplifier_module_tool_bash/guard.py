@@ -1,0 +1,89 @@
+"""The guard of tool-bash: asks the person about every command that no rule allows."""
+
+from __future__ import annotations
+
+import unicodedata
+from contextvars import ContextVar
+from typing import Any, cast
+
+from amplifier_core.models import HookResult
+from amplifier_module_tool_bash.config import BashConfig
+from amplifier_module_tool_bash.rules import AllowRules
+
+GUARD_PRIORITY = 900
+"""Late, so that the question shows what other hooks have made of the command."""
+
+LONGEST_QUESTION = 8_000
+MOST_LINES = 100
+
+# The command last let through in this context, and the id of its call.
+_call: ContextVar[tuple[str, str | None] | None] = ContextVar("call", default=None)
+
+
+def call_id(command: str) -> str | None:
+    """Return the id of the call that runs `command`, when the loop announced it."""
+    known = _call.get()
+    return known[1] if known is not None and known[0] == command else None
+
+
+class CommandGuard:
+    """Answers `tool:pre` of one tool: what no rule allows is asked about, as it will run."""
+
+    def __init__(self, tool_name: str, settings: BashConfig) -> None:
+        self._tool_name = tool_name
+        self._rules = AllowRules(settings.allow)
+        self._asks = settings.ask
+        self._unprotected = settings.sandbox != "required"
+        self._seconds = settings.approval_timeout_seconds
+
+    def __call__(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Let pass, ask or deny."""
+        given = data.get("tool_input")
+        command = cast("dict[str, Any]", given).get("command") if isinstance(given, dict) else None
+        if data.get("tool_name") != self._tool_name or not isinstance(command, str):
+            # What is not a command is answered by the tool itself, without running anything.
+            return HookResult()
+        _call.set((command, data.get("tool_call_id")))
+        reason = self._rules.objection(command) if self._asks else None
+        if reason is None:
+            return HookResult()
+        shown = shown_exactly(command)
+        if shown is None:
+            return HookResult(
+                action="deny",
+                reason=(
+                    f"A person would have to read all {len(command)} characters of this command. "
+                    "Write it to a file in the workspace and run the file."
+                ),
+            )
+        place = "WITHOUT ANY PROTECTION" if self._unprotected else "in its sandbox"
+        return HookResult(
+            action="ask_user",
+            approval_prompt=f"Run this command {place}? Asked because {reason}.\n{shown}",
+            approval_options=["Allow once", "Deny"],
+            approval_timeout=self._seconds,
+            approval_default="deny",
+        )
+
+
+def shown_exactly(command: str) -> str | None:
+    """Return `command` with numbered lines and nothing invisible in it; None when it is too long.
+
+    What a terminal would obey or hide is spelled out as its code point.
+    """
+    lines = command.split("\n")
+    if len(command) > LONGEST_QUESTION or len(lines) > MOST_LINES:
+        return None
+    width = len(str(len(lines)))
+    numbered = (
+        f"{number:>{width}} | {''.join(map(_visible, line))}"
+        for number, line in enumerate(lines, start=1)
+    )
+    return "\n".join(numbered)
+
+
+def _visible(character: str) -> str:
+    # Letters, marks, numbers, punctuation and symbols show themselves.
+    if character == " " or unicodedata.category(character)[0] in "LMNPS":
+        return character
+    return f"<U+{ord(character):04X}>"

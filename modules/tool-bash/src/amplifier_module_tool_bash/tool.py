@@ -1,0 +1,234 @@
+"""The tool `bash`: one shell command, contained, limited and reported as it went."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_core.effects import Effect
+from amplifier_core.models import ToolResult
+from amplifier_kit import notices
+from amplifier_kit.sandbox.capture import Capture
+from amplifier_kit.sandbox.errors import SandboxError
+from amplifier_kit.sandbox.limits import Limits
+from amplifier_kit.sandbox.live_output import OUTPUT, OutputEvents
+from amplifier_kit.sandbox.program import Outcome, run
+from amplifier_kit.sandbox.sandbox import LaunchSpec, Sandbox, clean_environment
+from amplifier_module_tool_bash.config import UNPROTECTED, BashConfig
+from amplifier_module_tool_bash.guard import call_id
+
+SOURCE = "tool-bash"
+DEGRADED = "sandbox:degraded"
+
+_BASH = ("/bin/bash", "--noprofile", "--norc", "-c")
+_STATEMENT = (
+    "UNPROTECTED: this command ran without a sandbox, "
+    f"because the configuration says `sandbox: {UNPROTECTED}`."
+)
+# A repository must not name programs for git to run.
+_GIT = {"core.fsmonitor": "false", "core.hooksPath": "/dev/null", "protocol.ext.allow": "never"}
+# The kernel takes arguments up to 128 KiB.
+_LONGEST_COMMAND_BYTES = 100_000
+# Time for the tool to end a command by itself and to say so, before a loop ends the tool.
+_MARGIN_SECONDS = 5.0
+
+
+class BashInput(BaseModel):
+    """What the model fills in."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
+
+    command: str = Field(min_length=1, max_length=_LONGEST_COMMAND_BYTES)
+    timeout_seconds: float | None = Field(default=None, gt=0)
+
+
+class BashTool:
+    """Runs shell commands in the workspace."""
+
+    name = "bash"
+    effect: Effect = "unsafe"
+    output_trusted = False
+
+    def __init__(
+        self, settings: BashConfig, sandbox: Sandbox, coordinator: ModuleCoordinator
+    ) -> None:
+        self._settings = settings
+        self._sandbox = sandbox
+        self._coordinator = coordinator
+        self._folder = settings.working_dir or str(Path.cwd())
+        self._limits = Limits(
+            settings.memory_bytes,
+            settings.processes,
+            settings.cpu_seconds,
+            settings.temporary_bytes,
+        )
+        self.deadline_seconds: float | None = settings.max_timeout_seconds + _MARGIN_SECONDS
+        self.description = _describe(settings)
+        self.input_schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {
+                "command": {"type": "string", "description": "The line, as for `bash -c`."},
+                "timeout_seconds": {
+                    "type": "number",
+                    "description": f"Stop the command after this time; at most "
+                    f"{settings.max_timeout_seconds:g}, by default {settings.timeout_seconds:g}.",
+                },
+            },
+            "required": ["command"],
+            "additionalProperties": False,
+        }
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
+        """Run the command; whatever comes of it comes back as a result."""
+        try:
+            call = BashInput.model_validate(input)
+        except ValidationError as error:
+            return _failure(_readable(error))
+        longest = self._settings.max_timeout_seconds
+        seconds = call.timeout_seconds or min(self._settings.timeout_seconds, longest)
+        if seconds > longest:
+            return _failure(f"timeout_seconds: may be at most {longest:g}.")
+        await self._tell_degradation()
+        try:
+            with self._launch(call.command) as launch:
+                return await self._run(call.command, launch, seconds)
+        except (SandboxError, OSError, ValueError) as error:
+            return _failure(f"The command was not run: {error}.")
+
+    def _launch(self, command: str) -> LaunchSpec:
+        settings = self._settings
+        return self._sandbox.command(
+            [*_BASH, command],
+            workspace=self._workspace(),
+            env={**clean_environment(settings.pass_env), **_git_environment()},
+            network=settings.network,
+            protected=settings.protected_paths,
+            read_only=settings.read_only_paths,
+            writable=settings.writable_paths,
+            limits=self._limits,
+        )
+
+    def _workspace(self) -> str:
+        known: Any = self._coordinator.get_capability("session.working_dir")
+        return known if isinstance(known, str) and known else self._folder
+
+    async def _run(self, command: str, launch: LaunchSpec, seconds: float) -> ToolResult:
+        captures = {name: Capture(self._settings.output_bytes) for name in ("stdout", "stderr")}
+        hooks, live = self._coordinator.hooks, None
+        if hooks.has_handlers(OUTPUT):
+            facts = {"tool_name": self.name, "tool_call_id": call_id(command)}
+            live = OutputEvents(hooks.emit, facts)
+
+        def listen(stream: str, data: bytes) -> None:
+            captures[stream].feed(data)
+            if live is not None:
+                live.add(stream, data)
+
+        limit = self._settings.max_output_bytes
+        try:
+            outcome = await run(launch, listen, seconds=seconds, most_bytes=limit)
+        finally:
+            if live is not None:
+                await live.close()
+        return self._report(outcome, captures)
+
+    def _report(self, outcome: Outcome, captures: dict[str, Capture]) -> ToolResult:
+        has_exited = outcome.ending == "exited"
+        output: dict[str, Any] = {"warning": _STATEMENT} if self._sandbox.is_waived else {}
+        output |= {
+            "exit_code": outcome.exit_code if has_exited else None,
+            **{name: capture.text() for name, capture in captures.items()},
+            **{f"{name}_bytes": capture.total for name, capture in captures.items()},
+            "is_truncated": any(capture.left_out for capture in captures.values()),
+            "duration_seconds": round(outcome.seconds, 3),
+        }
+        trouble = self._trouble(outcome)
+        if trouble is None:
+            return ToolResult(success=True, output=output)
+        return ToolResult(
+            success=False, output={**output, "trouble": trouble}, error={"message": trouble}
+        )
+
+    def _trouble(self, outcome: Outcome) -> str | None:
+        """Return what went wrong and what can be done about it; None when nothing did."""
+        settings = self._settings
+        if outcome.ending == "timed out":
+            return (
+                f"The command was stopped after {outcome.seconds:.1f} s, with all it had started. "
+                f"Give it less to do, or a longer timeout_seconds (at most "
+                f"{settings.max_timeout_seconds:g})."
+            )
+        if outcome.ending == "wrote too much":
+            return (
+                f"The command was stopped because it wrote more than {settings.max_output_bytes} "
+                "bytes. Write to a file in the workspace, or select what you need."
+            )
+        if outcome.memory_kills:
+            return (
+                f"The command ran out of memory: {outcome.memory_kills} of its processes were "
+                f"killed at {settings.memory_bytes} bytes for all of them."
+            )
+        if outcome.exit_code == 0:
+            return None
+        return f"The command ended with exit code {outcome.exit_code}{_signal(outcome.exit_code)}."
+
+    async def _tell_degradation(self) -> None:
+        sandbox = self._sandbox
+        if sandbox.level == "bubblewrap":
+            return
+        if sandbox.is_waived:
+            line = f"A command runs without any protection: `sandbox: {UNPROTECTED}` is set."
+            notices.show(self._coordinator, line, source=SOURCE)
+        facts = {"tool_name": self.name, "level": sandbox.level, "reasons": list(sandbox.reasons)}
+        await self._coordinator.hooks.emit(DEGRADED, facts)
+
+
+def _describe(settings: BashConfig) -> str:
+    if settings.sandbox == UNPROTECTED:
+        place = "It runs without a sandbox."
+    else:
+        network = "with" if settings.network else "without"
+        place = (
+            f"It runs in a sandbox {network} network access: only the workspace can be written to"
+            + (
+                f", except {', '.join(settings.protected_paths)}"
+                if settings.protected_paths
+                else ""
+            )
+            + ". HOME and /tmp are empty and private to each call."
+        )
+    return (
+        f"Run a bash command in the workspace. {place} Every call starts in the workspace with a "
+        "fresh shell and ends with all it started: no background process outlives it. Standard "
+        "input is empty. Long output is shortened in the middle."
+    )
+
+
+def _git_environment() -> dict[str, str]:
+    settings = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": str(len(_GIT))}
+    for index, (key, value) in enumerate(_GIT.items()):
+        settings |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
+    return settings
+
+
+def _failure(message: str) -> ToolResult:
+    return ToolResult(success=False, error={"message": message})
+
+
+def _readable(error: ValidationError) -> str:
+    complaints = (
+        f"{'.'.join(map(str, each['loc'])) or 'input'}: {each['msg']}" for each in error.errors()
+    )
+    return f"{'; '.join(complaints)}. Give `command`, a text, and if needed `timeout_seconds`."
+
+
+def _signal(exit_code: int) -> str:
+    """Name the signal a shell reports as 128 and more."""
+    with suppress(ValueError):
+        return f" (killed by {signal.Signals(exit_code - 128).name})" if exit_code > 128 else ""
+    return ""

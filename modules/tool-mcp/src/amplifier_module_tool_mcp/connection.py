@@ -1,0 +1,174 @@
+"""One connection to a server through the SDK; imported in a thread, because the SDK is large."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, cast
+
+import httpx2
+from mcp import ClientSession, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp_types import CallToolResult, Implementation, ListToolsResult, ToolListChangedNotification
+from pydantic import BaseModel, ValidationError
+
+from amplifier_kit.sandbox.sandbox import LaunchSpec
+from amplifier_module_tool_mcp.config import HttpServer, McpConfig
+from amplifier_module_tool_mcp.errors import ServerFailure
+from amplifier_module_tool_mcp.stdio import ServerProcess, Tell
+
+logger = logging.getLogger(__name__)
+
+_MOST_PAGES = 20
+_OURSELVES = Implementation(name="amplifier", version="0.1.0")
+# How the SDK says that an answer can no longer come; the code it uses is also one of servers.
+_LOSSES = ("Connection closed", "Session terminated", "SSE stream")
+# A response stream stays open while a tool works; how long that may be is decided per call.
+_HTTP_TIMEOUT = httpx2.Timeout(30, read=None)
+
+
+class Connection:
+    """A session with a server, entered and left in a task of its own, as the SDK needs it."""
+
+    def __init__(self, place: LaunchSpec | HttpServer, settings: McpConfig, tell: Tell) -> None:
+        self._settings = settings
+        self._stop = asyncio.Event()
+        self._opened: asyncio.Future[JSONRPCDispatcher[Any]] = asyncio.Future()
+        self._process: ServerProcess | None = None
+        if isinstance(place, LaunchSpec):
+            self._process = ServerProcess(place, self._stop, tell)
+            streams = self._process.streams(settings.max_message_bytes, settings.shutdown_seconds)
+        else:
+            streams = _http_streams(place)
+        # What the server said of its tools may have changed.
+        self.is_stale = True
+        self._why = "the connection was closed"
+        self._owner = asyncio.create_task(self._own(streams))
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nothing can be asked any more."""
+        return self._stop.is_set() or self._owner.done()
+
+    async def open(self) -> None:
+        """Wait until the server is ready.
+
+        Raises:
+            ServerFailure: it did not get ready.
+        """
+        try:
+            await asyncio.wait({self._owner, self._opened}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+        if not self._opened.done():
+            await self.close()
+            raise ServerFailure("unreachable", self._why)
+
+    async def list_tools(self) -> list[dict[str, Any]]:
+        """Return the server's tools as it defines them.
+
+        Raises:
+            ServerFailure: it does not tell.
+        """
+        self.is_stale = False
+        tools: list[dict[str, Any]] = []
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            params = {} if cursor is None else {"cursor": cursor}
+            seconds = self._settings.connect_seconds
+            page = await self._ask("tools/list", params, ListToolsResult, seconds)
+            tools += page["tools"]
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                return tools
+        raise ServerFailure("server_error", f"its list of tools has more than {_MOST_PAGES} pages")
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Call a tool once and return the answer.
+
+        Raises:
+            ServerFailure: there is none.
+        """
+        params = {"name": tool, "arguments": arguments}
+        seconds = self._settings.call_seconds
+        return await self._ask("tools/call", params, CallToolResult, seconds)
+
+    async def close(self) -> None:
+        """End the connection and the server's process, in limited time."""
+        self._stop.set()
+        if not self._opened.done():
+            self._owner.cancel()
+        _, late = await asyncio.wait({self._owner}, timeout=self._settings.shutdown_seconds + 5)
+        if late:
+            self._owner.cancel()
+            await asyncio.wait(late, timeout=5)
+
+    async def _own(self, streams: AbstractAsyncContextManager[Any]) -> None:
+        try:
+            async with (
+                streams as (reader, writer),
+                ClientSession(
+                    dispatcher=(dispatcher := JSONRPCDispatcher(reader, writer)),
+                    message_handler=self._hear,
+                    client_info=_OURSELVES,
+                ) as session,
+            ):
+                async with asyncio.timeout(self._settings.connect_seconds):
+                    await session.initialize()
+                self._opened.set_result(dispatcher)
+                await self._stop.wait()
+        except Exception as error:
+            # Whoever waits for the connection is told; nobody else misses it.
+            logger.debug("mcp connection ended", exc_info=True)
+            self._why = self._explain(error)
+        finally:
+            self._stop.set()
+
+    async def _ask(
+        self, method: str, params: dict[str, Any], kind: type[BaseModel], seconds: float
+    ) -> dict[str, Any]:
+        # Not through the SDK's session: that holds answers against the server's own patterns, and
+        # large ones against its own types for longer than an event loop should stand still.
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await self._opened.result().send_raw_request(method, params)
+            kind.model_validate(answer, by_name=False)
+        except TimeoutError:
+            raise ServerFailure("timeout", f"gave no answer within {seconds:g} s") from None
+        except ValidationError as error:
+            raise ServerFailure("server_error", "answered against the protocol") from error
+        except MCPError as error:
+            if self.is_lost or error.message.startswith(_LOSSES):
+                self._stop.set()
+                reason = f"ended in mid-call{self._last_words()}"
+                raise ServerFailure("connection_lost", reason) from None
+            raise ServerFailure("server_error", f"refused: {error.message[:2_000]}") from None
+        return answer
+
+    async def _hear(self, message: Any) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self.is_stale = True
+
+    def _explain(self, error: BaseException) -> str:
+        while isinstance(error, ExceptionGroup):
+            error = cast("ExceptionGroup[Exception]", error).exceptions[0]
+        if isinstance(error, TimeoutError):
+            return f"not ready within {self._settings.connect_seconds:g} s{self._last_words()}"
+        return f"{str(error) or type(error).__name__}{self._last_words()}"
+
+    def _last_words(self) -> str:
+        words = self._process.last_words if self._process is not None else ""
+        return f"; its last words: {words}" if words else ""
+
+
+@asynccontextmanager
+async def _http_streams(server: HttpServer) -> AsyncGenerator[Any]:
+    headers = {name: value.get_secret_value() for name, value in server.headers.items()}
+    # In a thread: the client reads all certificates of the system.
+    client = await asyncio.to_thread(httpx2.AsyncClient, headers=headers, timeout=_HTTP_TIMEOUT)
+    async with client, streamable_http_client(server.url, http_client=client) as streams:
+        yield streams

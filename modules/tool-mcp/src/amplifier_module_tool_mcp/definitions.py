@@ -1,0 +1,153 @@
+"""What a server says of a tool, made visible and checked before anybody else reads it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, cast
+
+import jsonschema_rs
+
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\uf8ff\ufe00-\ufe0e\ufeff\uffa0"
+    "\ufff0-\uffff\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
+)
+_PROSE = ("description", "title", "$comment")
+_LONGEST_NAME = 64
+_LONGEST_DESCRIPTION = 8_000
+_DEEPEST = 64
+# How many parts of a schema one value may be held against, references followed.
+_MOST_CHECKS = 20_000
+# An engine without backtracking, and a bound on what a pattern compiles to.
+_PATTERNS = jsonschema_rs.RegexOptions(size_limit=200_000, dfa_size_limit=2_000_000)
+
+
+class DefinitionError(Exception):
+    """A tool cannot be offered as its server defines it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A tool as the model may see it."""
+
+    tool: str
+    description: str
+    schema: dict[str, Any]
+    validator: jsonschema_rs.Validator = field(compare=False, repr=False)
+    # How many characters that cannot be seen were spelled out.
+    hidden: int = field(default=0, compare=False)
+
+    def complaint(self, arguments: dict[str, Any]) -> str | None:
+        """Return what is wrong with `arguments`; None when nothing is."""
+        try:
+            errors = [
+                f"{'.'.join(map(str, error.instance_path)) or 'input'}: {error.message[:300]}"
+                for error, _ in zip(self.validator.iter_errors(arguments), range(5), strict=False)
+            ]
+        except (TypeError, ValueError) as error:
+            return f"The input is no JSON: {error}."
+        return "; ".join(errors) or None
+
+    def stored(self) -> dict[str, Any]:
+        """Return what a person sees, and what is written down once they let it pass."""
+        return {"description": self.description, "schema": self.schema}
+
+
+def visible(text: str) -> str:
+    """Return `text` with every character that cannot be seen spelled out."""
+    return _HIDDEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
+
+
+def mounted_name(server: str, tool: str) -> str:
+    """Return the name of a server's tool among all tools: one that models' vendors accept."""
+    name = f"{server}__{re.sub('[^A-Za-z0-9_-]', '_', tool)}"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[: _LONGEST_NAME - 9]}_{sha256(tool.encode()).hexdigest()[:8]}"
+
+
+def read_definition(raw: dict[str, Any], most_bytes: int) -> Definition:
+    """Return a listed tool, checked.
+
+    Raises:
+        DefinitionError: it is too large, asks for something from elsewhere, or is no schema.
+    """
+    schema: dict[str, Any] = raw.get("inputSchema") or {}
+    size = 0
+    # Piece by piece, so that a huge one is not written out to be refused.
+    for piece in json.JSONEncoder().iterencode(schema):
+        size += len(piece)
+        if size > most_bytes:
+            raise DefinitionError(f"its schema has more than {most_bytes} bytes")
+    if schema.get("type") != "object":
+        raise DefinitionError("its schema does not describe an object")
+    description = str(raw.get("description") or "")
+    hidden: list[str] = _HIDDEN.findall(description)
+    schema = _cleaned(schema, hidden, is_prose=False)
+    if _checks(schema, schema, {}, 0) > _MOST_CHECKS:
+        raise DefinitionError("its schema multiplies by references")
+    try:
+        validator = jsonschema_rs.validator_for(schema, offline=True, pattern_options=_PATTERNS)
+    except ValueError as error:
+        raise DefinitionError(f"its schema is not usable: {str(error)[:200]}") from error
+    left_out = len(description) - _LONGEST_DESCRIPTION
+    description = visible(description[:_LONGEST_DESCRIPTION])
+    if left_out > 0:
+        description += f" [{left_out} characters left out]"
+    return Definition(raw["name"], description, schema, validator, len(hidden))
+
+
+def _cleaned(value: Any, hidden: list[str], *, is_prose: bool) -> Any:
+    """Return `value` with prose made visible; hidden characters elsewhere have no good use."""
+    if isinstance(value, str):
+        found = _HIDDEN.findall(value)
+        if found and not is_prose:
+            raise DefinitionError(f"its schema hides characters in {visible(value)[:100]}")
+        hidden += found
+        return visible(value)
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        return [_cleaned(each, hidden, is_prose=is_prose) for each in items]
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        return {
+            _cleaned(key, hidden, is_prose=False): _cleaned(each, hidden, is_prose=key in _PROSE)
+            for key, each in table.items()
+        }
+    return value
+
+
+def _checks(value: Any, root: dict[str, Any], known: dict[str, int], depth: int) -> int:
+    """Return how many parts of the schema a value is held against, each reference followed."""
+    if depth > _DEEPEST:
+        raise DefinitionError(f"its schema is nested deeper than {_DEEPEST} levels")
+    if isinstance(value, list):
+        return sum(_checks(each, root, known, depth + 1) for each in cast("list[Any]", value))
+    if not isinstance(value, dict):
+        return 0
+    table = cast("dict[str, Any]", value)
+    if "$dynamicRef" in table or "$recursiveRef" in table or (depth and "$id" in table):
+        raise DefinitionError("its schema moves the target of references")
+    total = 1 + sum(_checks(each, root, known, depth + 1) for each in table.values())
+    reference = table.get("$ref")
+    if isinstance(reference, str):
+        if reference not in known:
+            known[reference] = 0  # met again on the way: a loop, which costs nothing more
+            known[reference] = _checks(_target(reference, root), root, known, depth + 1)
+        total += known[reference]
+    return total
+
+
+def _target(reference: str, root: dict[str, Any]) -> Any:
+    if reference != "#" and not reference.startswith("#/"):
+        raise DefinitionError(f"its schema refers to {visible(reference)[:100]}, outside itself")
+    target: Any = root
+    for step in reference[2:].split("/") if reference != "#" else ():
+        try:
+            target = target[step.replace("~1", "/").replace("~0", "~")]
+        except (KeyError, TypeError):
+            raise DefinitionError(f"its schema refers to {reference[:100]}, not there") from None
+    return target

@@ -1,0 +1,48 @@
+"""What all servers of a session share: its coordinator, the settings, the sandbox, the record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_kit import notices
+from amplifier_kit.calls.lazy_client import LazyClient
+from amplifier_kit.sandbox.sandbox import Sandbox
+from amplifier_module_tool_mcp.config import McpConfig
+from amplifier_module_tool_mcp.definitions import visible
+from amplifier_module_tool_mcp.seen import SeenRecord
+
+if TYPE_CHECKING:
+    from amplifier_module_tool_mcp.connection import Connection
+
+SOURCE = "tool-mcp"
+STARTING, CONNECTED, LOST = "mcp:starting", "mcp:connected", "mcp:lost"
+REFUSED, APPROVED, TROUBLE = "mcp:refused", "mcp:approved", "mcp:trouble"
+DEGRADED = "sandbox:degraded"
+EVENTS = [STARTING, CONNECTED, LOST, REFUSED, APPROVED, TROUBLE, DEGRADED]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a server is run with."""
+
+    coordinator: ModuleCoordinator
+    settings: McpConfig
+    sandbox: Sandbox
+    record: SeenRecord
+    sdk: LazyClient[type[Connection]]
+
+    async def tell(
+        self, event: str, line: str, level: notices.Level = "warning", /, **facts: Any
+    ) -> None:
+        """Show `line` to the person, with nothing invisible in it, and announce `event`."""
+        line = visible(line)
+        notices.show(self.coordinator, line, level, source=SOURCE)
+        await self.coordinator.hooks.emit(event, {**facts, "message": line})
+
+    def workspace(self) -> str:
+        """Return the folder the session works in."""
+        known: Any = self.coordinator.get_capability("session.working_dir")
+        return known if isinstance(known, str) and known else str(Path.cwd())

@@ -1,0 +1,226 @@
+"""The tools of servers as the model meets them, and the shelf on which they stand."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from amplifier_core.effects import Effect
+from amplifier_core.models import ToolResult
+from amplifier_kit.turns.window import CHARS_PER_TOKEN, window_of
+from amplifier_module_tool_mcp.definitions import Definition, mounted_name
+from amplifier_module_tool_mcp.errors import ServerFailure
+from amplifier_module_tool_mcp.results import failure, to_result
+from amplifier_module_tool_mcp.surroundings import TROUBLE, Surroundings
+
+if TYPE_CHECKING:
+    from amplifier_module_tool_mcp.server import Server
+
+_ASSUMED_WINDOW = 100_000
+_MARGIN_SECONDS = 10.0
+_ANYTHING: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+class ServerTool:
+    """One tool of a server: withheld, in brief, or whole."""
+
+    effect: Effect = "unsafe"
+    output_trusted = False
+
+    def __init__(self, name: str, server: Server, shelf: Shelf, definition: Definition) -> None:
+        self.name = name
+        self.server = server
+        self.definition = definition
+        self.is_approved = self.is_loaded = self.is_gone = False
+        self._shelf = shelf
+
+    @property
+    def size(self) -> int:
+        """The characters that its whole description takes."""
+        return len(self.definition.description) + len(json.dumps(self.definition.schema))
+
+    @property
+    def description(self) -> str:
+        """What the model is told; nothing of the server's own words before a person saw them."""
+        if not self.is_approved:
+            return "Withheld until a person has seen it. Calling it asks them, and does no more."
+        if self._is_whole:
+            return self.definition.description or f"A tool of the MCP server `{self.server.name}`."
+        return f"{self.definition.description.partition(chr(10))[0][:120]} (first: mcp_load)"
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """What the model is to fill in, as far as it is loaded."""
+        return self.definition.schema if self.is_approved and self._is_whole else _ANYTHING
+
+    @property
+    def deadline_seconds(self) -> float:
+        """Time for a call and two connections, or for a person to answer."""
+        settings = self.server.settings
+        working = settings.call_seconds if self.is_approved else settings.approval_seconds
+        return working + 2 * settings.connect_seconds + _MARGIN_SECONDS
+
+    @property
+    def _is_whole(self) -> bool:
+        return self.is_loaded or not self._shelf.is_full
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
+        """Call the tool; whatever comes of it comes back as a result."""
+        try:
+            if not isinstance(input, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - a model made it
+                raise ServerFailure("invalid_input", "The input has to be an object.")
+            if not self.is_approved:
+                return ToolResult(success=False, output=await self.load(), error=_APPROVED_NOW)
+            answer = await self.server.call(self, input)
+        except ServerFailure as error:
+            return failure(error)
+        return to_result(answer, self.server.name, self.server.settings.max_output_chars)
+
+    async def load(self) -> dict[str, Any]:
+        """Return the whole definition, asking for approval if there is none.
+
+        Raises:
+            ServerFailure: it is not approved.
+        """
+        await self.server.ask(self)
+        self.is_loaded = True
+        await self._shelf.settle()
+        return {"tool": self.name, "trusted": False, **self.definition.stored()}
+
+    def check(self, arguments: dict[str, Any]) -> None:
+        """See that the tool may be called like this, and now.
+
+        Raises:
+            ServerFailure: it may not.
+        """
+        if self.is_gone:
+            raise ServerFailure("server_error", f"`{self.name}` is no longer offered.")
+        if not self.is_approved:
+            why = "has changed and was not called. Call it again: then a person is asked about it."
+            raise ServerFailure("not_approved", f"`{self.name}` {why}")
+        complaint = self.definition.complaint(arguments)
+        if complaint is not None:
+            advice = "" if self._is_whole else " `mcp_load` brings its schema in."
+            raise ServerFailure("invalid_input", f"{complaint}.{advice}")
+
+
+_APPROVED_NOW = {
+    "message": "It was approved and described just now, and not called. Call it by its schema.",
+    "type": "not_approved",
+}
+
+
+class Shelf:
+    """The mounted tools of all servers, and whether they fit the model's window in full."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self.tools: dict[str, ServerTool] = {}
+        self.is_full = False
+        self._around = around
+
+    def of(self, server: Server) -> list[ServerTool]:
+        """Return the tools of one server."""
+        return [tool for tool in self.tools.values() if tool.server is server]
+
+    async def replace(
+        self, server: Server, found: dict[str, Definition], seen: dict[str, Any]
+    ) -> dict[str, str]:
+        """Put up what a server offers now and return what is not offered (any more), and why."""
+        refused: dict[str, str] = {}
+        standing = {tool.definition.tool: tool for tool in self.of(server)}
+        for gone in standing.keys() - found.keys():
+            standing[gone].is_gone = True
+            await self._take_down(standing[gone])
+            refused[gone] = "the server has it no more"
+        for definition in found.values():
+            tool = standing.get(definition.tool)
+            if tool is None:
+                name = mounted_name(server.name, definition.tool)
+                if self._around.coordinator.get("tools", name) is not None:
+                    refused[definition.tool] = f"another tool is called `{name}`"
+                    continue
+                tool = self.tools[name] = ServerTool(name, server, self, definition)
+                await self._around.coordinator.mount("tools", tool, name=name)
+            tool.definition = definition
+            tool.is_approved = seen.get(definition.tool) == definition.stored()
+        await self.settle()
+        return refused
+
+    async def settle(self) -> None:
+        """Find out whether all descriptions fit their share of the window."""
+        providers: dict[str, Any] = self._around.coordinator.get("providers")
+        windows = [found.size for each in providers.values() if (found := window_of(each))]
+        share = self._around.settings.schema_share
+        room = int(min(windows, default=_ASSUMED_WINDOW) * share * CHARS_PER_TOKEN)
+        needed = sum(tool.size for tool in self.tools.values() if tool.is_approved)
+        if needed > room and not self.is_full:
+            line = f"The MCP tools need {needed} characters, more than {room}: shown in brief."
+            await self._around.tell(TROUBLE, line, "info", needed=needed, room=room)
+        self.is_full = needed > room
+
+    async def clear(self) -> None:
+        """Take everything down."""
+        for tool in list(self.tools.values()):
+            await self._take_down(tool)
+
+    async def _take_down(self, tool: ServerTool) -> None:
+        coordinator = self._around.coordinator
+        del self.tools[tool.name]
+        if coordinator.mount_points["tools"].get(tool.name) is tool:
+            await coordinator.unmount("tools", tool.name)
+
+
+class LoadInput(BaseModel):
+    """What the model fills in."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
+
+    tool: str = Field(min_length=1, max_length=200)
+
+
+class LoadTool:
+    """Brings in the description and the schema of one tool of a server."""
+
+    name = "mcp_load"
+    description = (
+        "Bring in the full description and schema of one MCP tool (named server__tool). Needed for "
+        "tools that say so. A server that could not be reached is tried again."
+    )
+    effect: Effect = "idempotent"
+    output_trusted = False
+    input_schema: ClassVar[dict[str, Any]] = {
+        "type": "object",
+        "properties": {"tool": {"type": "string", "description": "The name, as server__tool."}},
+        "required": ["tool"],
+        "additionalProperties": False,
+    }
+
+    def __init__(self, servers: dict[str, Server], shelf: Shelf, around: Surroundings) -> None:
+        self._servers = servers
+        self._shelf = shelf
+        settings = around.settings
+        self.deadline_seconds: float | None = (
+            settings.approval_seconds + 2 * settings.connect_seconds + _MARGIN_SECONDS
+        )
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
+        """Return what there is to know of the tool."""
+        try:
+            name = LoadInput.model_validate(input).tool
+            server = self._servers.get(name.partition("__")[0])
+            if server is None:
+                known = ", ".join(self._servers) or "none"
+                raise ServerFailure("invalid_input", f"No server has this tool. Servers: {known}.")
+            await server.connect()
+            tool = self._shelf.tools.get(name)
+            if tool is None:
+                names = ", ".join(each.name for each in self._shelf.of(server))[:2_000]
+                raise ServerFailure("invalid_input", f"No such tool. There are: {names}.")
+            return ToolResult(success=True, output=await tool.load())
+        except ValidationError as error:
+            what = "; ".join(each["msg"] for each in error.errors())
+            return failure(ServerFailure("invalid_input", f"Give `tool`, a name: {what}."))
+        except ServerFailure as error:
+            return failure(error)

@@ -1,0 +1,113 @@
+"""The library: which skills a session has, and which it was not given."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from amplifier_kit.files.errors import RefusedError
+from amplifier_kit.files.names import shown
+from amplifier_kit.files.rooted import Root
+from amplifier_module_tool_skills.skill import FILE_NAME, BrokenSkillError, Skill, read_skill
+
+_MOST_FOLDERS = 200
+# What all descriptions together may take of every request.
+_LIST_CHARS = 8_000
+_DESCRIPTION_CHARS = 300
+
+
+class LeftOut(NamedTuple):
+    """Something that is not offered, and why."""
+
+    kind: Literal["untrusted", "broken", "duplicate", "beyond"]
+    path: str
+    reason: str
+
+
+class _Place:
+    """A folder that was named, and where it really lies."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.real = path, Path(os.path.realpath(path))
+
+    def is_of(self, working: Path, project: Path) -> bool:
+        """Say whether it is the project's, by its name or in truth."""
+        return self.path.is_relative_to(working) or self.real.is_relative_to(project)
+
+
+class Library:
+    """The skills of a session by name, and what was left out."""
+
+    def __init__(self) -> None:
+        self.skills: dict[str, Skill] = {}
+        self.left_out: list[LeftOut] = []
+
+    def collect(self, paths: Iterable[Path], working: Path, *, trust_project: bool) -> None:
+        """Read the skills of all folders, the person's before the project's; blocks.
+
+        The first of a name wins, so that a project cannot take the place of what is the person's.
+        """
+        working = Path(os.path.abspath(working))  # noqa: PTH100 - `resolve` would follow links
+        project = Path(os.path.realpath(working))
+        places = [_Place(Path(os.path.normpath(working / path.expanduser()))) for path in paths]
+        for place in sorted(places, key=lambda place: place.is_of(working, project)):
+            if not place.path.is_dir():
+                continue
+            if not place.is_of(working, project):
+                self._collect_from(place.path)
+            elif not trust_project:
+                reason = "skills of a project are offered only when it is trusted"
+                self.left_out.append(LeftOut("untrusted", str(place.path), reason))
+            elif not place.real.is_relative_to(project):
+                reason = "it is a link that leads out of the project"
+                self.left_out.append(LeftOut("broken", str(place.path), reason))
+            else:
+                self._collect_from(place.path)
+
+    def _collect_from(self, folder: Path) -> None:
+        try:
+            root = Root(folder, writable=False)
+            entries, count = root.list_dir(".", _MOST_FOLDERS)
+        except OSError as error:
+            self.left_out.append(LeftOut("broken", str(folder), str(error.strerror)))
+            return
+        if count > _MOST_FOLDERS:
+            reason = f"it has {count:,} entries, of which the first {_MOST_FOLDERS} were read"
+            self.left_out.append(LeftOut("beyond", str(root.path), reason))
+        for entry in entries:
+            if not stat.S_ISREG(entry.status.st_mode) and not entry.name.startswith("."):
+                self._add(root, entry.name)
+
+    def _add(self, root: Root, name: str) -> None:
+        path = f"{root.path}/{shown(name)}/{FILE_NAME}"
+        try:
+            folder = Root(root.path / name, writable=False)
+            # A link to somewhere else, or one put there in this moment, is another folder.
+            if not os.path.samestat(folder.stat("."), root.stat(name)):
+                raise RefusedError("changed", "it was replaced in this moment")
+            skill = read_skill(folder)
+        except (BrokenSkillError, RefusedError) as error:
+            self.left_out.append(LeftOut("broken", path, str(error)))
+        except OSError as error:
+            self.left_out.append(LeftOut("broken", path, str(error.strerror)))
+        else:
+            first = self.skills.setdefault(skill.name, skill)
+            if first is not skill:
+                reason = f"the name `{skill.name}` is taken by {first.folder.path}"
+                self.left_out.append(LeftOut("duplicate", path, reason))
+
+    def listed(self) -> tuple[list[str], int]:
+        """Return a line for each skill as far as there is room, and how many have none."""
+        lines, room = list[str](), _LIST_CHARS
+        for skill in self.skills.values():
+            text = skill.description
+            if len(text) > _DESCRIPTION_CHARS:
+                text = f"{text[:_DESCRIPTION_CHARS]}..."
+            room -= len(line := f"- {skill.name}: {text}") + 1
+            if room < 0:
+                break
+            lines.append(line)
+        return lines, len(self.skills) - len(lines)

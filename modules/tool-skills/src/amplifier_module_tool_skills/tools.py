@@ -1,0 +1,135 @@
+"""The tools `load_skill` and `read_skill_file`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_core.effects import Effect
+from amplifier_core.models import ToolResult
+from amplifier_kit.files.errors import RefusedError
+from amplifier_kit.files.names import shown
+from amplifier_kit.files.text import decoded
+from amplifier_module_tool_skills.library import Library
+from amplifier_module_tool_skills.skill import Skill
+
+LOADED = "skill:loaded"
+
+# Contexts put results of 20,000 characters aside; a part that is read should not be.
+_MOST_CHARS = 18_000
+_FILE_BYTES = 1_000_000
+_MOST_ERRORS = 5
+
+
+class LoadSkill(BaseModel):
+    """The skill to read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    name: str = Field(max_length=64, description="Name of the skill.")
+    start: int = Field(default=0, ge=0, description="Character to read on from.")
+
+
+class ReadSkillFile(LoadSkill):
+    """The file to read."""
+
+    path: str = Field(max_length=4_096, description="The file, relative to the skill's folder.")
+
+
+class SkillTool:
+    """What both tools declare, and how both fail."""
+
+    name: str
+    asked: type[LoadSkill]
+    effect: Effect = "pure"
+    deadline_seconds = 30.0
+    output_trusted = False
+
+    def __init__(self, coordinator: ModuleCoordinator, library: Library) -> None:
+        self._coordinator, self._library = coordinator, library
+        self.input_schema = self.asked.model_json_schema()
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
+        """Read what is asked for, or a part of it."""
+        try:
+            asked = self.asked.model_validate(input)
+        except ValidationError as error:
+            return _failure(_what_is_wrong(error))
+        skill = self._library.skills.get(asked.name)
+        if skill is None:
+            names = ", ".join(self._library.skills) or "none"
+            return _failure(f"There is no skill `{shown(asked.name)}`. There are: {names[:2_000]}.")
+        try:
+            what, text = await self.read(skill, asked)
+        except RefusedError as error:
+            return _failure(str(error), rule=error.rule)
+        except OSError as error:
+            return _failure(f"The skill has no such file that can be read: {error.strerror}.")
+        return ToolResult(output=_part(what, text, asked.start))
+
+    async def read(self, skill: Skill, asked: Any) -> tuple[str, str]:
+        """Return what it is and what it says."""
+        raise NotImplementedError
+
+
+class LoadSkillTool(SkillTool):
+    """Shows what a skill says, as it was when the session began."""
+
+    name = "load_skill"
+    asked = LoadSkill
+    # The person put it there, or trusts the project; nothing that happens since gets into it.
+    output_trusted = True
+
+    @property
+    def description(self) -> str:
+        """What the tool is for, and which skills there are."""
+        lines, more = self._library.listed()
+        if more:
+            lines.append(f"- and {more} more, for which there is no room here.")
+        return "\n".join(
+            ("Read the instructions of a skill before you do what it is for. Skills:", *lines)
+            if lines
+            else ("Read the instructions of a skill. There are none in this session.",)
+        )
+
+    async def read(self, skill: Skill, asked: LoadSkill) -> tuple[str, str]:
+        """Return the body."""
+        if not asked.start:
+            data = {"name": skill.name, "path": str(skill.folder.path)}
+            await self._coordinator.hooks.emit(LOADED, data)
+        return f"skill {skill.name}", skill.body
+
+
+class ReadSkillFileTool(SkillTool):
+    """Shows a file that a skill mentions."""
+
+    name = "read_skill_file"
+    description = "Read a text file in the folder of a skill that its instructions mention."
+    asked = ReadSkillFile
+
+    async def read(self, skill: Skill, asked: ReadSkillFile) -> tuple[str, str]:
+        """Return the file."""
+        data = await asyncio.to_thread(skill.folder.read, asked.path, _FILE_BYTES)
+        return f"skill {skill.name}: {shown(asked.path)}", decoded(asked.path, data)
+
+
+def _part(what: str, text: str, start: int) -> str:
+    end = min(start + _MOST_CHARS, len(text))
+    more = f"; next: start={end}" if end < len(text) else ""
+    return f"[{what}: characters {min(start, end)}-{end} of {len(text)}{more}]\n{text[start:end]}"
+
+
+def _what_is_wrong(error: ValidationError) -> str:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    problems = [
+        f"{'.'.join(map(str, each['loc'])) or 'input'}: {each['msg']}"[:200]
+        for each in found[:_MOST_ERRORS]
+    ]
+    return f"The input does not fit: {'; '.join(problems)}."
+
+
+def _failure(message: str, **facts: str) -> ToolResult:
+    return ToolResult(success=False, error={"message": message, **facts})

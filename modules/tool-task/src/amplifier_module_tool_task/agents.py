@@ -1,0 +1,22 @@
+"""The agents that a mount plan names, and how the plan of each differs from its parent's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+
+def agents_in(plan: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the agents by name; raises ValidationError for one that is no mapping."""
+    return TypeAdapter(dict[str, dict[str, Any]]).validate_python(plan.get("agents") or {})
+
+
+def overlay_of(agent: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
+    """Return what to lay over `plan`: hooks are added, the rest is merged as forks do."""
+    hooks: list[dict[str, Any]] = agent.get("hooks") or []
+    own = {entry.get("module") for entry in hooks}
+    kept = [each for each in plan.get("hooks") or () if each.get("module") not in own]
+    sections = ("session", "providers", "tools")
+    rest = {key: agent[key] for key in sections if agent.get(key) is not None}
+    return {**rest, "hooks": [*kept, *hooks]}

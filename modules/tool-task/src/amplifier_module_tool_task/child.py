@@ -1,0 +1,230 @@
+"""A child session on its way from a prompt to an outcome, in time whatever it does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from amplifier_core import events
+from amplifier_core.cancellation import CancellationToken
+from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_core.errors import describe_error
+from amplifier_core.history import INTERRUPTED
+from amplifier_core.models import HookResult
+from amplifier_core.session import AmplifierSession
+from amplifier_kit.memory.texts import shorten, texts_in
+from amplifier_kit.notices import show
+from amplifier_module_tool_task.config import TaskConfig
+
+logger = logging.getLogger(__name__)
+
+NAME = "tool-task"
+STARTED = "task:started"
+PROGRESS = "task:progress"
+FINISHED = "task:finished"
+FAILED = "task:failed"
+ABANDONED = "task:abandoned"
+REFUSED = "task:refused"
+EVENTS = [STARTED, PROGRESS, FINISHED, FAILED, ABANDONED, REFUSED]
+COMPLETED = "completed"
+# Reasons to stop after which nobody waits for a step to be finished.
+_AT_ONCE = ("interrupted", "parent_ended")
+_LONGEST_RESULT = 50_000
+_CLEANUP_SECONDS = 10.0
+_SAID_LAST, _LONGEST_SAID = 3, 6_000
+_RESULTS_SHOWN, _LONGEST_SHOWN = 20, 500
+# Behind every other guard of the child: what they refuse is no sign of life.
+_LAST = 10_000
+
+
+class Order(NamedTuple):
+    """What a child is to do; `facts` is what every event about it has."""
+
+    facts: dict[str, Any]
+    prompt: str
+    instruction: str
+    seconds: float
+
+
+class Outcome(NamedTuple):
+    """What became of it: `completed`, or the reason why it is not complete."""
+
+    stop_reason: str
+    text: str
+    seconds: float
+    cost_usd: Decimal | None
+
+
+class Child:
+    """One child session and the watch over it, which begins as soon as this is made."""
+
+    def __init__(
+        self, parent: ModuleCoordinator, session: AmplifierSession, order: Order, config: TaskConfig
+    ) -> None:
+        self.handle: str = order.facts["handle"]
+        self.order = order
+        self.outcome: Outcome | None = None
+        self.is_read = False
+        self._parent = parent
+        self._config = config
+        self._clock = asyncio.get_running_loop().time
+        self._started_at = self._clock()
+        self._until = self._started_at + order.seconds
+        self._steps = 0
+        self._last_tool = ""
+        self._turn_end: str | None = None
+        self._is_cut_off = False
+        self._stop_wanted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        listen = session.coordinator.hooks.register
+        for event in (events.TOOL_PRE, events.PROVIDER_REQUEST):
+            # A guard: it holds the child's own children too.
+            listen(event, self._hold, priority=_LAST, name=NAME, on_error="deny")
+        listen(events.ORCHESTRATOR_COMPLETE, self._note_turn_end, name=NAME)
+        for event in EVENTS:
+            listen(event, parent.hooks.emit, name=NAME)
+        # The session is not kept: it is large, and an outcome is kept as long as its parent.
+        self.watch = asyncio.create_task(self._watch(session))
+        self._work = asyncio.create_task(self._run(session))
+
+    @property
+    def line(self) -> str:
+        """How it fares."""
+        state = self.outcome.stop_reason if self.outcome else "running"
+        who = f"{self.handle} {self.order.facts['agent']}".strip()
+        work = f"{self._steps} model calls, last tool: {self._last_tool or 'none'}"
+        return f"{who}: {state}, {self._seconds():.1f} s, {work}"
+
+    async def stop(self, reason: str) -> None:
+        """Have it ended; returns when it is done or left behind."""
+        if not self._stop_wanted.done():
+            self._stop_wanted.set_result(reason)
+        await asyncio.wait({self.watch})
+
+    async def _hold(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Deny everything to a child that was stopped and does not hear it."""
+        if self._is_cut_off:
+            return HookResult(action="deny", reason="This agent was stopped.")
+        if event == events.PROVIDER_REQUEST:
+            self._steps += 1
+        else:
+            self._last_tool = str(data.get("tool_name"))
+        return HookResult()
+
+    async def _note_turn_end(self, event: str, data: dict[str, Any]) -> None:
+        reason = data.get("stop_reason") or data.get("status")
+        self._turn_end = COMPLETED if reason == "success" else reason
+
+    async def _watch(self, session: AmplifierSession) -> None:
+        """Look after the child until it has ended, or has been ended."""
+        await self._announce(STARTED)
+        while await self._is_in_time():
+            await self._announce(PROGRESS, deadline_seconds=self.order.seconds)
+        if not self._work.done() and not await self._end(session.coordinator.cancellation):
+            await self._announce(ABANDONED)
+            line = f"{self.handle} does not stop when told to; it is left behind, and held."
+            show(self._parent, line, source=NAME)
+        reason, _, _, cost = await self._conclude(session)
+        facts = {"stop_reason": reason, "cost_usd": None if cost is None else str(cost)}
+        await self._announce(FAILED if reason == "error" else FINISHED, **facts)
+        if reason != COMPLETED:
+            show(self._parent, f"A task did not come to its end. {self.line}.", source=NAME)
+
+    async def _is_in_time(self) -> bool:
+        """Wait for a heartbeat; False when the work is done or is to be ended."""
+        rest = min(self._config.heartbeat_seconds, max(0.0, self._until - self._clock()))
+        waited = {self._work, self._stop_wanted}
+        done, _ = await asyncio.wait(waited, timeout=rest, return_when=asyncio.FIRST_COMPLETED)
+        if not done and self._clock() >= self._until:
+            self._stop_wanted.set_result("deadline")
+        return not self._work.done() and not self._stop_wanted.done()
+
+    async def _end(self, token: CancellationToken) -> bool:
+        """Tell the child to stop, each time more firmly; False when it does not."""
+
+        def cut_off() -> None:
+            self._is_cut_off = True
+            token.request_immediate()
+
+        ways: list[Callable[[], object]] = [token.request_graceful, cut_off, self._work.cancel]
+        for way in ways[1:] if self._stop_wanted.result() in _AT_ONCE else ways:
+            way()
+            await asyncio.wait({self._work}, timeout=self._config.grace_seconds)
+            if self._work.done():
+                return True
+        return False
+
+    async def _run(self, session: AmplifierSession) -> None:
+        answer = error = None
+        try:
+            await session.initialize()
+            if self.order.instruction:
+                message = {"role": "system", "content": self.order.instruction}
+                await session.coordinator.get("context").add_message(message)
+            answer = await session.execute(self.order.prompt)
+        except Exception as raised:
+            logger.exception("child failed session=%s", session.session_id)
+            error = raised
+        finally:
+            await self._conclude(session, answer, error)
+            await session.cleanup()
+
+    async def _conclude(
+        self, session: AmplifierSession, answer: str | None = None, error: Exception | None = None
+    ) -> Outcome:
+        """Return the outcome, the first one that there is."""
+        if self.outcome is not None:
+            return self.outcome
+        token = session.coordinator.cancellation
+        reason = "error" if error else self._stop_reason(answer is None or token.is_cancelled)
+        cost, text = None, answer or ""
+        try:
+            async with asyncio.timeout(self._config.grace_seconds):
+                if reason != COMPLETED:
+                    cause = f" ({describe_error(error)})" if error else ""
+                    text = f"[{self.handle} is incomplete: {reason}{cause}]\n"
+                    text += await _partial_work(session.coordinator)
+                cost = await _cost_of(session.coordinator)
+        except Exception:
+            logger.exception("remains of a child not read session=%s", session.session_id)
+        self._until = min(self._until, self._clock() + _CLEANUP_SECONDS)
+        text = shorten(text, _LONGEST_RESULT)
+        self.outcome = self.outcome or Outcome(reason, text, self._seconds(), cost)
+        return self.outcome
+
+    def _stop_reason(self, is_cancelled: bool) -> str:
+        if self._turn_end == COMPLETED or not (self._turn_end or is_cancelled):
+            return COMPLETED
+        wanted = self._stop_wanted
+        return wanted.result() if wanted.done() else self._turn_end or "cancelled"
+
+    async def _announce(self, event: str, **facts: Any) -> None:
+        work = {"steps": self._steps, "last_tool": self._last_tool, "seconds": self._seconds()}
+        await self._parent.hooks.emit(event, {**self.order.facts, **work, **facts})
+
+    def _seconds(self) -> float:
+        return self.outcome.seconds if self.outcome else round(self._clock() - self._started_at, 3)
+
+
+async def _cost_of(coordinator: ModuleCoordinator) -> Decimal | None:
+    """Return what a session has cost, with its own children; None when nobody knows."""
+    told = await coordinator.collect_contributions("session.cost")
+    known = [Decimal(each["cost_usd"]) for each in told if each.get("cost_usd") is not None]
+    return sum(known, Decimal(0)) if known else None
+
+
+async def _partial_work(coordinator: ModuleCoordinator) -> str:
+    """Return a session's last words and the results it got."""
+    messages: list[dict[str, Any]] = await coordinator.get("context").get_messages()
+    texts = [(each, "\n".join(texts_in(each.get("content"))).strip()) for each in messages]
+    said = [text for each, text in texts if each.get("role") == "assistant" and text]
+    results = [
+        f"- {each.get('name') or 'tool'}: {shorten(text, _LONGEST_SHOWN)}"
+        for each, text in texts
+        if each.get("role") == "tool" and text != INTERRUPTED
+    ]
+    words = [shorten(text, _LONGEST_SAID) for text in said[-_SAID_LAST:]] or ["Nothing."]
+    count = f"Finished tool calls: {len(results)}, the last ones of them:"
+    return "\n".join(["What it said last:", *words, count, *results[-_RESULTS_SHOWN:]])

@@ -1,0 +1,152 @@
+"""The tools: task, task_status, task_result, task_cancel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from amplifier_core.effects import Effect
+from amplifier_core.models import ToolResult
+from amplifier_module_tool_task.child import COMPLETED, Child
+from amplifier_module_tool_task.tasks import RefusedError, Tasks
+
+# What a call may need beyond the time of its child: to have it stopped, and to tell of it.
+_MARGIN_SECONDS = 30.0
+_WAYS_TO_STOP = 3
+_LONGEST_WAIT = 600
+_TASK = """Give a piece of work to another agent and get its answer. With `background` you get a \
+handle at once and go on. An agent that runs out of time is stopped, and you get what it has."""
+_STATUS = "List the tasks that were started in this session, and how each of them fares."
+_RESULT = "Read the result of a task; if it is still running, wait for it up to `wait_seconds`."
+_CANCEL = "Stop a task and get what it has by now. One that has ended stays as it is."
+
+
+class Input(BaseModel, extra="forbid", hide_input_in_errors=True, defer_build=True):
+    """What one tool takes; unknown names are refused."""
+
+
+class StartTask(Input):
+    """The work, and who is to do it."""
+
+    prompt: str = Field(min_length=1, max_length=200_000, description="All that it has to know.")
+    agent: str = Field(default="", description="Its name; empty: one like yourself.")
+    background: bool = Field(default=False, description="Return a handle at once.")
+    timeout_seconds: float | None = Field(default=None, gt=0, description="To end it sooner.")
+
+
+class ListTasks(Input):
+    """The task to list."""
+
+    handle: str = Field(default="", description="Empty: all tasks.")
+
+
+class OneTask(Input):
+    """The task that is meant."""
+
+    handle: str = Field(description="As `task` gave it.")
+
+
+class ReadTask(OneTask):
+    """The task to read, and how long to wait for it."""
+
+    wait_seconds: float = Field(default=0, ge=0, le=_LONGEST_WAIT, description="For its end.")
+
+
+@dataclass(frozen=True)
+class TaskTool:
+    """A tool on the children of a session; fails by result."""
+
+    name: str
+    effect: Effect
+    deadline_seconds: float
+    description: str
+    asked: type[Input]
+    run: Callable[[Tasks, Any], Awaitable[ToolResult]]
+    tasks: Tasks
+    output_trusted = False
+
+    @cached_property
+    def input_schema(self) -> dict[str, Any]:
+        """What the model is told that it takes."""
+        return self.asked.model_json_schema()
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
+        """Do it once."""
+        try:
+            return await self.run(self.tasks, self.asked.model_validate(input))
+        except ValidationError as error:
+            found = error.errors(include_url=False, include_context=False, include_input=False)
+            wrong = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found]
+            return _failure(f"The input does not fit: {'; '.join(wrong)[:1_000]}.")
+        except RefusedError as error:
+            return _failure(str(error))
+
+
+def tools_for(tasks: Tasks) -> list[TaskTool]:
+    """Return the tools, the first one with the names of the agents."""
+    agents = [f"- {name}: {each.get('description', '')}" for name, each in tasks.agents.items()]
+    about = "\n".join([_TASK, *agents])
+    short = _MARGIN_SECONDS + _WAYS_TO_STOP * tasks.config.grace_seconds
+    long, wait = short + tasks.config.timeout_seconds, short + _LONGEST_WAIT
+    return [
+        TaskTool("task", "unsafe", long, about, StartTask, _start, tasks),
+        TaskTool("task_status", "pure", short, _STATUS, ListTasks, _list, tasks),
+        TaskTool("task_result", "pure", wait, _RESULT, ReadTask, _read, tasks),
+        TaskTool("task_cancel", "idempotent", short, _CANCEL, OneTask, _cancel, tasks),
+    ]
+
+
+async def _start(tasks: Tasks, asked: StartTask) -> ToolResult:
+    most = tasks.config.timeout_seconds
+    seconds = min(asked.timeout_seconds or most, most)
+    child = await tasks.start(asked.prompt, asked.agent, asked.background, seconds)
+    if asked.background:
+        return ToolResult(output=f"{child.handle} runs. Read it with `task_result`.")
+    try:
+        await asyncio.wait({child.watch})
+    except asyncio.CancelledError:
+        await child.stop("interrupted")
+        raise
+    return _result(child)
+
+
+async def _list(tasks: Tasks, asked: ListTasks) -> ToolResult:
+    children = [_find(tasks, asked.handle)] if asked.handle else tasks.children.values()
+    return ToolResult(output="\n".join(each.line for each in children) or "There are none.")
+
+
+async def _read(tasks: Tasks, asked: ReadTask) -> ToolResult:
+    child = _find(tasks, asked.handle)
+    await asyncio.wait({child.watch}, timeout=asked.wait_seconds)
+    return _result(child)
+
+
+async def _cancel(tasks: Tasks, asked: OneTask) -> ToolResult:
+    child = _find(tasks, asked.handle)
+    await child.stop("cancelled")
+    return ToolResult(output=_result(child).output)
+
+
+def _find(tasks: Tasks, handle: str) -> Child:
+    if handle not in tasks.children:
+        raise RefusedError(f"There is no such task. Known: {', '.join(tasks.children) or 'none'}.")
+    return tasks.children[handle]
+
+
+def _result(child: Child) -> ToolResult:
+    if child.outcome is None:
+        return ToolResult(output=f"Still running. {child.line}")
+    child.is_read = True
+    reason, text, *_ = child.outcome
+    if reason == COMPLETED:
+        return ToolResult(output=text)
+    return _failure(text, stop_reason=reason, handle=child.handle)
+
+
+def _failure(message: str, **facts: str) -> ToolResult:
+    return ToolResult(success=False, error={"message": message, **facts})

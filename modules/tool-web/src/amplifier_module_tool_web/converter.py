@@ -1,0 +1,56 @@
+"""A program of its own that turns the bytes of a page into text, within limits.
+
+A page can make a parser crash or take all memory; here that does not end the session. It is
+started by path, because its package would load what it does not need.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import resource
+import sys
+
+from html_to_markdown import ConversionOptions, InlineDataMedia, convert
+
+LIMITS = {resource.RLIMIT_DATA: 40 << 20, resource.RLIMIT_CPU: 10, resource.RLIMIT_CORE: 0}
+MOST_CHARACTERS = 1_000_000
+
+_HEAD = 65_536
+_CHARSET = re.compile(rb"<meta[^>]{1,200}charset=[\"']?([\w-]{1,40})", re.IGNORECASE)
+_TITLE = re.compile(r"<title[^>]{0,200}>([^<]{0,1000})", re.IGNORECASE)
+
+
+def decode(page: bytes, charset: str) -> str:
+    """Return the text, in the charset that was named if there is one of this name."""
+    try:
+        return page.decode(charset or "utf-8-sig", errors="replace")
+    except (LookupError, ValueError):
+        return page.decode("utf-8", errors="replace")
+
+
+def main(kind: str, charset: str, url: str) -> None:
+    """Read the page from standard input, write what it says as JSON to standard output."""
+    for limit, value in LIMITS.items():
+        resource.setrlimit(limit, (value, value))
+    page = sys.stdin.buffer.read()
+    title, is_complete = "", True
+    if kind == "html":
+        declared = _CHARSET.search(page[:_HEAD])
+        source = decode(page, charset or (declared[1].decode() if declared else ""))
+        named = _TITLE.search(source[:_HEAD])
+        title = " ".join(html.unescape(named[1]).split()) if named else ""
+        images = InlineDataMedia.ALT_TEXT_ONLY
+        options = ConversionOptions(extract_metadata=False, inline_data_media=images, base_url=url)
+        result = convert(source, options)
+        text, is_complete = (result.content or "").strip(), not result.warnings
+    else:
+        text = decode(page, charset)
+    is_complete = is_complete and len(text) <= MOST_CHARACTERS
+    found = {"title": title, "text": text[:MOST_CHARACTERS], "is_complete": is_complete}
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,61 @@
+"""A page as text, made of what was fetched."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amplifier_module_tool_web.destinations import FetchError
+from amplifier_module_tool_web.fetcher import Fetched
+
+_CONVERTER = Path(__file__).with_name("converter.py")
+_TEXT = ("json", "xml", "javascript", "yaml", "toml")
+
+
+class Page(NamedTuple):
+    """What a person would read, and what is missing of it."""
+
+    url: str
+    title: str
+    text: str
+    missing: str
+
+
+async def page_of(fetched: Fetched) -> Page:
+    """Return the text of what was fetched, or raise `FetchError` when it has none."""
+    given = fetched.content_type
+    kind = "html" if given in ("text/html", "application/xhtml+xml") else "text"
+    if kind == "text" and not (given.startswith("text/") or given.endswith(_TEXT)):
+        raise FetchError(f"{fetched.url} is no text but `{given}`. Try a page about it.")
+    size = len(fetched.body)
+    for _ in range(6):
+        found = await _converted(fetched, kind, size)
+        if found is not None:
+            missing = "" if found["is_complete"] else "parts are too long or too deeply nested"
+            if size < len(fetched.body) or not fetched.is_complete:
+                missing = f"only the first {size:,} bytes were read"
+            return Page(fetched.url, found["title"], found["text"], missing)
+        # Memory goes with size, so that half of a page may do where all of it does not.
+        size //= 2
+    raise FetchError(f"{fetched.url} is too complicated to be read as text. Try another page.")
+
+
+async def _converted(fetched: Fetched, kind: str, size: int) -> dict[str, Any] | None:
+    """Return what the converter made of the first bytes, or None when it broke a limit."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", str(_CONVERTER), kind, fetched.charset, fetched.url),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={},  # a parser needs no keys
+    )
+    try:
+        output, _ = await process.communicate(fetched.body[:size])
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return json.loads(output) if process.returncode == 0 else None

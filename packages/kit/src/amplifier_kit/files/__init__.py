@@ -1,0 +1,1 @@
+"""What tools that touch files share: rooted access, checkpoints, differences."""

@@ -1,0 +1,97 @@
+"""Patterns of paths: what a glob takes in, and what a `.gitignore` leaves out.
+
+None takes longer than its length times that of the path, because nothing here goes back over what
+it has matched, and neither does `fnmatch`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_MOST_ALTERNATIVES = 100
+
+
+class PatternError(Exception):
+    """A pattern cannot be used; the message says why."""
+
+
+class PathPattern:
+    """A pattern of the parts of a path; `**` stands for any number of them."""
+
+    def __init__(self, pattern: str) -> None:
+        parts = [part for part in pattern.split("/") if part not in ("", ".")]
+        if "/" not in pattern:
+            parts.insert(0, "**")
+        self._wanted = [None if part == "**" else _test(part) for part in parts]
+
+    def matches(self, parts: Sequence[str]) -> bool:
+        """Say whether the whole path is meant."""
+        wanted, at, part = self._wanted, 0, 0
+        # Where the last `**` is, and the first part that it does not stand for.
+        back: tuple[int, int] | None = None
+        while part < len(parts):
+            test = wanted[at] if at < len(wanted) else _never
+            if test is None:
+                back, at = (at, part), at + 1
+            elif test(parts[part]):
+                at, part = at + 1, part + 1
+            elif back is not None:
+                back = (back[0], back[1] + 1)
+                at, part = back[0] + 1, back[1]
+            else:
+                return False
+        return all(test is None for test in wanted[at:])
+
+
+def _never(part: str) -> bool:
+    return False
+
+
+def _test(pattern: str) -> Callable[[str], object]:
+    is_plain = not any(each in pattern for each in "*?[")
+    return pattern.__eq__ if is_plain else re.compile(fnmatch.translate(pattern)).match
+
+
+def alternatives(pattern: str) -> list[PathPattern]:
+    """Return the patterns that one with braces stands for: `{a,b}` is `a` or `b`."""
+    waiting, ready = [pattern], list[str]()
+    while waiting:
+        each = waiting.pop()
+        found = _BRACES.search(each)
+        if found is None:
+            ready.append(each)
+            continue
+        before, behind = each[: found.start()], each[found.end() :]
+        waiting += [f"{before}{choice}{behind}" for choice in found[1].split(",")]
+        if len(waiting) + len(ready) > _MOST_ALTERNATIVES:
+            raise PatternError(f"it stands for more than {_MOST_ALTERNATIVES} others.")
+    return [PathPattern(each) for each in ready]
+
+
+class IgnoreRule(NamedTuple):
+    """A line of a `.gitignore` that lies `depth` folders down."""
+
+    pattern: PathPattern
+    depth: int
+    folders_only: bool
+    keeps: bool
+
+    def fits(self, parts: Sequence[str], is_folder: bool) -> bool:
+        """Say whether it is about a path from the working folder."""
+        return (is_folder or not self.folders_only) and self.pattern.matches(parts[self.depth :])
+
+
+def ignore_rules(text: str, depth: int) -> list[IgnoreRule]:
+    """Return the rules of a `.gitignore`, the last one first: the first that fits decides."""
+    rules: list[IgnoreRule] = []
+    for line in text.splitlines():
+        keeps = line.startswith("!")
+        path = line.rstrip().removeprefix("!").removeprefix("\\")
+        if path.strip("/") and not line.startswith("#"):
+            pattern = PathPattern(path.rstrip("/"))
+            rules.append(IgnoreRule(pattern, depth, path.endswith("/"), keeps))
+    return rules[::-1]

@@ -1,0 +1,68 @@
+"""The folders that a session's tools may touch, and where a path lies in them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from amplifier_kit.files.errors import RefusedError
+from amplifier_kit.files.names import protected_part, require_sound, shown
+from amplifier_kit.files.rooted import Root
+
+
+def working_dir(coordinator: Any, configured: Path | None) -> Path:
+    """Return the session's working folder: what the app says, else the configuration."""
+    told: Any = coordinator.get_capability("session.working_dir")
+    return Path(told or configured or Path.cwd()).expanduser()
+
+
+class Place(NamedTuple):
+    """A name beneath one of the folders."""
+
+    root: Root
+    name: str
+
+    @property
+    def path(self) -> str:
+        """The whole path, for people and for records; never for opening."""
+        return os.path.normpath(self.root.path / self.name)
+
+
+class Workspace:
+    """The working folder, to which relative paths belong, and others that were allowed."""
+
+    def __init__(self, working: Root, *others: Root) -> None:
+        self.roots = (working, *others)
+
+    def locate(self, path: str) -> Place:
+        """Return where a path lies; a name that leads out of there is refused when it is used.
+
+        Raises RefusedError for an absolute path outside of all folders.
+        """
+        require_sound(path)
+        if not path.startswith("/"):
+            return Place(self.roots[0], path)
+        places = [
+            Place(root, name)
+            for root in self.roots
+            if (name := root.name_of(PurePosixPath(path))) is not None
+        ]
+        if not places:
+            allowed = ", ".join(f"`{root.path}`" for root in self.roots)
+            raise RefusedError("outside", f"`{shown(path)}` is outside of what is open: {allowed}.")
+        # The innermost folder decides whether it may be written.
+        return max(places, key=lambda place: len(place.root.path.parts))
+
+    def locate_for_writing(self, path: str) -> Place:
+        """Return where a path lies, if it is not one that no tool may write."""
+        # Writing follows no link, so the words of a path are the whole truth about it.
+        place = self.locate(os.path.normpath(self.roots[0].path / path))
+        part = protected_part(PurePosixPath(place.path))
+        if part is not None:
+            raise RefusedError(
+                "protected",
+                f"`{shown(path)}` is not written by any tool, because `{shown(part)}` is "
+                "protected. Ask the person to change it.",
+            )
+        return place

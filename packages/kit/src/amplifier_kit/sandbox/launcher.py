@@ -1,0 +1,208 @@
+"""A program of its own, run as `python -I -S launcher.py PLAN argv...`: contains what it starts.
+
+It stays above what it started, inherits every orphan below it, and takes all of them along when it
+is told to end (SIGTERM), when its parent dies and when the program itself has ended. It imports
+nothing of ours: what is loaded here is what the contained program costs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP = 1, 22, 24
+_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
+_SECCOMP_MODE_FILTER = 2
+_CAPABILITY_VERSION_3 = 0x20080522
+_RULE_PATH_BENEATH = 1
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_TRUNCATE, _IOCTL_DEVICE = 1 << 14, 1 << 15
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
+_ALL_SINCE_3 = (1 << 15) - 1
+_ALL_SINCE_5 = (1 << 16) - 1
+_BIND_AND_CONNECT_TCP = 3
+_SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 3
+_MAKE_DEVICES = (1 << 6) | (1 << 11)
+
+_KILL_ROUNDS = 200
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = [
+        ("files", ctypes.c_uint64),
+        ("network", ctypes.c_uint64),
+        ("scopes", ctypes.c_uint64),
+    ]
+
+
+class _PathBeneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = [("allowed", ctypes.c_uint64), ("descriptor", ctypes.c_int32)]
+
+
+class _FilterProgram(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p)]
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def _prctl(option: int, value: int) -> None:
+    _checked(_libc.prctl(option, *map(ctypes.c_ulong, (value, 0, 0, 0))))
+
+
+def landlock_version() -> int:
+    """Return the version of Landlock this kernel speaks; 0 when it has none."""
+    return max(0, _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1))
+
+
+def restrict_files(plan: dict[str, Any]) -> None:
+    """Let this process and its children reach only what `plan` names."""
+    version = landlock_version()
+    handled = _ALL_SINCE_3 if version < 5 else _ALL_SINCE_5
+    ruleset = _Ruleset(
+        handled,
+        _BIND_AND_CONNECT_TCP if version >= 4 and not plan["network"] else 0,
+        _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS if version >= 6 else 0,
+    )
+    size = 8 if version < 4 else 16 if version < 6 else 24
+    made = _libc.syscall(_CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(size), 0)
+    descriptor = _checked(made)
+    for path in plan["read"]:
+        _allow(descriptor, path, _READ)
+    for path in plan["devices"]:
+        _allow(descriptor, path, handled & (_READ | _WRITE_FILE | _TRUNCATE | _IOCTL_DEVICE))
+    for path in plan["write"]:
+        _allow(descriptor, path, handled & ~_MAKE_DEVICES)
+    _checked(_libc.syscall(_RESTRICT_SELF, descriptor, 0))
+    os.close(descriptor)
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        is_folder = Path(path).is_dir()
+        rule = _PathBeneath(rights if is_folder else rights & _FILE_RIGHTS, descriptor)
+        added = _libc.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.byref(rule), 0)
+        _checked(added)
+    finally:
+        os.close(descriptor)
+
+
+def drop_capabilities() -> None:
+    """Make root an ordinary user in all but its number."""
+    for capability in range(64):
+        with suppress(OSError):
+            _prctl(_PR_CAPBSET_DROP, capability)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    _checked(_libc.capset(ctypes.byref(header), ctypes.byref((ctypes.c_uint32 * 6)())))
+
+
+def filter_system_calls(program: bytes) -> None:
+    """Put the filter in force for this process and its children."""
+    instructions = ctypes.create_string_buffer(program, len(program))
+    filters = _FilterProgram(len(program) // 8, ctypes.addressof(instructions))
+    address = ctypes.c_void_p(ctypes.addressof(filters))
+    mode = ctypes.c_ulong(_SECCOMP_MODE_FILTER)
+    _checked(_libc.prctl(_PR_SET_SECCOMP, mode, address, ctypes.c_ulong(0), ctypes.c_ulong(0)))
+
+
+def _start(plan: dict[str, Any], argv: list[str]) -> None:
+    """Become the program, contained as planned; never returns."""
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.setsid()
+        _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+        if plan["seccomp"] >= 0:
+            with os.fdopen(plan["seccomp"], "rb") as source:
+                program = source.read()
+            drop_capabilities()
+            restrict_files(plan)
+            filter_system_calls(program)
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        sys.stderr.write(f"the program was not started: {error}\n")
+    sys.stderr.flush()
+    os._exit(126)
+
+
+def _descendants() -> list[int]:
+    """Return every process below this one."""
+    children: dict[int, list[int]] = {}
+    for folder in os.listdir("/proc"):  # noqa: PTH208 - thousands of names, no need for paths
+        if not folder.isdigit():
+            continue
+        with suppress(OSError):
+            stat = Path("/proc", folder, "stat").read_bytes()
+            # The name of a program may hold spaces and brackets; what follows it does not.
+            fields = stat[stat.rindex(b")") + 2 :].split()
+            children.setdefault(int(fields[1]), []).append(int(folder))
+    found: list[int] = []
+    above = [os.getpid()]
+    while above:
+        below = children.get(above.pop(), [])
+        found += below
+        above += below
+    return found
+
+
+def _kill_all() -> None:
+    """Stop everything below this process, so that nothing new is made, then kill it."""
+    for _ in range(_KILL_ROUNDS):
+        found = _descendants()
+        if not found:
+            return
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for process in found:
+                with suppress(OSError):
+                    os.kill(process, number)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def main(arguments: list[str]) -> int:
+    """Start the program, wait for it, clear up below it and return its exit code."""
+    plan, argv, parent = json.loads(arguments[0]), arguments[1:], os.getppid()
+    ends = (signal.SIGTERM, signal.SIGCHLD)
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        return 128 + signal.SIGTERM
+    child = os.fork()
+    if child == 0:
+        _start(plan, argv)
+    code = _wait_for(child, ends)
+    _kill_all()
+    return code
+
+
+def _wait_for(child: int, ends: tuple[signal.Signals, ...]) -> int:
+    """Return how `child` ended; when this process is told to end first, say so."""
+    while signal.sigwait(ends) != signal.SIGTERM:
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == child:
+                    code = os.waitstatus_to_exitcode(ended[1])
+                    return code if code >= 0 else 128 - code
+    return 128 + signal.SIGTERM
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

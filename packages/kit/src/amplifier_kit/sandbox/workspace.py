@@ -1,0 +1,130 @@
+"""The folder a program may write to, and the paths in it that stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from amplifier_kit.sandbox.errors import SandboxError
+from amplifier_kit.sandbox.placeholders import Placeholder
+
+_SYSTEM = (
+    "bin",
+    "boot",
+    "etc",
+    "home",
+    "lib",
+    "lib64",
+    "opt",
+    "root",
+    "run",
+    "sbin",
+    "tmp",
+    "usr",
+    "var",
+)
+_PSEUDO = ("/dev", "/proc", "/sys")
+
+
+def checked_workspace(path: str | Path) -> Path:
+    """Return the real path of a folder that a program may be given.
+
+    Raises:
+        SandboxError: it is no folder, or giving it away would give away the machine or its keys.
+    """
+    try:
+        real = Path(path).resolve(strict=True)
+    except (OSError, ValueError) as error:
+        raise SandboxError(f"the workspace `{path}` cannot be used: {error}") from error
+    if not real.is_dir():
+        raise SandboxError(f"the workspace `{path}` is not a folder")
+    if _holds_home(real):
+        raise SandboxError(
+            f"the workspace `{path}` holds your whole home folder, keys included; "
+            "start in a folder of the project"
+        )
+    is_system = len(real.parts) == 2 and real.name in _SYSTEM
+    if is_system or any(real.is_relative_to(folder) for folder in _PSEUDO):
+        raise SandboxError(f"the workspace `{path}` is a folder of the system")
+    return real
+
+
+def existing_paths(paths: Sequence[str | Path]) -> list[Path]:
+    """Return the real paths of what a program is given besides its workspace.
+
+    Raises:
+        SandboxError: one of them does not exist.
+    """
+    try:
+        return [Path(path).resolve(strict=True) for path in paths]
+    except (OSError, ValueError) as error:
+        raise SandboxError(f"a path for the sandbox cannot be used: {error}") from error
+
+
+def _holds_home(folder: Path) -> bool:
+    try:
+        home = Path.home().resolve()
+    except RuntimeError:
+        # A user without a home, as in some containers, has none to give away.
+        return False
+    return folder == home or folder in home.parents
+
+
+@dataclass(slots=True)
+class Held:
+    """Protected paths as they are mounted, and the folders above them inside the workspace."""
+
+    paths: list[Path] = field(default_factory=list[Path])
+    folders_above: list[Path] = field(default_factory=list[Path])
+
+
+class ProtectedPaths:
+    """Paths relative to a workspace that nothing inside may create, change or move away."""
+
+    __slots__ = ("_paths",)
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        """Raise a SandboxError when a path leads out of the workspace."""
+        for path in paths:
+            parts = PurePosixPath(path).parts
+            if not parts or parts[0] == "/" or ".." in parts or "\0" in path:
+                raise SandboxError(f"the protected path `{path}` must lie within the workspace")
+        self._paths = [PurePosixPath(path) for path in paths]
+
+    def hold(self, workspace: Path, stack: ExitStack) -> Held:
+        """Return what is to be mounted; until `stack` is closed, what is missing has a placeholder.
+
+        Raises:
+            SandboxError: a path cannot be protected.
+            OSError: a placeholder cannot be made.
+        """
+        held = Held()
+        for path in self._paths:
+            _hold(path, workspace, held, stack)
+        return held
+
+
+def _hold(path: PurePosixPath, workspace: Path, held: Held, stack: ExitStack) -> None:
+    """Hold `path`, or the first part of it that is missing or leads no further."""
+    place = workspace
+    for part in path.parts:
+        if place != workspace and place not in held.folders_above:
+            held.folders_above.append(place)
+        place /= part
+        if place.is_symlink():
+            raise SandboxError(
+                f"`{place}` is a symbolic link, which cannot be protected from being replaced"
+            )
+        if not place.exists() or _is_empty_folder(place):
+            stack.callback(Placeholder(place).release)
+            break
+        if not place.is_dir():
+            break
+    if place not in held.paths:
+        held.paths.append(place)
+
+
+def _is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and next(path.iterdir(), None) is None

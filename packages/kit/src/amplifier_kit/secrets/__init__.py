@@ -1,0 +1,1 @@
+"""Finding secrets in what is about to be seen, and blanking them."""

@@ -1,0 +1,86 @@
+"""The secrets that are known: from the environment, the mount plan and the app."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+from pydantic import SecretStr
+
+from amplifier_kit.secrets.names import is_secret_field, is_secret_variable
+from amplifier_kit.secrets.patterns import URL_PASSWORD
+
+# Strings, or a function that returns them: what an app knows beyond environment and plan.
+CAPABILITY = "secrets.known"
+
+_SHORTEST = 8
+_SHORTEST_WORD = 16
+_SHORTEST_NUMBER = 12
+
+
+def known_secrets(coordinator: Any, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the secrets of a session, each with the name to show in its place.
+
+    A secret is there in every form in which it may appear: as it is, in a URL, in JSON. Longer
+    ones come first, so that none is blanked in part.
+    """
+    named: dict[str, str] = {}
+    for name, value in _sources(coordinator, environ):
+        if _is_telling(value):
+            for form in (value, quote(value, safe=""), json.dumps(value)[1:-1]):
+                named.setdefault(form, name)
+    return dict(sorted(named.items(), key=lambda item: len(item[0]), reverse=True))
+
+
+def _sources(coordinator: Any, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, value in environ.items():
+        if is_secret_variable(name):
+            yield name, value
+        for password in URL_PASSWORD.findall(value):
+            yield name, password
+    yield from _in_plan("config", coordinator.config)
+    told: Any = coordinator.get_capability(CAPABILITY)
+    values: Any = told() if callable(told) else told
+    for value in cast("Iterable[Any]", values or ()):
+        yield "secret", _revealed(value)
+
+
+def _in_plan(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the secrets of a mount plan with the names of their keys."""
+    if isinstance(value, Mapping):
+        for key, held in cast("Mapping[Any, Any]", value).items():
+            yield from _in_plan(str(key), held)
+    elif isinstance(value, list | tuple):
+        for held in cast("list[Any]", value):
+            yield from _in_plan(name, held)
+    elif isinstance(value, SecretStr) or (isinstance(value, str) and is_secret_field(name)):
+        yield name, _revealed(value)
+
+
+def _revealed(value: Any) -> str:
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+
+
+def _is_telling(value: str) -> bool:
+    """Whether a value is rare enough that blanking it everywhere does no harm.
+
+    A plain word, a small number, the name of another variable and the path of a file are not.
+    """
+    if len(value) < _SHORTEST or value.startswith("${"):
+        return False
+    if (value.isalpha() and len(value) < _SHORTEST_WORD) or (
+        value.isdigit() and len(value) < _SHORTEST_NUMBER
+    ):
+        return False
+    return not (value.startswith(("/", "~", "./")) and _exists(value))
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):
+        return False

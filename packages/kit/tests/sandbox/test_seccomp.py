@@ -1,0 +1,129 @@
+"""The system call filter, carried out instruction by instruction for both architectures."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+
+import pytest
+
+from amplifier_kit.sandbox.errors import SandboxError
+from amplifier_kit.sandbox.seccomp import _FORBIDDEN, _METADATA, filter_program
+
+ALLOW, KILL, DENY = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM
+NOT_THERE = 0x00050000 | errno.ENOSYS
+MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
+NUMBERS = {
+    "socket": (41, 198),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "ioctl": (16, 29),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "read": (0, 63),
+    "execve": (59, 221),
+}
+
+every_machine = pytest.mark.parametrize("machine", MACHINES)
+
+
+def verdict(program: bytes, architecture: int, number: int, *arguments: int) -> int:
+    """Carry out `program` on one system call, as the kernel would."""
+    data = struct.pack(
+        "=IIQ6Q", number, architecture, 0, *(*arguments, *[0] * (6 - len(arguments)))
+    )
+    position, loaded = 0, 0
+    while True:
+        code, if_true, if_false, value = struct.unpack_from("=HBBI", program, 8 * position)
+        position += 1
+        if code == 0x20:
+            loaded = struct.unpack_from("=I", data, value)[0]
+        elif code == 0x06:
+            return value
+        else:
+            tests = {0x15: loaded == value, 0x35: loaded >= value, 0x45: bool(loaded & value)}
+            position += if_true if tests[code] else if_false
+
+
+def judged(machine: str, name: str, *arguments: int, network: bool = False) -> int:
+    architecture, column = MACHINES[machine]
+    program = filter_program(network=network, machine=machine)
+    return verdict(program, architecture, NUMBERS[name][column], *arguments)
+
+
+@pytest.mark.attack("S8")
+@every_machine
+def test_what_is_forbidden_is_denied(machine: str) -> None:
+    architecture, column = MACHINES[machine]
+    program = filter_program(network=True, metadata=False, machine=machine)
+    numbers = [entry[column] for entry in (_FORBIDDEN | _METADATA).values()]
+
+    verdicts = {verdict(program, architecture, each) for each in numbers if each is not None}
+
+    assert verdicts == {DENY}
+
+
+@every_machine
+def test_ordinary_calls_pass(machine: str) -> None:
+    assert judged(machine, "read", 0) == ALLOW
+    assert judged(machine, "execve", 0) == ALLOW
+    assert judged(machine, "clone", 17) == ALLOW
+    assert judged(machine, "ioctl", 0, 0x5401) == ALLOW
+    assert judged(machine, "fchmod", 3, 0o755) == ALLOW
+
+
+@pytest.mark.attack("S7")
+@every_machine
+@pytest.mark.parametrize("family", range(46))
+def test_only_unix_sockets_can_be_made_without_the_network(machine: str, family: int) -> None:
+    expected = ALLOW if family == socket.AF_UNIX else DENY
+
+    assert judged(machine, "socket", family) == expected
+
+
+@every_machine
+def test_with_the_network_internet_sockets_can_be_made(machine: str) -> None:
+    families = [f for f in range(46) if judged(machine, "socket", f, network=True) == ALLOW]
+
+    assert families == [socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK]
+
+
+@pytest.mark.attack("S8")
+@every_machine
+@pytest.mark.parametrize("flag", [1 << bit for bit in (17, 25, 26, 27, 28, 29, 30)])
+def test_no_namespace_can_be_made(machine: str, flag: int) -> None:
+    assert judged(machine, "clone", flag | 17) == DENY
+    assert judged(machine, "clone3", 0) == NOT_THERE
+
+
+@pytest.mark.attack("S8")
+@every_machine
+def test_no_file_can_lend_its_owner(machine: str) -> None:
+    assert judged(machine, "fchmod", 3, 0o4755) == DENY
+    assert judged(machine, "fchmodat", 3, 0, 0o2755) == DENY
+
+
+@pytest.mark.attack("S8")
+@every_machine
+def test_no_terminal_can_be_typed_into(machine: str) -> None:
+    assert judged(machine, "ioctl", 0, 0x5412) == DENY
+    # The upper half of an argument is not looked at by the kernel either.
+    assert judged(machine, "ioctl", 0, 0x1_0000_5412) == DENY
+
+
+@pytest.mark.attack("S8")
+@every_machine
+def test_another_table_of_calls_is_not_a_way_round(machine: str) -> None:
+    architecture, column = MACHINES[machine]
+    program = filter_program(network=False, machine=machine)
+    read = NUMBERS["read"][column]
+
+    assert verdict(program, 0x40000003, read) == KILL
+    assert verdict(program, architecture, 0x40000000 | read) == KILL
+    assert verdict(program, architecture, 470) == NOT_THERE
+
+
+def test_an_unknown_machine_has_no_filter() -> None:
+    with pytest.raises(SandboxError, match="riscv64"):
+        filter_program(network=False, machine="riscv64")

@@ -1,0 +1,52 @@
+"""Run every attack that a tool or a guard must withstand, and say how many were blocked.
+
+An attack is a test marked `attack("F3")`; the ids are those of the threat model. One that is
+skipped was not blocked.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+
+import pytest
+
+
+class Tally:
+    """Counts the attacks of a run, and those that were blocked, by their ids."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, str] = {}
+        self._blocked: set[str] = set()
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Note which tests are attacks."""
+        for item in items:
+            mark = item.get_closest_marker("attack")
+            if mark is not None:
+                self._ids[item.nodeid] = str(mark.args[0])
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note which attacks were blocked."""
+        if report.when == "call" and report.passed and report.nodeid in self._ids:
+            self._blocked.add(report.nodeid)
+
+    def lines(self) -> list[str]:
+        """Return the result by id, then the one line that sums it up."""
+        tried = Counter(self._ids.values())
+        blocked = Counter(self._ids[each] for each in self._blocked)
+        by_id = [f"  {name}: {blocked[name]} of {tried[name]}" for name in sorted(tried)]
+        total = f"attacks blocked: {len(self._blocked)} of {len(self._ids)}"
+        return [*by_id, total]
+
+
+def main() -> int:
+    """Run the attacks; the exit status is that of the tests."""
+    tally = Tally()
+    status = pytest.main(["-q", "-m", "attack", "-p", "no:cacheprovider", *sys.argv[1:]], [tally])
+    print("\n".join(tally.lines()))
+    return int(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
