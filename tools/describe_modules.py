@@ -80,10 +80,11 @@ async def describe(module_id: str) -> Description:
 
 def _mounted(mount_points: dict[str, Any]) -> Iterator[str]:
     for point, value in mount_points.items():
-        if isinstance(value, dict):
-            yield from (f"{point}: `{name}`" for name in value)  # pyright: ignore[reportUnknownVariableType] - named slots
+        if isinstance(value, dict) and value:
+            names = ", ".join(f"`{name}`" for name in value)  # pyright: ignore[reportUnknownVariableType] - named slots
+            yield f"{point}: {names}"
         elif value is not None and point in ("orchestrator", "context"):
-            yield f"{point}"
+            yield point
 
 
 def _events(readme: str) -> Iterator[str]:
@@ -131,7 +132,7 @@ def render(descriptions: list[Description]) -> str:
     lines = [INTRODUCTION, "| module | what it is | mounts |", "|---|---|---|"]
     for each in descriptions:
         link = f"[`{each.module_id}`]({each.module_id}/README.md)"
-        lines.append(f"| {link} | {each.summary} | {', '.join(each.mounts)} |")
+        lines.append(f"| {link} | {each.summary} | {'; '.join(each.mounts)} |")
     for each in descriptions:
         events = ", ".join(f"`{name}`" for name in each.events) or "none of its own"
         lines += ["", f"## {each.module_id}", "", f"Events: {events}.", ""]

@@ -1,4 +1,4 @@
-"""The configuration that contexts share; their READMEs say what each key means."""
+"""The configuration that contexts share."""
 
 from __future__ import annotations
 
@@ -12,16 +12,31 @@ class MemoryConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    max_tokens: int = Field(default=100_000, gt=0)
+    max_tokens: int = Field(
+        default=100_000, gt=0, description="Budget when neither caller nor provider names one."
+    )
     compact_threshold: float = Field(
         default=0.8,
         gt=0,
         le=1,
         validation_alias=AliasChoices("compact_threshold", "compaction_threshold"),
+        description="Share of the budget above which a request is compacted.",
     )
-    target_usage: float = Field(default=0.5, gt=0, le=1)
-    protected_recent: float = Field(default=0.1, ge=0, le=1)
-    truncate_chars: int = Field(default=1_000, ge=SHORTEST)
-    mark_dropped: bool = True
-    chars_per_token: float = Field(default=4.0, gt=0)
-    spill_chars: int = Field(default=20_000, ge=1_000)
+    target_usage: float = Field(
+        default=0.5, gt=0, le=1, description="Share that a compacted view goes down to."
+    )
+    protected_recent: float = Field(
+        default=0.1, ge=0, le=1, description="Newest share whose results are not shortened."
+    )
+    truncate_chars: int = Field(
+        default=1_000, ge=SHORTEST, description="Length of a shortened tool result."
+    )
+    mark_dropped: bool = Field(
+        default=True, description="Put a message in place of those that were left out."
+    )
+    chars_per_token: float = Field(
+        default=4.0, gt=0, description="The estimate before a provider has reported anything."
+    )
+    spill_chars: int = Field(
+        default=20_000, ge=1_000, description="Length above which a tool result is put aside."
+    )
