@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 _LONGEST_PATH = 4_096
-_MOST_ERRORS = 5
 
 
 class Input(BaseModel):
@@ -82,13 +81,3 @@ def _plain(node: Any, definitions: dict[str, Any]) -> Any:
     if "$ref" in values:
         return _plain(definitions[values["$ref"].rpartition("/")[2]], definitions)
     return {key: _plain(value, definitions) for key, value in values.items() if key != "title"}
-
-
-def what_is_wrong(error: ValidationError) -> str:
-    """Return what is wrong with an input, in a line the model can act on."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    problems = [
-        f"{'.'.join(map(str, each['loc'])) or 'input'}: {each['msg']}"[:200]
-        for each in found[:_MOST_ERRORS]
-    ]
-    return f"The input does not fit: {'; '.join(problems)}."

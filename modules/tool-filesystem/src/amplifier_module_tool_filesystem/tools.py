@@ -19,6 +19,7 @@ from amplifier_kit.files.errors import RefusedError
 from amplifier_kit.files.names import shown
 from amplifier_kit.files.rooted import Entry
 from amplifier_kit.files.text import Edit, NoMatchError, decoded, replaced, with_line_ends_of
+from amplifier_kit.tool_inputs import problems_in
 from amplifier_module_tool_filesystem.inputs import (
     EditFile,
     Input,
@@ -28,7 +29,6 @@ from amplifier_module_tool_filesystem.inputs import (
     Replacement,
     WriteFile,
     schema_of,
-    what_is_wrong,
 )
 from amplifier_module_tool_filesystem.session_files import Changed, SessionFiles
 
@@ -67,7 +67,7 @@ class FileTool(Generic[Asked]):
         try:
             asked = self.asked.model_validate(input)
         except ValidationError as error:
-            return _failure(what_is_wrong(error))
+            return _failure(f"The input does not fit: {problems_in(error)}.")
         try:
             done = await asyncio.to_thread(self.run, asked)
         except RefusedError as error:

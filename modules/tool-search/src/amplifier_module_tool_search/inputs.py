@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 _OneLine = Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00\r\n]+$")]
 
@@ -35,10 +35,3 @@ class Glob(Input):
     pattern: _OneLine = Field(
         description="Without a slash a name at any depth: *.py. With one, a path: src/**/*.{ts,tsx}"
     )
-
-
-def what_is_wrong(error: ValidationError) -> str:
-    """Return what is wrong with an input, in a line the model can act on."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)[:5]
-    problems = [f"{'.'.join(map(str, e['loc'])) or 'input'}: {e['msg']}"[:200] for e in found]
-    return f"The input does not fit: {'; '.join(problems)}."

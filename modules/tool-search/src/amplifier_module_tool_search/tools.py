@@ -16,6 +16,7 @@ from amplifier_kit.files.patterns import PatternError, alternatives
 from amplifier_kit.files.walk import Walk
 from amplifier_kit.files.workspace import Workspace
 from amplifier_kit.notices import show
+from amplifier_kit.tool_inputs import problems_in
 from amplifier_module_tool_search import inputs
 from amplifier_module_tool_search.config import SearchConfig
 from amplifier_module_tool_search.matching import Matching
@@ -60,7 +61,7 @@ class SearchTool:
             asked = self.asked.model_validate(input)
             found, is_whole = await in_time(lambda stop: self.run(asked, stop), seconds)
         except ValidationError as error:
-            return _failure(inputs.what_is_wrong(error))
+            return _failure(f"The input does not fit: {problems_in(error)}.")
         except RefusedError as error:
             return _failure(str(error), rule=error.rule)
         except PatternError as error:

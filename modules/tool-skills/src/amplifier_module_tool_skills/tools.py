@@ -13,6 +13,7 @@ from amplifier_core.models import ToolResult
 from amplifier_kit.files.errors import RefusedError
 from amplifier_kit.files.names import shown
 from amplifier_kit.files.text import decoded
+from amplifier_kit.tool_inputs import problems_in
 from amplifier_module_tool_skills.library import Library
 from amplifier_module_tool_skills.skill import Skill
 
@@ -21,7 +22,6 @@ LOADED = "skill:loaded"
 # Contexts put results of 20,000 characters aside; a part that is read should not be.
 _MOST_CHARS = 18_000
 _FILE_BYTES = 1_000_000
-_MOST_ERRORS = 5
 
 
 class LoadSkill(BaseModel):
@@ -57,7 +57,7 @@ class SkillTool:
         try:
             asked = self.asked.model_validate(input)
         except ValidationError as error:
-            return _failure(_what_is_wrong(error))
+            return _failure(f"The input does not fit: {problems_in(error)}.")
         skill = self._library.skills.get(asked.name)
         if skill is None:
             names = ", ".join(self._library.skills) or "none"
@@ -120,15 +120,6 @@ def _part(what: str, text: str, start: int) -> str:
     end = min(start + _MOST_CHARS, len(text))
     more = f"; next: start={end}" if end < len(text) else ""
     return f"[{what}: characters {min(start, end)}-{end} of {len(text)}{more}]\n{text[start:end]}"
-
-
-def _what_is_wrong(error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    problems = [
-        f"{'.'.join(map(str, each['loc'])) or 'input'}: {each['msg']}"[:200]
-        for each in found[:_MOST_ERRORS]
-    ]
-    return f"The input does not fit: {'; '.join(problems)}."
 
 
 def _failure(message: str, **facts: str) -> ToolResult:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
+from amplifier_kit.tool_inputs import problems_in
 from amplifier_module_tool_task.child import COMPLETED, Child
 from amplifier_module_tool_task.tasks import RefusedError, Tasks
 
@@ -80,9 +81,7 @@ class TaskTool:
         try:
             return await self.run(self.tasks, self.asked.model_validate(input))
         except ValidationError as error:
-            found = error.errors(include_url=False, include_context=False, include_input=False)
-            wrong = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found]
-            return _failure(f"The input does not fit: {'; '.join(wrong)[:1_000]}.")
+            return _failure(f"The input does not fit: {problems_in(error)}.")
         except RefusedError as error:
             return _failure(str(error))
 

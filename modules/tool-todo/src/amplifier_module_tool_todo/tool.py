@@ -8,10 +8,9 @@ from pydantic import ValidationError
 
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
+from amplifier_kit.tool_inputs import problems_in
 from amplifier_module_tool_todo.items import INPUT_SCHEMA, TodoList, rendered
 from amplifier_module_tool_todo.todos import Todos
-
-_MOST_ERRORS = 5
 
 
 class TodoTool:
@@ -37,17 +36,9 @@ class TodoTool:
         try:
             given = TodoList.model_validate(input)
         except ValidationError as error:
-            return ToolResult(success=False, error={"message": _what_is_wrong(error)})
+            message = f"The list was not changed. {problems_in(error)}."
+            return ToolResult(success=False, error={"message": message})
         if given.todos is not None:
             await self._todos.replace(given.todos)
         self.calls += 1
         return ToolResult(output=rendered(await self._todos.read()))
-
-
-def _what_is_wrong(error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    problems = [
-        f"{'.'.join(map(str, each['loc'])) or 'input'}: {each['msg']}"[:200]
-        for each in found[:_MOST_ERRORS]
-    ]
-    return f"The list was not changed. {'; '.join(problems)}."

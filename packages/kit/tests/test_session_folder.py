@@ -1,0 +1,37 @@
+"""Every session has one folder, and no session id leads out of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from amplifier_kit.session_folder import folder_name, session_folder, working_folder
+
+
+def session(session_id: str, working_dir: str | None = None) -> Any:
+    def capability(_: str) -> str | None:
+        return working_dir
+
+    return SimpleNamespace(session_id=session_id, get_capability=capability)
+
+
+@pytest.mark.parametrize("session_id", ["../../etc", "..", "", "a/b", "a\\b", "a\0b", ".hidden"])
+def test_a_session_id_names_one_folder_and_no_other(session_id: str) -> None:
+    name = folder_name(session_id)
+
+    assert Path(name).name == name
+    assert not name.startswith(".")
+
+
+def test_two_projects_of_one_name_have_folders_of_their_own() -> None:
+    first, second = session("s", "one/app"), session("s", "two/app")
+
+    assert session_folder(first) != session_folder(second)
+    assert session_folder(first) == session_folder(session("s", "one/app"))
+
+
+def test_without_a_word_from_the_app_it_is_the_folder_of_the_process() -> None:
+    assert working_folder(session("s")) == Path.cwd()
