@@ -113,6 +113,96 @@ async def test_a_cancelled_mount_leaves_nothing_mounted(installed: Installer) ->
     assert session.coordinator.get("tools") == {}
 
 
+@pytest.mark.attack("H4")
+@pytest.mark.parametrize("hangs_again", [False, True])
+async def test_a_mount_that_hangs_ends_at_its_limit_and_is_announced(
+    installed: Installer, hangs_again: bool
+) -> None:
+    async def hang(coordinator: ModuleCoordinator, config: dict[str, Any]) -> None:
+        await coordinator.mount("tools", MockTool("half"))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if hangs_again:
+                await asyncio.Event().wait()
+
+    plan = installed.basics(tools=[{"module": "tool-hang"}, {"module": "tool-kept"}])
+    plan["session"]["mount_timeout"] = 0.05
+    installed.add("tool-hang", hang)
+    installed.object("tool-kept", "tools", MockTool("kept"))
+    session = AmplifierSession(plan)
+    heard = Listener()
+    session.coordinator.hooks.register("module:load_failed", heard)
+
+    async with asyncio.timeout(5), session:
+        assert list(session.coordinator.get("tools")) == ["kept"]
+        assert await session.execute("hi") == "answer to hi"
+
+    assert [(data["module_id"], data["error"]) for _, data in heard.calls] == [
+        ("tool-hang", "no result after 0.05 s")
+    ]
+    failed = [each.module_id for each in session.status.modules if each.state == "failed"]
+    assert failed == ["tool-hang"]
+
+
+async def test_a_slow_wave_of_quick_mounts_is_no_mount_that_hangs(installed: Installer) -> None:
+    async def wait(coordinator: ModuleCoordinator, config: dict[str, Any]) -> None:
+        await asyncio.sleep(0.04)
+        await coordinator.mount("tools", MockTool(config["name"]))
+
+    names = ["a", "b", "c", "d"]
+    installed.add("tool-slow", wait)
+    tools = [{"module": "tool-slow", "config": {"name": name}} for name in names]
+    plan = installed.basics(tools=tools)
+    plan["session"]["mount_timeout"] = 0.1
+
+    async with AmplifierSession(plan) as session:
+        assert list(session.coordinator.get("tools")) == names
+
+
+async def test_a_cancellation_that_meets_the_limit_is_still_a_cancellation(
+    installed: Installer,
+) -> None:
+    async def hang(coordinator: ModuleCoordinator, config: dict[str, Any]) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            initializing.cancel()
+
+    plan = installed.basics(tools=[{"module": "tool-hang"}])
+    plan["session"]["mount_timeout"] = 0.01
+    installed.add("tool-hang", hang)
+
+    async with asyncio.timeout(5):
+        initializing = asyncio.create_task(AmplifierSession(plan).initialize())
+        with pytest.raises(asyncio.CancelledError):
+            await initializing
+
+
+@pytest.mark.attack("H4")
+async def test_a_cleanup_that_hangs_or_raises_does_not_keep_the_others_from_running(
+    installed: Installer, caplog: pytest.LogCaptureFixture
+) -> None:
+    cleaned: list[str] = []
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    def fail() -> None:
+        raise RuntimeError("boom")
+
+    plan = installed.basics(tools=[{"module": f"tool-{name}"} for name in "abc"])
+    plan["session"]["cleanup_timeout"] = 0.05
+    for name, cleanup in zip("abc", [lambda: cleaned.append("a"), hang, fail], strict=True):
+        installed.add(f"tool-{name}", mounting("tools", MockTool(name), returns=cleanup))
+
+    async with asyncio.timeout(5), AmplifierSession(plan):
+        pass
+
+    assert cleaned == ["a"]
+    assert caplog.text.count("Error during cleanup") == 2
+
+
 @requirement("LAW-17")
 async def test_what_failed_before_a_fatal_failure_is_announced_too(installed: Installer) -> None:
     plan = installed.basics(tools=[{"module": "tool-bad"}])

@@ -52,6 +52,44 @@ def _ignore_outcome(task: asyncio.Future[Value]) -> None:
         task.exception()
 
 
+class StepLimit:
+    """Interrupts the current task when one step of it, a `with` block each, takes too long.
+
+    One timer serves all steps, so that steps that take no time cost next to none. The block that
+    was interrupted raises TimeoutError; the steps stay in the task they were started in.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._is_running, self._fired = False, 0
+        self._timer = self._loop.call_later(seconds, self._look)
+
+    def __enter__(self) -> None:
+        self._began = self._loop.time()
+        self._is_running, self._fired = True, 0
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        self._is_running = False
+        if self._fired:
+            others = min(self._task.uncancel() for _ in range(self._fired))
+            if isinstance(error, asyncio.CancelledError) and not others:
+                raise TimeoutError(f"no result after {self._seconds:g} s") from error
+
+    def end(self) -> None:
+        """Stop looking."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        left = self._began + self._seconds - self._loop.time()
+        if self._is_running and left <= 0:
+            self._fired += 1
+            self._task.cancel()
+        self._timer = self._loop.call_later(left if left > 0 else self._seconds, self._look)
+
+
 class _Done:
     """An awaitable of work that is done already."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -26,6 +27,10 @@ logger = logging.getLogger(__name__)
 
 SINGLE = frozenset({"orchestrator", "context", "module-source-resolver"})
 NAMED = frozenset({"providers", "tools"})
+
+# Long enough for a server that has to be fetched first, short enough that somebody is told.
+_MOUNT_SECONDS = 120.0
+_CLEANUP_SECONDS = 30.0
 
 
 class ModuleCoordinator:
@@ -128,6 +133,11 @@ class ModuleCoordinator:
     def injection_size_limit(self) -> int | None:
         """Characters one injection may have; None is no limit."""
         return self._session_setting("injection_size_limit")
+
+    @property
+    def mount_timeout(self) -> float:
+        """Seconds that a module may take to mount."""
+        return self._session_setting("mount_timeout") or _MOUNT_SECONDS
 
     def mount(self, mount_point: str, module: Any, name: str | None = None) -> Awaitable[None]:
         """Mount `module`; done when this returns, awaiting the result is a courtesy.
@@ -291,11 +301,17 @@ class ModuleCoordinator:
             self._cleanup_fns.append(cleanup)
 
     async def release(self, cleanup: Callable[[], Any]) -> None:
-        """Run one cleanup ahead of the others, and not again with them; failures are logged."""
+        """Run one cleanup ahead of the others, and not again with them.
+
+        A failure is logged, and so is a cleanup that does not end in time.
+        """
         if cleanup in self._cleanup_fns:
             self._cleanup_fns.remove(cleanup)
         try:
-            await settled(cleanup())
+            async with asyncio.timeout(
+                self._session_setting("cleanup_timeout") or _CLEANUP_SECONDS
+            ):
+                await settled(cleanup())
         except Exception:
             logger.exception("Error during cleanup: %r", cleanup)
 
