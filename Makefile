@@ -80,8 +80,8 @@ cover: ## the quick tests, and amplifier_core covered to the last branch
 	$(RUN) -m coverage combine -q
 	$(RUN) -m coverage report
 
-bench: ## measure the kernel beside bare Python and the original; fails when a bar is missed
-	$(RUN) -m benchmarks.kernel
+bench: ## measure the kernel beside bare Python and the original; B=sandbox or B=streaming for those
+	$(RUN) -m benchmarks.$(or $(B),kernel)
 
 contract: ## how many requirements of the contract there are, and how many are tested
 	PYTHONPATH=tests $(RUN) -m contract.requirements

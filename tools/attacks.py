@@ -11,6 +11,12 @@ from collections import Counter
 
 import pytest
 
+# How the original's own tools and hooks fared on the same corpora, as far as it has a counterpart.
+ORIGINAL = (
+    "the original: 3 of 40 shell re-spellings, 3 of 21 URLs, 4 of 18 secrets; "
+    "285 of 3,717 racing reads leaked"
+)
+
 
 class Tally:
     """Counts the attacks of a run, and those that were blocked, by their ids."""
@@ -36,7 +42,7 @@ class Tally:
         tried = Counter(self._ids.values())
         blocked = Counter(self._ids[each] for each in self._blocked)
         by_id = [f"  {name}: {blocked[name]} of {tried[name]}" for name in sorted(tried)]
-        total = f"attacks blocked: {len(self._blocked)} of {len(self._ids)}"
+        total = f"attacks blocked: {len(self._blocked):,} of {len(self._ids):,} ({ORIGINAL})"
         return [*by_id, total]
 
 
