@@ -24,6 +24,7 @@ ANNOUNCED = (
     "context:spilled",
     "context:compaction",
     "context:tool_taken",
+    "context:blanked",
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -69,14 +69,18 @@ Open = Callable[..., Awaitable[House]]
 
 
 @pytest.fixture
-def open_house() -> Open:
-    """Opens sessions with configurations of the test's choice."""
+def open_house() -> Iterator[Open]:
+    """Opens sessions with configurations of the test's choice, and closes them after it."""
+    opened: list[House] = []
 
     async def open_one(**config: Any) -> House:
         house = House()
+        opened.append(house)
         house.stop = await mount(house.coordinator, config)
         await on_session_ready(house.coordinator)
         house.watch("redaction:refused", "redaction:failed", *STREAMED)
         return house
 
-    return open_one
+    yield open_one
+    for house in opened:
+        house.stop()

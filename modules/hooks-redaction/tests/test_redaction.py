@@ -14,6 +14,7 @@ from amplifier_core import AmplifierSession
 from amplifier_core.message_models import TextBlock
 from amplifier_core.models import ToolResult
 from amplifier_core.testing import MockCoordinator, MockTool
+from amplifier_kit.notices import show
 from amplifier_kit.secrets.examples import EXAMPLES, hidden_part
 from amplifier_module_hooks_redaction import mount
 
@@ -37,6 +38,30 @@ async def test_no_observer_hears_any_kind_of_secret(open_house: Open, kind: str)
 
     assert len(house.heard) == 5
     assert hidden_part(kind).replace("\n", "\\n") not in house.everything
+
+
+@pytest.mark.attack("K1")
+@every_kind
+async def test_no_line_for_the_person_shows_a_secret(open_house: Open, kind: str) -> None:
+    house = await open_house()
+
+    show(house.coordinator, f"refused:\n{EXAMPLES[kind]}\n; end", source="provider-x")
+
+    [line] = house.screen.lines
+    assert line.startswith("warning: refused:")
+    assert hidden_part(kind) not in line
+
+
+@pytest.mark.attack("K1")
+async def test_a_line_that_cannot_be_searched_is_withheld(open_house: Open) -> None:
+    house = await open_house()
+    break_redaction(house)
+
+    show(house.coordinator, f"refused: {KEY}", source="provider-x")
+
+    assert house.screen.lines == [
+        "warning: This could not be searched for secrets (TypeError): it is withheld."
+    ]
 
 
 @pytest.mark.attack("K1")
@@ -305,5 +330,5 @@ async def test_an_unknown_key_stops_the_mount_by_name() -> None:
 
 def break_redaction(house: Any) -> None:
     """Give the module a value to search for that is no text."""
-    redaction = house.stop.__self__._handler
+    redaction = house.stop.__self__
     redaction._scrubber.known = redaction._certain.known = {7: "X"}

@@ -11,11 +11,9 @@ import pytest
 from amplifier_kit.session_folder import folder_name, session_folder, working_folder
 
 
-def session(session_id: str, working_dir: str | None = None) -> Any:
-    def capability(_: str) -> str | None:
-        return working_dir
-
-    return SimpleNamespace(session_id=session_id, get_capability=capability)
+def session(session_id: str, working_dir: str | None = None, folder: str | None = None) -> Any:
+    capabilities = {"session.working_dir": working_dir, "session.folder": folder}
+    return SimpleNamespace(session_id=session_id, get_capability=capabilities.get)
 
 
 @pytest.mark.parametrize("session_id", ["../../etc", "..", "", "a/b", "a\\b", "a\0b", ".hidden"])
@@ -35,3 +33,7 @@ def test_two_projects_of_one_name_have_folders_of_their_own() -> None:
 
 def test_without_a_word_from_the_app_it_is_the_folder_of_the_process() -> None:
     assert working_folder(session("s")) == Path.cwd()
+
+
+def test_the_app_may_say_where_the_folder_is() -> None:
+    assert session_folder(session("s", "one/app", "elsewhere/s")) == Path("elsewhere/s")

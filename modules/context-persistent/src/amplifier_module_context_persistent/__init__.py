@@ -10,8 +10,10 @@ from typing import Any
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_kit.memory.mounting import mount_context, tell_replaced_tools
+from amplifier_kit.secrets.messages import MessageScrubber
 from amplifier_module_context_persistent.config import PersistentConfig
 from amplifier_module_context_persistent.context import (
+    BLANKED,
     RECOVERED,
     SYNC_FAILED,
     PersistentContextManager,
@@ -34,11 +36,12 @@ async def mount(
     """
     settings = PersistentConfig.model_validate(config or {})
     path = log_path(coordinator, settings.path)
-    log = await _opened(path, coordinator.session_id, settings.takeover)
+    scrubber = MessageScrubber(coordinator) if settings.blank_secrets else None
+    log = await _opened(path, coordinator.session_id, settings.takeover, scrubber)
     context = PersistentContextManager(
         settings, log, hooks=coordinator.hooks, coordinator=coordinator
     )
-    undo = await mount_context(coordinator, context, announces=(RECOVERED, SYNC_FAILED))
+    undo = await mount_context(coordinator, context, announces=(RECOVERED, SYNC_FAILED, BLANKED))
     listening = [
         coordinator.hooks.register(event, context.sync_at_turn_end, name=context.name)
         for event in _TURN_ENDS
@@ -53,10 +56,12 @@ async def mount(
     return cleanup
 
 
-async def _opened(path: Path, session_id: str, takeover: bool) -> MessageLog:
+async def _opened(
+    path: Path, session_id: str, takeover: bool, scrubber: MessageScrubber | None
+) -> MessageLog:
     """Open the file in a thread; if nobody waits for it any more, it is closed again."""
     opening = asyncio.ensure_future(
-        asyncio.to_thread(MessageLog.open, path, session_id, takeover=takeover)
+        asyncio.to_thread(MessageLog.open, path, session_id, takeover=takeover, scrubber=scrubber)
     )
     try:
         return await asyncio.shield(opening)

@@ -9,8 +9,9 @@ from amplifier_kit.memory.config import MemoryConfig
 
 
 class PersistentConfig(MemoryConfig):
-    """Where the conversation is written, how durably, and what requests get of it."""
+    """Where the conversation is written, how durably, without what, and what requests get."""
 
     path: Path | None = None
     fsync: Literal["turn", "always"] = "turn"
     takeover: bool = False
+    blank_secrets: bool = True

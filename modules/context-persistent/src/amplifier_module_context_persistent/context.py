@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 RECOVERED = "context:recovered"
 SYNC_FAILED = "context:sync_failed"
+BLANKED = "context:blanked"
 
 
 class PersistentContextManager(FittingContext):
@@ -38,7 +39,9 @@ class PersistentContextManager(FittingContext):
         coordinator: Any = None,
     ) -> None:
         blobs = FileBlobs(log.path.with_name(f"{log.path.name}.blobs"))
-        super().__init__(config, hooks=hooks, coordinator=coordinator, blobs=blobs)
+        self._scrubber = log.scrubber
+        clean = None if log.scrubber is None else log.scrubber.scrub_text
+        super().__init__(config, hooks=hooks, coordinator=coordinator, blobs=blobs, clean=clean)
         self._log = log
         self._is_resumed = bool(log.messages)
         self._always = config.fsync == "always"
@@ -55,6 +58,8 @@ class PersistentContextManager(FittingContext):
         message = await self._reduced(message)
         self._write_missing()
         self._history.measure(message)
+        if self._scrubber is not None and message["role"] == "user":
+            self._scrubber.learn()
         self._log.append(message=message)
         self._history.messages.append(message)
         self._note_written()
@@ -82,7 +87,7 @@ class PersistentContextManager(FittingContext):
         await self._sync()
 
     async def sync_at_turn_end(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Put the turn onto the disk; a failure is announced."""
+        """Put the turn onto the disk; a failure is announced, and so is what was blanked."""
         try:
             await self._sync()
         except OSError as error:
@@ -90,6 +95,9 @@ class PersistentContextManager(FittingContext):
             reason = describe_error(error)
             line = f"The conversation is not safely on the disk: {reason}."
             await self.announcer.tell(SYNC_FAILED, {"error": reason}, line, "error")
+        if self._scrubber is not None and (kinds := self._scrubber.take_blanked()):
+            line = f"Blanked in the file of the conversation: {', '.join(kinds)}."
+            await self.announcer.tell(BLANKED, {"kinds": kinds}, line, "info")
         return HookResult()
 
     async def tell_recovery(self) -> None:

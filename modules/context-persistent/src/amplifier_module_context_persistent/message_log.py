@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import ExitStack
-from decimal import Decimal
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
-
 from amplifier_core.errors import SessionError
+from amplifier_kit.memory.lines import json_line
 from amplifier_kit.memory.private_files import (
-    append_durably,
+    append_new_lines,
     append_whole,
     make_private_folder,
     read_from,
     sync_folder,
 )
+from amplifier_kit.secrets.messages import MessageScrubber
 from amplifier_module_context_persistent.replay import SCHEMA, Replay
 from amplifier_module_context_persistent.writer_lock import WriterLock, opening
 
@@ -33,18 +31,30 @@ class Recovery(NamedTuple):
 
 
 class MessageLog:
-    """Writes records; each is in the hands of the operating system when `append` returns."""
+    """Writes records; each is in the hands of the operating system when `append` returns.
 
-    def __init__(self, fd: int, lock: WriterLock, path: Path) -> None:
+    With a `scrubber`, no secret that it finds is in any of them.
+    """
+
+    def __init__(
+        self, fd: int, lock: WriterLock, path: Path, scrubber: MessageScrubber | None
+    ) -> None:
         self._fd: int | None = fd
         self._lock = lock
         self._syncing, self._unsynced = Lock(), False
-        self.path = path
+        self.path, self.scrubber = path, scrubber
         self.messages: list[dict[str, Any]] = []
         self.recovery = Recovery(0, 0, 0)
 
     @classmethod
-    def open(cls, path: Path, session_id: str, *, takeover: bool = False) -> MessageLog:
+    def open(
+        cls,
+        path: Path,
+        session_id: str,
+        *,
+        takeover: bool = False,
+        scrubber: MessageScrubber | None = None,
+    ) -> MessageLog:
         """Open the file as its only writer, make it sound, and read it; blocks.
 
         Raises:
@@ -57,7 +67,7 @@ class MessageLog:
             undo.callback(lock.release)
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             undo.callback(os.close, fd)
-            log = cls(fd, lock, path)
+            log = cls(fd, lock, path, scrubber)
             log._load(session_id)
             undo.pop_all()
             return log
@@ -70,13 +80,10 @@ class MessageLog:
             ValueError: the record holds something that JSON cannot.
         """
         fd, record = self._open_fd(), {"fence": self._lock.fence, **record}
-        try:
-            line = json.dumps(record, default=_plain, separators=(",", ":"))
-        except TypeError as error:
-            raise ValueError(f"Message cannot be written: {error}") from error
+        line = json_line(record, self.scrubber and self.scrubber.scrub)
         self._lock.require()
         self._unsynced = True
-        append_whole(fd, line.encode() + b"\n")
+        append_whole(fd, line)
 
     def sync(self) -> None:
         """Put what was written onto the disk; blocks, also while another thread does it."""
@@ -98,42 +105,26 @@ class MessageLog:
 
     def _load(self, session_id: str) -> None:
         fd, replay = self._open_fd(), Replay()
+        aside = self.path.with_name(f"{self.path.name}.torn")
         data = read_from(fd, 0)
         whole = data.rfind(b"\n") + 1
         replay.feed(data[:whole])
         if whole < len(data):
-            self._set_aside([data[whole:]])
+            append_new_lines(aside, [data[whole:]])
             os.ftruncate(fd, whole)
         holder = self._lock.sign(max(self._lock.fence, replay.fence) + 1, session_id)
         if not whole:
-            append_whole(fd, json.dumps({"schema": SCHEMA}).encode() + b"\n")
+            append_whole(fd, json_line({"schema": SCHEMA}))
         self.append(opened=holder)
         # A process that was just taken over may have written one more record before this one.
         replay.feed(read_from(fd, whole))
-        self._set_aside(replay.damaged)
+        append_new_lines(aside, replay.damaged)
         self.sync()
         sync_folder(self.path.parent)
         self.messages = replay.messages
         self.recovery = Recovery(len(data) - whole, len(replay.damaged), replay.fenced_out)
 
-    def _set_aside(self, lines: list[bytes]) -> None:
-        """Keep what cannot be read in a file of its own, each line once."""
-        aside = self.path.with_name(f"{self.path.name}.torn")
-        kept = set(aside.read_bytes().split(b"\n")) if lines and aside.exists() else set[bytes]()
-        new = [line for line in lines if line not in kept]
-        if new:
-            append_durably(aside, b"".join(line + b"\n" for line in new))
-
     def _open_fd(self) -> int:
         if self._fd is None:
             raise SessionError(f"The conversation `{self.path}` is closed.")
         return self._fd
-
-
-def _plain(value: Any) -> Any:
-    """Return what JSON can hold of the objects that published loops put into messages."""
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    if isinstance(value, Decimal):
-        return str(value)
-    raise TypeError(f"there is no JSON for {type(value).__name__}")

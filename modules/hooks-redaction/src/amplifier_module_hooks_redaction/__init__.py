@@ -13,12 +13,13 @@ __amplifier_module_type__ = "hook"
 __all__ = ["mount", "on_session_ready"]
 
 _REFRESH = "redaction.refresh"
+_TEXT = "redaction.text"
 
 
 async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], None]:
-    """Listen to every event that is known by now. Config: see `RedactionConfig`.
+    """Listen to every event that is known by now, and to the log. Config: see `RedactionConfig`.
 
     Cleanup: nothing is listened to any more.
     """
@@ -26,8 +27,9 @@ async def mount(
     redaction = Redaction(coordinator, settings)
     coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
     coordinator.register_capability(_REFRESH, redaction.watch.refresh)
+    coordinator.register_capability(_TEXT, redaction.blank)
     await redaction.watch.refresh([*EVENTS, *settings.events])
-    return redaction.watch.stop
+    return redaction.stop
 
 
 async def on_session_ready(coordinator: ModuleCoordinator) -> None:

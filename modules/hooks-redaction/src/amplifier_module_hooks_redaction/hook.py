@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from amplifier_core import events
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_kit.notices import show
+from amplifier_kit.secrets.log_records import scrub_log_records
 from amplifier_kit.secrets.scrubber import MARK_START, Scrubber
 from amplifier_kit.secrets.streams import EventStreams
 from amplifier_kit.secrets.watch import Watch
@@ -51,7 +52,7 @@ _own: ContextVar[dict[str, Any] | None] = ContextVar("amplifier_redaction", defa
 
 
 class Redaction:
-    """Blanks the secrets of one session's events, and of its children's."""
+    """Blanks the secrets of one session's events and of its children's, and those in the log."""
 
     def __init__(self, coordinator: Any, config: RedactionConfig) -> None:
         self._coordinator = coordinator
@@ -69,6 +70,22 @@ class Redaction:
             priority=_FIRST,
             on_error="deny",
         )
+        self._let_log_go = scrub_log_records(self._scrubber)
+
+    def stop(self) -> None:
+        """Listen to nothing any more."""
+        self.watch.stop()
+        self._let_log_go()
+
+    def blank(self, text: str) -> str:
+        """Return a text that is no event, such as a line for the person, without its secrets."""
+        try:
+            return self._scrubber.scrub_text(text)[0]
+        except Exception as error:
+            logger.exception("text not searched for secrets")
+            return (
+                f"This could not be searched for secrets ({type(error).__name__}): it is withheld."
+            )
 
     async def __call__(self, event: str, data: Any) -> HookResult | None:
         """Answer with the data that others may see; None when that is all of it."""

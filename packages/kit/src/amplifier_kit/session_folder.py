@@ -19,9 +19,16 @@ def folder_name(session_id: str) -> str:
     return re.sub(r"[^\w.-]", "_", session_id).lstrip(".") or "_"
 
 
+def project_name(project: Path) -> str:
+    """Return a name for what is kept of a project: readable, and no other project's."""
+    digest = hashlib.sha256(str(project).encode()).hexdigest()
+    return f"{project.name}-{digest[:8]}"
+
+
 def session_folder(coordinator: Any) -> Path:
-    """Return the session's folder, named after the working folder and the session."""
-    working = working_folder(coordinator)
-    digest = hashlib.sha256(str(working).encode()).hexdigest()
-    project = Path.home() / ".amplifier" / "projects" / f"{working.name}-{digest[:8]}"
+    """Return the session's folder: as the app says, else one named after the working folder."""
+    told: Any = coordinator.get_capability("session.folder")
+    if told:
+        return Path(told)
+    project = Path.home() / ".amplifier" / "projects" / project_name(working_folder(coordinator))
     return project / "sessions" / folder_name(coordinator.session_id)

@@ -124,6 +124,28 @@ async def test_an_unknown_tool_is_answered_with_the_ones_there_are() -> None:
     assert "available: none" in other.results[0]
 
 
+@pytest.mark.attack("K1")
+@pytest.mark.parametrize(
+    ("answer", "read"),
+    [
+        (HookResult(), "LookupError: secret"),
+        (HookResult(action="modify", data={"error": {"msg": "[blank]"}}), "LookupError: [blank]"),
+        (HookResult(action="modify", data={"error": "[blank]"}), "LookupError: [blank]"),
+        (HookResult(action="modify", data={"withheld": "all"}), "LookupError"),
+        (deny("contains secrets"), "LookupError"),
+    ],
+)
+async def test_the_model_reads_of_an_error_what_the_hooks_leave_of_it(
+    answer: HookResult, read: str
+) -> None:
+    turn = await turn_with(Tool(LookupError("secret")))
+    turn.hooks.register("tool:error", Listener(answer))
+
+    await turn.run()
+
+    assert turn.results == [f"Error executing tool: {read}"]
+
+
 @requirement("ORCH-8")
 async def test_a_result_that_a_hook_denies_is_not_shown() -> None:
     turn = await turn_with(Tool("secret"))

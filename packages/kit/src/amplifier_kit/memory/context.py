@@ -33,7 +33,8 @@ class FittingContext:
 
     What is stored is never compacted, and messages are stored as they are given: whoever changes
     one afterwards changes it without being noticed. With `blobs`, large tool results are stored in
-    excerpts. What it announces goes to `hooks`, and to the person at `coordinator`'s display.
+    excerpts, as `clean` leaves them. What it announces goes to `hooks`, and to the person at
+    `coordinator`'s display.
     """
 
     name: ClassVar[str] = "context"
@@ -45,13 +46,14 @@ class FittingContext:
         hooks: HookRegistry | None = None,
         coordinator: Any = None,
         blobs: Blobs | None = None,
+        clean: Callable[[str], str] | None = None,
     ) -> None:
         self.config = config
         self.max_tokens = config.max_tokens
         self.compact_threshold = config.compact_threshold
         self.calibration = Calibration(config.chars_per_token)
         self.announcer = Announcer(hooks, coordinator, self.name)
-        self.spill = None if blobs is None else Spill(blobs, config.spill_chars)
+        self.spill = None if blobs is None else Spill(blobs, config.spill_chars, clean)
         self.tools: list[Any] = []
         self._exact_count = ExactCount(self.announcer)
         self._announced: tuple[int, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
@@ -28,12 +29,16 @@ class Spilled(NamedTuple):
 
 
 class Spill:
-    """Puts the texts of tool results that are longer than `limit` characters into blobs."""
+    """Puts the texts of tool results that are longer than `limit` characters into blobs.
 
-    __slots__ = ("_limit", "blobs")
+    With `clean`, what it returns of a text takes the text's place: before any cut, which might
+    leave half of what is to be cleaned away.
+    """
 
-    def __init__(self, blobs: Blobs, limit: int) -> None:
-        self.blobs, self._limit = blobs, limit
+    __slots__ = ("_clean", "_limit", "blobs")
+
+    def __init__(self, blobs: Blobs, limit: int, clean: Callable[[str], str] | None = None) -> None:
+        self.blobs, self._limit, self._clean = blobs, limit, clean
 
     async def reduce(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[Spilled]]:
         """Return the message with excerpts in place of large texts, and what was put aside.
@@ -46,9 +51,10 @@ class Spill:
         excerpts: dict[str, str] = {}
         spilled: list[Spilled] = []
         for text in dict.fromkeys(large):
-            handle = await self.blobs.put(text)
-            excerpts[text] = _excerpt(text, handle, self._limit)
-            spilled.append(Spilled(handle, len(text)))
+            kept = text if self._clean is None else await asyncio.to_thread(self._clean, text)
+            handle = await self.blobs.put(kept)
+            excerpts[text] = _excerpt(kept, handle, self._limit)
+            spilled.append(Spilled(handle, len(kept)))
         content = _edit_results(message, lambda text: excerpts.get(text, text))
         return {**message, "content": content}, spilled
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -20,20 +21,33 @@ CAPABILITY = "secrets.known"
 _SHORTEST = 8
 _SHORTEST_WORD = 16
 _SHORTEST_NUMBER = 12
+# Base64 has two alphabets; this leads from the usual one to that of URLs.
+_IN_URLS = str.maketrans("+/", "-_")
 
 
 def known_secrets(coordinator: Any, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the secrets of a session, each with the name to show in its place.
 
-    A secret is there in every form in which it may appear: as it is, in a URL, in JSON. Longer
-    ones come first, so that none is blanked in part.
+    A secret is there in every form in which it may appear: as it is, in a URL, in JSON, in base64.
+    Longer ones come first, so that none is blanked in part.
     """
     named: dict[str, str] = {}
     for name, value in _sources(coordinator, environ):
         if _is_telling(value):
-            for form in (value, quote(value, safe=""), json.dumps(value)[1:-1]):
+            for form in _forms(value):
                 named.setdefault(form, name)
     return dict(sorted(named.items(), key=lambda item: len(item[0]), reverse=True))
+
+
+def _forms(value: str) -> Iterator[str]:
+    yield from (value, quote(value, safe=""), json.dumps(value)[1:-1])
+    data = value.encode("utf-8", "surrogatepass")
+    for before in range(3):
+        # What precedes a secret moves it against the groups of base64. Only characters made of
+        # nothing but the secret are looked for: from the first whole one to the last.
+        first, last = -(before * 8 // -6), (before + len(data)) * 8 // 6
+        encoded = b64encode(bytes(before) + data).decode()[first:last]
+        yield from (encoded, encoded.translate(_IN_URLS))
 
 
 def _sources(coordinator: Any, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:

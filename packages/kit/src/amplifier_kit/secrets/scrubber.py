@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, cast
 
 from amplifier_kit.secrets.guesses import blank_guesses, may_assign
@@ -15,6 +15,13 @@ MARK_START = "[REDACTED:"
 
 _GUESS = f"{MARK_START}assigned-secret]"
 _FIELD = f"{MARK_START}secret-field]"
+
+Opaque = Callable[[dict[str, Any]], Collection[str]]
+"""Names the fields of a mapping in which only known values are blanked."""
+
+
+def _nothing(fields: dict[str, Any]) -> Collection[str]:
+    return ()
 
 
 class Scrubber:
@@ -32,35 +39,43 @@ class Scrubber:
         found: Counter[str] = Counter()
         return self._search_for(text).blank(text, found), found
 
-    def scrub(self, data: Any) -> tuple[Any, Counter[str]]:
+    def scrub(self, data: Any, opaque: Opaque = _nothing) -> tuple[Any, Counter[str]]:
         """Return JSON-safe data without its secrets, itself when there are none, and their kinds.
 
-        Texts are looked at one by one, keys too, and so are the names of fields.
+        Texts are looked at one by one, keys too, and so are the names of fields. In what is
+        `opaque` a pattern would only be met by chance: known values alone are blanked there.
         """
         found: Counter[str] = Counter()
         # One look at all texts together decides which kinds each is searched for.
         search = self._search_for("\n".join(_texts(data)))
-        clean = _scrubbed(data, search, found, fields=self._guesses)
+        clean = search.scrubbed(data, found, opaque)
         return (clean if found else data), found
 
     def _search_for(self, text: str) -> _Search:
         known = [(value, name) for value, name in self.known.items() if value in text]
         present = {anchor for anchor in ANCHORS if anchor in text}
         patterns = [each for each in PATTERNS if not present.isdisjoint(each.anchors)]
-        return _Search(known, patterns, guesses=self._guesses and may_assign(text.lower()))
+        guesses = self._guesses and may_assign(text.lower())
+        return _Search(known, patterns, guesses=guesses, fields=self._guesses)
 
 
 class _Search:
-    """What a text is worth being searched for."""
+    """What texts are worth being searched for."""
 
-    __slots__ = ("_guesses", "_known", "_patterns")
+    __slots__ = ("_fields", "_guesses", "_known", "_patterns")
 
     def __init__(
-        self, known: list[tuple[str, str]], patterns: list[Pattern], *, guesses: bool
+        self,
+        known: list[tuple[str, str]],
+        patterns: list[Pattern],
+        *,
+        guesses: bool = False,
+        fields: bool = False,
     ) -> None:
         self._known = known
         self._patterns = patterns
         self._guesses = guesses
+        self._fields = fields
 
     def blank(self, text: str, found: Counter[str]) -> str:
         for value, name in self._known:
@@ -71,6 +86,25 @@ class _Search:
             if any(anchor in text for anchor in anchors):
                 text = _blank_pattern(kind, regex, text, found)
         return blank_guesses(text, _GUESS, found) if self._guesses else text
+
+    def scrubbed(self, data: Any, found: Counter[str], opaque: Opaque) -> Any:
+        """Return a copy of JSON-safe data with its secrets blanked."""
+        if isinstance(data, str):
+            return self.blank(data, found)
+        if isinstance(data, list):
+            return [self.scrubbed(each, found, opaque) for each in cast("list[Any]", data)]
+        if not isinstance(data, dict):
+            return data
+        fields, clean = cast("dict[str, Any]", data), dict[str, Any]()
+        closed = opaque(fields)
+        for key, value in fields.items():
+            search = _Search(self._known, []) if key in closed else self
+            scrubbed = search.scrubbed(value, found, opaque)
+            if search._fields and isinstance(scrubbed, str) and _is_secret(key, scrubbed):
+                found["secret-field"] += 1
+                scrubbed = _FIELD
+            clean[search.blank(key, found)] = scrubbed
+        return clean
 
 
 def _blank_pattern(kind: str, regex: re.Pattern[str], text: str, found: Counter[str]) -> str:
@@ -97,24 +131,6 @@ def _texts(data: Any) -> Iterator[str]:
     elif isinstance(data, list):
         for value in cast("list[Any]", data):
             yield from _texts(value)
-
-
-def _scrubbed(data: Any, search: _Search, found: Counter[str], *, fields: bool) -> Any:
-    if isinstance(data, str):
-        return search.blank(data, found)
-    if isinstance(data, list):
-        items = cast("list[Any]", data)
-        return [_scrubbed(value, search, found, fields=fields) for value in items]
-    if not isinstance(data, dict):
-        return data
-    clean: dict[str, Any] = {}
-    for key, value in cast("dict[str, Any]", data).items():
-        scrubbed = _scrubbed(value, search, found, fields=fields)
-        if fields and isinstance(scrubbed, str) and _is_secret(key, scrubbed):
-            found["secret-field"] += 1
-            scrubbed = _FIELD
-        clean[search.blank(key, found)] = scrubbed
-    return clean
 
 
 def _is_secret(key: str, value: str) -> bool:

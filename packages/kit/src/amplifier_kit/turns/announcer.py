@@ -35,10 +35,14 @@ class Announcer:
         self.pending = self.pending or Injections()
         return self.pending
 
-    async def tell(self, event: str, data: dict[str, Any]) -> None:
-        """Announce something that is not open to objection."""
-        if self.hears(event):
-            await self._hooks.emit(event, data)
+    async def tell(self, event: str, data: dict[str, Any]) -> dict[str, Any]:
+        """Announce something that is not open to objection; returns what the hooks leave of it."""
+        if not self.hears(event):
+            return data
+        answer = await self._hooks.emit(event, data)
+        if answer.action == "deny":
+            return {}
+        return data if answer.data is None else answer.data
 
     async def ask(self, event: str, data: dict[str, Any]) -> HookResult:
         """Announce, have the hooks' wishes carried out, and return what is left to act on."""

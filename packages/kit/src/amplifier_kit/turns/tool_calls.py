@@ -9,7 +9,6 @@ import math
 from typing import Any, cast
 
 from amplifier_core import events
-from amplifier_core.errors import describe_error
 from amplifier_core.history import interrupted_result
 from amplifier_core.message_models import ToolCall
 from amplifier_core.models import HookResult, ToolResult
@@ -128,8 +127,8 @@ class ToolCalls:
                 raise
             logger.exception("tool failed name=%s", run.name)
             failure = {"type": type(error).__name__, "msg": str(error)}
-            await announcer.tell(events.TOOL_ERROR, {**run.facts, "error": failure})
-            return run.answer(f"Error executing tool: {describe_error(error)}")
+            told = await announcer.tell(events.TOOL_ERROR, {**run.facts, "error": failure})
+            return run.answer(f"Error executing tool: {_as_told(error, told)}")
         if run.is_abandoned:
             return None
         if hears(events.TOOL_POST):
@@ -233,6 +232,13 @@ def _as_left_by_hooks(result: Any, after: HookResult) -> Any:
         if left is not result:
             return left
     return result
+
+
+def _as_told(error: BaseException, told: dict[str, Any]) -> str:
+    """Return what the model reads of an error: no more than the hooks leave of it."""
+    left: Any = told.get("error")
+    name, said = type(error).__name__, left.get("msg") if isinstance(left, dict) else left  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - from hooks
+    return f"{name}: {said}" if said else name
 
 
 def _content(result: Any) -> Any:

@@ -318,8 +318,10 @@ class _Turn:
         )
         if (await announcer.carry_out(event, question)).action == "deny":
             self._is_stuck = True
-            return await announcer.tell(event, {**facts, "action": "stop"})
-        return self._circles.forget()
+            await announcer.tell(event, {**facts, "action": "stop"})
+        else:
+            self._circles.forget()
+        return None
 
     async def _finish(self, finish_reason: str | None) -> None:
         """End with the answer as it is, unless there is something to say about it."""

@@ -1,0 +1,68 @@
+"""Blanking secrets in what is logged: whoever in the process logs it, wherever it is to go."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet
+
+from amplifier_kit.secrets.scrubber import Scrubber
+
+# Weak: a session that was never cleaned up is not searched for when it is gone.
+_scrubbers: WeakSet[Scrubber] = WeakSet()
+_make_record: Callable[..., logging.LogRecord] | None = None
+
+
+def scrub_log_records(scrubber: Scrubber) -> Callable[[], None]:
+    """Have every log record searched as it is made, until the returned function is called.
+
+    A record has no owner: those of the whole process are searched for the secrets of every
+    session that asks for it.
+    """
+    global _make_record
+    _scrubbers.add(scrubber)
+    if _make_record is None:
+        _make_record = logging.getLogRecordFactory()
+        logging.setLogRecordFactory(_scrubbed_record)
+
+    def stop() -> None:
+        global _make_record
+        _scrubbers.discard(scrubber)
+        # Whoever has put a factory around this one still calls it; it stays, with nothing to do.
+        is_outermost = logging.getLogRecordFactory() is _scrubbed_record
+        if not _scrubbers and _make_record is not None and is_outermost:
+            logging.setLogRecordFactory(_make_record)
+            _make_record = None
+
+    return stop
+
+
+def _scrubbed_record(*args: Any, **kwargs: Any) -> logging.LogRecord:
+    record = (_make_record or logging.LogRecord)(*args, **kwargs)
+    for scrubber in tuple(_scrubbers):
+        try:
+            _blank(record, scrubber)
+        except Exception as error:  # noqa: BLE001 - to log it here would lead here again
+            reason = f"could not be searched for secrets ({type(error).__name__})"
+            record.msg, record.args = f"[withheld: {reason}]", None
+            record.exc_info = record.exc_text = record.stack_info = None
+    return record
+
+
+def _blank(record: logging.LogRecord, scrubber: Scrubber) -> None:
+    """Put clean texts in the place of what has a secret in it; the rest of a record stays."""
+    message, found = scrubber.scrub_text(record.getMessage())
+    if found:
+        record.msg, record.args = message, None
+    if record.exc_info is not None and record.exc_info[0] is not None:
+        lines = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+        text, found = scrubber.scrub_text(lines)
+        if found:
+            # The error itself still has the secret, and so has every text made from it.
+            record.exc_info, record.exc_text = None, text
+    if record.exc_text:
+        record.exc_text = scrubber.scrub_text(record.exc_text)[0]
+    if record.stack_info:
+        record.stack_info = scrubber.scrub_text(record.stack_info)[0]
