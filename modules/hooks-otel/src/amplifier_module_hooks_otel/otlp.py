@@ -1,0 +1,49 @@
+"""The way out by OTLP over HTTP, for apps that set up no OpenTelemetry of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from amplifier_module_hooks_otel.config import OtlpConfig
+from amplifier_module_hooks_otel.trouble import Trouble
+
+_CLOSE_SECONDS = 5.0
+
+
+class Export:
+    """Providers that send what they are given, from threads of their own."""
+
+    def __init__(self, config: OtlpConfig, session_id: str, trouble: Trouble) -> None:
+        self._trouble = trouble
+        base, seconds = config.endpoint and config.endpoint.rstrip("/"), config.timeout_seconds
+        # An instance for each: two that count the same thing must not be taken for one.
+        about = {"service.name": config.service_name, "service.instance.id": session_id}
+        resource = Resource.create({key: value for key, value in about.items() if value})
+        spans = OTLPSpanExporter(base and f"{base}/v1/traces", timeout=seconds)
+        values = OTLPMetricExporter(base and f"{base}/v1/metrics", timeout=seconds)
+        # Closed with the session; at the exit of the program, a dead receiver would hold it up.
+        self.tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self.tracers.add_span_processor(BatchSpanProcessor(spans))
+        readers = [PeriodicExportingMetricReader(values)]
+        self.meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
+
+    async def close(self) -> None:
+        """Send what waits, unless that takes long."""
+        closing = threading.Thread(target=self._shut_down, name="otel-close", daemon=True)
+        closing.start()
+        await asyncio.to_thread(closing.join, _CLOSE_SECONDS)
+        if closing.is_alive():
+            self._trouble.tell("not_flushed", "The last OpenTelemetry data was not sent in time.")
+
+    def _shut_down(self) -> None:
+        self.tracers.shutdown()
+        self.meters.shutdown()

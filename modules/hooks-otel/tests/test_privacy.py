@@ -1,0 +1,42 @@
+"""Tests of what is said in spans: nothing by default, and never a secret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amplifier_core.testing import MockTool
+
+SECRET = "sk-ant-api03-" + "Ab3" * 30
+
+
+def everything(house: Any) -> str:
+    return str(
+        [(span.name, dict(span.attributes), span.status.description) for span in house.spans()]
+    )
+
+
+async def run(house: Any, **config: Any) -> None:
+    script = [house.step(("dig", {"where": f"garden {SECRET}"})), house.step(text="a pot of gold")]
+    session = await house.open(house.plan(*script, otel=config))
+    await session.coordinator.mount("tools", MockTool("dig", f"clay {SECRET} " + "x" * 50_000))
+    await session.execute("dig for me")
+
+
+async def test_nothing_that_was_said_is_recorded_by_default(house: Any) -> None:
+    await run(house)
+
+    assert len(house.spans()) == 4
+    for words in ("dig for me", "garden", "clay", "pot of gold"):
+        assert words not in everything(house)
+
+
+async def test_captured_content_is_cut_and_free_of_secrets(house: Any) -> None:
+    await run(house, capture_content=True)
+
+    text = everything(house)
+    for words in ("dig for me", "garden", "clay", "pot of gold"):
+        assert words in text
+    assert SECRET not in text
+    assert "[REDACTED:" in text
+    (call,) = house.spans("execute_tool")
+    assert len(house.said(call, "gen_ai.tool.call.result")) <= 8_192
