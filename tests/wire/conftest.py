@@ -31,14 +31,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each case once per vendor."""
+    """Run each case once per vendor; the quick tests make do with the first that can."""
     if "vendor" not in metafunc.fixturenames:
         return
     needed = {each for mark in metafunc.definition.iter_markers("needs") for each in mark.args}
     absent = {each for mark in metafunc.definition.iter_markers("lacks") for each in mark.args}
     able = [each for each in VENDORS if needed <= each.features and not absent & each.features]
     assert able, f"no vendor can run {metafunc.definition.nodeid}"
-    metafunc.parametrize("vendor", able, ids=[each.id for each in able])
+    first, *others = [pytest.param(each, id=each.id) for each in able]
+    later = [pytest.param(*each.values, id=each.id, marks=pytest.mark.slow) for each in others]
+    metafunc.parametrize("vendor", [first, *later])
 
 
 @pytest.fixture
