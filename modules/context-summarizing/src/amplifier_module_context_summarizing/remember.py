@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
+from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_module_context_summarizing.ledger import KINDS, Ledger
 
@@ -27,6 +28,9 @@ class RememberTool:
         },
         "required": ["kind", "text"],
     }
+    effect: Effect = "idempotent"
+    deadline_seconds = 10.0
+    output_trusted = True
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from typing import Any
 
+from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_kit.memory.blobs import Blobs
 from amplifier_kit.memory.spill import TOOL_NAME
@@ -34,6 +35,9 @@ class ReadResultTool:
         },
         "required": ["handle"],
     }
+    effect: Effect = "pure"
+    deadline_seconds = 30.0
+    output_trusted = False
 
     __slots__ = ("_blobs", "_limit")
 
