@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from amplifier_core.errors import SessionError
+from amplifier_kit.files.writer_lock import HeldError, LostError, WriterLock, opening
 from amplifier_kit.memory.lines import json_line
 from amplifier_kit.memory.private_files import (
     append_new_lines,
@@ -18,8 +19,8 @@ from amplifier_kit.memory.private_files import (
     sync_folder,
 )
 from amplifier_kit.secrets.messages import MessageScrubber
+from amplifier_module_context_persistent.errors import ContextFencedError, ContextInUseError
 from amplifier_module_context_persistent.replay import SCHEMA, Replay
-from amplifier_module_context_persistent.writer_lock import WriterLock, opening
 
 
 class Recovery(NamedTuple):
@@ -62,15 +63,18 @@ class MessageLog:
             ContextFormatError: a newer version wrote it.
         """
         make_private_folder(path.parent)
-        with opening(path.parent), ExitStack() as undo:
-            lock = WriterLock.acquire(path.with_name(f"{path.name}.lock"), takeover=takeover)
-            undo.callback(lock.release)
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            undo.callback(os.close, fd)
-            log = cls(fd, lock, path, scrubber)
-            log._load(session_id)
-            undo.pop_all()
-            return log
+        try:
+            with opening(path.parent), ExitStack() as undo:
+                lock = WriterLock.acquire(path.with_name(f"{path.name}.lock"), takeover=takeover)
+                undo.callback(lock.release)
+                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+                undo.callback(os.close, fd)
+                log = cls(fd, lock, path, scrubber)
+                log._load(session_id)
+                undo.pop_all()
+                return log
+        except HeldError as held:
+            raise ContextInUseError(path, held.holder) from held
 
     def append(self, **record: Any) -> None:
         """Write one record.
@@ -81,7 +85,10 @@ class MessageLog:
         """
         fd, record = self._open_fd(), {"fence": self._lock.fence, **record}
         line = json_line(record, self.scrubber and self.scrubber.scrub)
-        self._lock.require()
+        try:
+            self._lock.require()
+        except LostError as lost:
+            raise ContextFencedError(self.path) from lost
         self._unsynced = True
         append_whole(fd, line)
 
@@ -115,7 +122,7 @@ class MessageLog:
         holder = self._lock.sign(max(self._lock.fence, replay.fence) + 1, session_id)
         if not whole:
             append_whole(fd, json_line({"schema": SCHEMA}))
-        self.append(opened=holder)
+        self.append(opened=holder._asdict())
         # A process that was just taken over may have written one more record before this one.
         replay.feed(read_from(fd, whole))
         append_new_lines(aside, replay.damaged)
