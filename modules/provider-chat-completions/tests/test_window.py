@@ -12,7 +12,7 @@ from amplifier_core.llm_errors import NetworkError
 from amplifier_core.models import HookResult
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_provider_chat_completions import mount
-from wire.line import Display, Line, request
+from wire.line import QUICK, Display, Line, request
 from wire.vendor import Answer
 from wire.vendors.chat_completions import ChatCompletions
 
@@ -204,7 +204,7 @@ async def test_a_hook_that_comes_after_the_provider_hears_the_window_once(
     connect: Connect, coordinator: MockCoordinator
 ) -> None:
     line = await connect(Answer.of("one"), Answer.of("two"), routes=llama_cpp(2048))
-    close = await mount(coordinator, {"base_url": f"{line.server.base_url}/v1"})
+    close = await mount(coordinator, {**QUICK, "base_url": f"{line.server.base_url}/v1"})
     provider: Any = coordinator.mount_points["providers"]["chat-completions"]
     heard: list[int] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,6 +12,9 @@ from amplifier_core.validation.faults import ProviderFaultTests
 from amplifier_core.validation.structural import ProviderStructuralTests
 from wire.server import WireServer
 from wire.vendors.responses import Responses
+
+# The laws are about requests; the first one is not to be charged with the import of the SDK.
+importlib.import_module("openai")
 
 
 @pytest.fixture(autouse=True)
