@@ -24,10 +24,10 @@ help: ## show this list
 $(RUN):
 	$(PYTHON) -m venv $(VENV)
 
-programs: ## install the programs that tools and tests run: the sandbox, the search, the tracer (Debian)
-	@which bwrap rg strace >/dev/null && exit 0; \
+programs: ## install the programs that tools and tests run: sandbox, search, tracer, clock, terminal (Debian)
+	@which bwrap faketime rg strace tmux >/dev/null && exit 0; \
 	sudo=$$([ "$$(id -u)" -eq 0 ] || echo sudo); \
-	$$sudo apt-get update -q && $$sudo apt-get install -qy --no-install-recommends bubblewrap ripgrep strace
+	$$sudo apt-get update -q && $$sudo apt-get install -qy --no-install-recommends bubblewrap faketime ripgrep strace tmux
 
 setup: $(RUN) ## create .venv and install everything (uv when present, else pip)
 	@if [ -n "$(UV)" ] && $(call install,$(UV) pip install -q --python $(RUN)); then exit 0; fi; \
@@ -80,7 +80,7 @@ cover: ## the quick tests, and amplifier_core covered to the last branch
 	$(RUN) -m coverage combine -q
 	$(RUN) -m coverage report
 
-bench: ## measure the kernel beside bare Python and the original; B=sandbox or B=streaming for those
+bench: ## measure the kernel beside bare Python and the original; B=sandbox, streaming or store for those
 	$(RUN) -m benchmarks.$(or $(B),kernel)
 
 contract: ## how many requirements of the contract there are, and how many are tested

@@ -46,7 +46,7 @@ class Grant(BaseModel):
     def __str__(self) -> str:
         place = f" of {canonical(self.project)}" if self.project else ""
         what = "exactly this call" if self.digest else self.matches
-        return f"{what}, for this {self.scope}{place}, until {self.until.isoformat()}"
+        return f"{what}, for this {self.scope}{place}, until {self.until:%Y-%m-%d %H:%M %Z}"
 
     def covers(self, call: Call, project: str, now: datetime) -> bool:
         """Whether it goes for a call in a project, now."""

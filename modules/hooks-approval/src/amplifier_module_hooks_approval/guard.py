@@ -72,7 +72,8 @@ class Guard:
             return Ruling("ask", "rule", "; ".join(concerns))
         if grant is None or grant.action == ruling.action:
             return ruling
-        words = f"grant {grant.id} by {grant.who} until {grant.until.isoformat()}: {grant.matches}"
+        end = f"{grant.until:%Y-%m-%d %H:%M %Z}"
+        words = f"grant {grant.id} by {grant.who} until {end}: {grant.matches}"
         return Ruling(grant.action, "grant", words)
 
     async def _ask(

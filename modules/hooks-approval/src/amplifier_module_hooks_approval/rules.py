@@ -76,7 +76,7 @@ def described(tool: str, arguments: dict[str, str]) -> str:
 def _signature(rule: Rule) -> str:
     facts = [
         f"by {rule.who}" if rule.who else "",
-        f"until {rule.until.isoformat()}" if rule.until else "",
+        f"until {rule.until:%Y-%m-%d %H:%M %Z}" if rule.until else "",
         f"because {rule.why}" if rule.why else "",
     ]
     told = ", ".join(filter(None, facts))
