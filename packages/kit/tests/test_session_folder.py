@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.session_folder import folder_name, session_folder, working_folder
+from amplifier_kit.session_folder import (
+    amplifier_home,
+    expanded,
+    folder_name,
+    session_folder,
+    working_folder,
+)
 
 
 def session(session_id: str, working_dir: str | None = None, folder: str | None = None) -> Any:
@@ -37,3 +43,18 @@ def test_without_a_word_from_the_app_it_is_the_folder_of_the_process() -> None:
 
 def test_the_app_may_say_where_the_folder_is() -> None:
     assert session_folder(session("s", "one/app", "elsewhere/s")) == Path("elsewhere/s")
+
+
+def test_what_is_written_as_the_persons_folder_moves_with_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("AMPLIFIER_HOME", raising=False)
+    assert expanded(Path("~/.amplifier/grants.json")) == tmp_path / ".amplifier/grants.json"
+
+    monkeypatch.setenv("AMPLIFIER_HOME", str(tmp_path / "elsewhere"))
+
+    assert amplifier_home() == tmp_path / "elsewhere"
+    assert expanded(Path("~/.amplifier/grants.json")) == tmp_path / "elsewhere/grants.json"
+    assert expanded(Path("~/notes")) == tmp_path / "notes"
+    assert session_folder(session("s", "app")).is_relative_to(tmp_path / "elsewhere")

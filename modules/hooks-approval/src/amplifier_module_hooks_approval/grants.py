@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from amplifier_kit.memory.private_files import make_private_folder, replace_durably
+from amplifier_kit.session_folder import expanded
 from amplifier_module_hooks_approval.calls import Call, canonical
 from amplifier_module_hooks_approval.config import Scope
 from amplifier_module_hooks_approval.rules import matches
@@ -64,7 +65,7 @@ class GrantFile:
     """The grants of a person, in a file that only this person can write."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.expanduser()
+        self.path = expanded(path)
         self._seen: tuple[int, ...] | None = None
         self._grants: list[Grant] = []
 

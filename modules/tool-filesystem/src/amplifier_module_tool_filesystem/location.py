@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 from pathlib import Path, PurePosixPath
 
 from amplifier_kit.files.names import protected_part
 from amplifier_kit.files.workspace import Workspace
+from amplifier_kit.session_folder import amplifier_home, expanded, folder_name, project_name
 
 
 def checkpoint_folder(workspace: Workspace, configured: Path | None, session_id: str) -> Path:
     """Return a folder of this project and session; raise ValueError if a tool could write to it."""
     working = workspace.roots[0].path
-    base = Path.home() / ".amplifier" / "checkpoints" if configured is None else configured
-    digest = hashlib.sha256(os.fsencode(working)).hexdigest()
-    # A session id comes from outside; it must name one folder, and no other.
-    session = re.sub(r"[^\w.-]", "_", session_id).lstrip(".") or "_"
+    base = amplifier_home() / "checkpoints" if configured is None else expanded(configured)
     # A relative folder is one of the working folder, and then refused for being in it.
-    folder = working / base.expanduser() / f"{working.name}-{digest[:8]}" / session
+    folder = working / base / project_name(working) / folder_name(session_id)
     real = PurePosixPath(os.path.realpath(folder))
     is_inside = any(root.name_of(real) is not None for root in workspace.roots)
     if is_inside and protected_part(real) is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from amplifier_kit.memory.private_files import make_private_folder, replace_durably
+from amplifier_kit.session_folder import expanded
 from amplifier_module_tool_mcp.definitions import Definition
 
 
@@ -21,7 +22,7 @@ class SeenRecord:
     """Definitions by server; a server that is started differently is another server."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path.expanduser()
+        self._path = expanded(path)
 
     async def of(self, server: str, source: str) -> dict[str, Any] | None:
         """Return what was seen of a server, by tool; None when it was never seen.

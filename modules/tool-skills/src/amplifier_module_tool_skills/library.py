@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from amplifier_kit.files.errors import RefusedError
 from amplifier_kit.files.names import shown
 from amplifier_kit.files.rooted import Root
+from amplifier_kit.session_folder import expanded
 from amplifier_module_tool_skills.skill import FILE_NAME, BrokenSkillError, Skill, read_skill
 
 _MOST_FOLDERS = 200
@@ -52,7 +53,7 @@ class Library:
         """
         working = Path(os.path.abspath(working))  # noqa: PTH100 - `resolve` would follow links
         project = Path(os.path.realpath(working))
-        places = [_Place(Path(os.path.normpath(working / path.expanduser()))) for path in paths]
+        places = [_Place(Path(os.path.normpath(working / expanded(path)))) for path in paths]
         for place in sorted(places, key=lambda place: place.is_of(working, project)):
             if not place.path.is_dir():
                 continue

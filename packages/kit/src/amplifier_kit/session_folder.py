@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from pathlib import Path
 from typing import Any
+
+_HOME = Path("~/.amplifier")
+
+
+def amplifier_home() -> Path:
+    """Return the person's own folder: `$AMPLIFIER_HOME`, else `~/.amplifier`."""
+    return Path(os.environ.get("AMPLIFIER_HOME") or _HOME).expanduser()
+
+
+def expanded(path: Path) -> Path:
+    """Return `path` without its `~`; what is written as `~/.amplifier/...` lies in that folder."""
+    own = path.is_relative_to(_HOME)
+    return amplifier_home() / path.relative_to(_HOME) if own else path.expanduser()
 
 
 def working_folder(coordinator: Any) -> Path:
@@ -21,7 +35,7 @@ def folder_name(session_id: str) -> str:
 
 def project_name(project: Path) -> str:
     """Return a name for what is kept of a project: readable, and no other project's."""
-    digest = hashlib.sha256(str(project).encode()).hexdigest()
+    digest = hashlib.sha256(os.fsencode(project)).hexdigest()
     return f"{project.name}-{digest[:8]}"
 
 
@@ -30,5 +44,5 @@ def session_folder(coordinator: Any) -> Path:
     told: Any = coordinator.get_capability("session.folder")
     if told:
         return Path(told)
-    project = Path.home() / ".amplifier" / "projects" / project_name(working_folder(coordinator))
+    project = amplifier_home() / "projects" / project_name(working_folder(coordinator))
     return project / "sessions" / folder_name(coordinator.session_id)
