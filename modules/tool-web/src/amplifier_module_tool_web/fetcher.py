@@ -7,15 +7,17 @@ import ssl
 import zlib
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import NamedTuple
-
-import httpx2
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplifier_module_tool_web import destinations
 from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.destinations import FetchError, RefusedError, Resolve
 
-_PATIENCE = httpx2.Timeout(10.0).as_dict()
+if TYPE_CHECKING:
+    import httpx2
+
+_PATIENCE = 10.0
 _HEADERS = {"Accept-Encoding": "gzip", "User-Agent": "amplifier-tool-web"}
 
 
@@ -41,6 +43,9 @@ class Fetcher:
         self, text: str, headers: dict[str, str] = _HEADERS, redirects: int = 5
     ) -> Fetched:
         """Return what is at this URL, or raise `FetchError`."""
+        await asyncio.to_thread(import_module, "httpx2")
+        import httpx2  # noqa: PLC0415 - heavy: loaded by the first page, beside the event loop
+
         url = destinations.parse(text)
         for _ in range(redirects + 1):
             addresses = await destinations.addresses_of(url, self.settings, self.resolve)
@@ -59,6 +64,9 @@ class Fetcher:
         self, stack: AsyncExitStack, url: httpx2.URL, addresses: list[str], headers: dict[str, str]
     ) -> httpx2.Response:
         """Connect to an address that was checked, so that nobody looks the name up again."""
+        import httpx2  # noqa: PLC0415 - `fetch` has loaded it
+
+        patience = httpx2.Timeout(_PATIENCE).as_dict()
         if self.tls is None:
             # It reads some hundred certificates from the disk.
             self.tls = await asyncio.to_thread(httpx2.create_ssl_context, trust_env=False)
@@ -68,7 +76,7 @@ class Fetcher:
                 "GET",
                 url.copy_with(host=address),
                 headers={**headers, "Host": url.netloc.decode("ascii")},
-                extensions={"sni_hostname": url.raw_host.decode("ascii"), "timeout": _PATIENCE},
+                extensions={"sni_hostname": url.raw_host.decode("ascii"), "timeout": patience},
             )
             # Not a client, which would parse redirects and keep cookies, here by address.
             transport = await stack.enter_async_context(httpx2.AsyncHTTPTransport(verify=self.tls))

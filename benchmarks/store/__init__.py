@@ -1,0 +1,1 @@
+"""What the session store and the commands that read it cost."""

@@ -1,0 +1,141 @@
+"""An answer on its way to stdout: every word as soon as it is there, and none of them twice."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from amplifier_cli.render.plain import visible
+from amplifier_cli.terminal import notice
+
+__all__ = ["AnswerStream", "can_stream"]
+
+# Behind everybody who may change an event, such as a hook that blanks secrets.
+_LAST = sys.maxsize
+_BETWEEN_BLOCKS = "\n\n"
+
+
+def can_stream() -> bool:
+    """Whether somebody reads stdout while it is written: a terminal or a pipe, not a file."""
+    try:
+        return sys.stdout.isatty() or stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+class AnswerStream:
+    """Writes what a model says. What it said before it called a tool stays where it is."""
+
+    def __init__(self) -> None:
+        self._on_terminal = sys.stdout.isatty()
+        self._said = ""  # of the model call that runs
+        self._said_before: set[str] = set()
+        self._repeated = ""  # what is on the screen of a call that broke off, to come once more
+        self._is_final = False
+        self._written = False
+        self._open_line = False
+        self._held = ""
+        self._reader_left: BrokenPipeError | None = None
+
+    def listen(self, hooks: Any) -> None:
+        """Hear the events of a session."""
+        from amplifier_core.models import HookResult  # noqa: PLC0415 - a session has brought it
+
+        quiet = HookResult()
+
+        def hear(event: str, take: Callable[[dict[str, Any]], None]) -> None:
+            async def handler(_: str, data: dict[str, Any]) -> HookResult:
+                take(data)
+                return quiet
+
+            hooks.register(event, handler, _LAST, "the answer on stdout")
+
+        hear("provider:request", self._begin_call)
+        hear("llm:stream_block_start", self._begin_block)
+        hear("llm:stream_block_delta", self._go_on)
+        hear("llm:stream_block_end", self._end_block)
+        hear("llm:stream_aborted", self._break_off)
+        hear("tool:pre", lambda _: self.end_line())
+
+    def end_line(self) -> None:
+        """Leave the line that is being written, so that another can stand below it."""
+        if self._open_line and self._on_terminal:
+            self._write("\n")
+
+    def finish(self, answer: str | None) -> None:
+        """Write what of the answer is not there yet; raises when nobody reads any more."""
+        if answer and not self._is_final and answer not in self._said_before:
+            if self._said and answer.startswith(self._said):
+                self._show(answer[len(self._said) :])
+            else:
+                self._separate()
+                self._show(answer)
+        if self._written and self._open_line:
+            self._write("\n")
+        if self._reader_left is not None:
+            raise self._reader_left
+
+    def _begin_call(self, _: dict[str, Any]) -> None:
+        self._said_before.add(self._said)
+        self._said, self._is_final = "", False
+
+    def _begin_block(self, data: dict[str, Any]) -> None:
+        self._is_final = False
+        if data.get("block_type") != "text":
+            return
+        if self._said:
+            self._said += _BETWEEN_BLOCKS
+            self._show(_BETWEEN_BLOCKS)
+        elif not self._repeated:
+            self._separate()
+
+    def _go_on(self, data: dict[str, Any]) -> None:
+        if data.get("block_type") != "text":
+            return
+        text = str(data.get("text", ""))
+        self._said += text
+        if not self._repeated:
+            self._show(text)
+        elif not self._repeated.startswith(self._said):
+            before, self._repeated = self._repeated, ""
+            if self._said.startswith(before):
+                self._show(self._said[len(before) :])
+            else:
+                self.end_line()
+                notice("The answer broke off, and begins again with other words.", level="warning")
+                self._separate()
+                self._show(self._said)
+
+    def _end_block(self, data: dict[str, Any]) -> None:
+        self._is_final = data.get("block_type") == "text"
+
+    def _break_off(self, _: dict[str, Any]) -> None:
+        self._repeated = self._repeated or self._said
+        self._said, self._is_final = "", False
+
+    def _separate(self) -> None:
+        """Put an empty line between what was said before and what comes."""
+        if self._written:
+            self._write("\n\n" if self._open_line else "\n")
+
+    def _show(self, text: str) -> None:
+        if self._on_terminal:
+            # The two halves of a line's end may come apart.
+            text = self._held + text
+            self._held = "\r" if text.endswith("\r") else ""
+            text = visible(text.removesuffix("\r"))
+        self._write(text)
+
+    def _write(self, text: str) -> None:
+        if not text or self._reader_left is not None:
+            return
+        self._written = True
+        self._open_line = not text.endswith("\n")
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError as left:
+            self._reader_left = left

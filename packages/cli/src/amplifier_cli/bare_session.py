@@ -1,0 +1,74 @@
+"""A session that is not recorded, to look at what is mounted or to call one thing of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amplifier_cli.asking import Notices
+from amplifier_cli.failures import CommandError
+from amplifier_cli.terminal import notice
+from amplifier_core.session import AmplifierSession
+from amplifier_foundation.preparing import Ready, Wishes, get_ready
+
+__all__ = ["MountedTools", "mounted_provider", "mounted_tools"]
+
+_BARE = {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}}
+
+
+class MountedTools(NamedTuple):
+    """The tools of a session by name, and those that a module could have brought, with the way."""
+
+    tools: dict[str, Any]
+    missing: dict[str, str]
+
+
+@asynccontextmanager
+async def mounted_provider(name: str | None, model: str | None = None) -> AsyncGenerator[Any]:
+    """Mount one provider, by default the one that would answer, and give it.
+
+    Raises:
+        CommandError: it did not come up.
+    """
+    ready = await get_ready(Wishes(provider=name, model=model))
+    _tell(ready)
+    async with _bare_session(ready, "providers") as coordinator:
+        providers: dict[str, Any] = coordinator.get("providers") or {}
+        if not providers:
+            raise CommandError(
+                f"{ready.provider} did not come up.",
+                why="The lines above say what it lacks.",
+                fix="amplifier init",
+            )
+        yield min(providers.values(), key=lambda each: getattr(each, "priority", 100))
+
+
+@asynccontextmanager
+async def mounted_tools(wishes: Wishes) -> AsyncGenerator[MountedTools]:
+    """Mount the tools of a session and give them."""
+    ready = await get_ready(wishes)
+    _tell(ready)
+    async with _bare_session(ready, "tools") as coordinator:
+        told: list[Any] = await coordinator.collect_contributions("tools.unavailable")
+        missing = {str(each["tool"]): str(each["reason"]) for each in told}
+        yield MountedTools(coordinator.get("tools") or {}, missing)
+
+
+def _tell(ready: Ready) -> None:
+    for line in ready.notices:
+        if line != ready.why_provider:
+            notice(line)
+
+
+@asynccontextmanager
+async def _bare_session(ready: Ready, *sections: str) -> AsyncGenerator[Any]:
+    """Mount the named sections of a plan and nothing else, and give the coordinator."""
+    plan: dict[str, Any] = {"session": _BARE}
+    plan |= {name: ready.plan.get(name) or [] for name in sections}
+    session = AmplifierSession(plan, display_system=Notices())
+    session.coordinator.register_capability("session.working_dir", str(Path.cwd()))
+    await session.coordinator.mount("module-source-resolver", ready.resolver)
+    async with session:
+        yield session.coordinator

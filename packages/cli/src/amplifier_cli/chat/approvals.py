@@ -1,0 +1,79 @@
+"""Asks the person: the whole question goes to the scrollback, the options wait above the input."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, Literal
+
+from amplifier_cli.chat.live_text import Keep
+from amplifier_cli.chat.scene import OpenQuestion, Scene
+from amplifier_cli.render.items import Decision, Item, Notice, Question
+from amplifier_core.approval import ApprovalTimeoutError
+
+
+class TerminalApprovals:
+    """The kernel's approval system at a terminal; one question at a time, in their order."""
+
+    def __init__(self, scene: Scene, put: Callable[[Item], None], keep: Keep) -> None:
+        self._scene, self._put, self._keep = scene, put, keep
+        self._turn = asyncio.Lock()
+
+    async def request_approval(
+        self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
+    ) -> str:
+        """Show `prompt` and return the option that the person takes.
+
+        Raises:
+            ApprovalTimeoutError: nobody answered within `timeout` seconds.
+        """
+        loop = asyncio.get_running_loop()
+        question = Question(prompt, list(options))
+        asks = OpenQuestion(
+            question, monotonic() + timeout, loop.create_future(), _safest(question.options)
+        )
+        self._scene.questions.append(asks)
+        try:
+            async with asyncio.timeout(timeout), self._turn:
+                self._keep({"prompt": prompt, "options": question.options})
+                self._put(question)
+                self._scene.begin("asks you")
+                question.decision = await asks.answer
+        except TimeoutError:
+            question.decision = "no answer in time"
+            raise ApprovalTimeoutError(f"nobody answered within {timeout:g} s") from None
+        except asyncio.CancelledError:
+            question.decision = "withdrawn"
+            raise
+        finally:
+            self._scene.questions.remove(asks)
+            self._close(question)
+        return question.decision
+
+    def _close(self, question: Question) -> None:
+        self._put(Decision(str(question.decision)))
+        now = monotonic()
+        for running in self._scene.tools.values():
+            if not running.written:
+                # The time that the person took is not the tool's.
+                running.began = now
+        self._scene.begin("working")
+
+
+def _safest(options: list[str]) -> int:
+    """Return which option Enter takes unless another is chosen: one that denies."""
+    found = [number for number, each in enumerate(options) if each.lower().startswith("den")]
+    return found[0] if found else len(options) - 1
+
+
+class TerminalNotices:
+    """The kernel's display system at a terminal: a dim line each."""
+
+    def __init__(self, put: Callable[[Item], None]) -> None:
+        self._put = put
+
+    def show_message(self, message: str, level: Any, source: str = "hook") -> None:
+        """Show a line and return at once."""
+        known = level if level in ("info", "warning", "error") else "info"
+        self._put(Notice(message, known, source.removeprefix("hook:")))

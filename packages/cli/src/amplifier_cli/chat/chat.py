@@ -1,0 +1,225 @@
+"""A chat: one session after the other at one terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amplifier_cli.chat.all_commands import COMMANDS
+from amplifier_cli.chat.approvals import TerminalApprovals, TerminalNotices
+from amplifier_cli.chat.conversation import Conversation, remember_partial
+from amplifier_cli.chat.history import PrivateHistory
+from amplifier_cli.chat.keys import Keys
+from amplifier_cli.chat.log_keeping import Keeper, LogLines
+from amplifier_cli.chat.observer import Observer, Usage
+from amplifier_cli.chat.slash import SlashCompleter
+from amplifier_cli.chat.slash_looking import budget_limit, expand
+from amplifier_cli.chat.terminal import Terminal
+from amplifier_cli.render.footer import Meter
+from amplifier_cli.render.items import Ending, Notice
+from amplifier_cli.render.plain import duration
+from amplifier_cli.render.transcript import Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from amplifier_foundation.live import LiveSession
+    from amplifier_foundation.store import SessionReader
+
+logger = logging.getLogger(__name__)
+
+HISTORY = "chat-history"
+_HINT_IDLE, _HINT_BUSY = "/help", "esc stops"
+
+
+class Chat:
+    """Everything the `/` commands and keys work on."""
+
+    def __init__(self, home: Path, project: Path) -> None:
+        self.commands = COMMANDS
+        self.project = project
+        self.terminal = Terminal(
+            history=PrivateHistory(home / HISTORY),
+            completer=SlashCompleter(COMMANDS),
+            meter=self._meter,
+            accept=self._accept,
+        )
+        put = self.terminal.put
+        self._keeper = Keeper(put)
+        self.approvals = TerminalApprovals(self.terminal.scene, put, self._keeper.keep_question)
+        self.notices = TerminalNotices(put)
+        self.usage = Usage()
+        self.wants_fork = False
+        self._jobs: set[asyncio.Task[None]] = set()
+        self._seen = 0
+        self._unfinished = ""
+
+    # --- what came before ------------------------------------------------------------------------
+
+    def show_earlier(self, reader: SessionReader) -> None:
+        """Print the conversation as it was on the screen, from where this chat has not seen it."""
+        reading = Transcript()
+        reading.runs = self.terminal.scene.runs
+        for record in reader.records(after=self._seen):
+            for item in reading.read(record):
+                self.terminal.put(item)
+            if record.kind == "event" and record.data.get("name") == "llm:response":
+                self.usage.take(record.data.get("data") or {})
+            self._seen = record.seq
+        self._unfinished = reading.unfinished_text
+        for item in reading.cut_short():
+            self.terminal.put(item)
+
+    # --- the session -----------------------------------------------------------------------------
+
+    async def talk(self, live: LiveSession) -> None:
+        """Talk until the person leaves or wants to go on in another session."""
+        self.live = live
+        self._keeper.writer = live.writer
+        observer = Observer(
+            self.terminal.scene,
+            self.terminal.put,
+            self._keeper.keep_words,
+            self._results,
+            self.usage,
+        )
+        self.conversation = Conversation(live, self.terminal.scene, observer, self.terminal.put)
+        detach = observer.attach(self.coordinator.hooks)
+        keys = Keys(
+            self.terminal,
+            lambda: self.conversation,
+            expand=self._expand_last,
+            leave=self.leave,
+        )
+        with _logging_to(LogLines(live.writer.folder)):
+            for each in live.session.status.modules:
+                if each.state == "failed":
+                    line = f"{each.module_id} is missing: {each.error}"
+                    self.terminal.put(Notice(line, "warning", "chat"))
+            if self._unfinished.strip():
+                await remember_partial(live, self._unfinished)
+                self._unfinished = ""
+            try:
+                await self.terminal.run(keys.bindings())
+            finally:
+                self.conversation.stop()
+                await self.conversation.settle()
+                detach()
+                self._seen = live.writer.seq
+                self._keeper.writer = None
+
+    def leave(self, *, fork: bool = False) -> None:
+        """End the chat, or this session of it."""
+        self.wants_fork = fork
+        self.terminal.leave()
+
+    @property
+    def coordinator(self) -> Any:
+        """The session's coordinator."""
+        return self.live.session.coordinator
+
+    @property
+    def context(self) -> Any:
+        """The session's memory."""
+        return self.coordinator.get("context")
+
+    @property
+    def provider(self) -> tuple[str, Any]:
+        """The provider that a loop takes unless it is told otherwise, and its name."""
+        providers: dict[str, Any] = self.coordinator.get("providers")
+        return min(providers.items(), key=lambda each: getattr(each[1], "priority", 100))
+
+    @property
+    def model(self) -> str:
+        """The model of the last call, else the one that the first will have."""
+        return self.usage.model or str(self._defaults().get("model") or self.provider[0])
+
+    @property
+    def window(self) -> int | None:
+        """How many tokens the model's window has, if the provider says so."""
+        window = self._defaults().get("context_window")
+        return window if isinstance(window, int) else None
+
+    def budget(self) -> dict[str, Any] | None:
+        """What the session's budget says, if it has one."""
+        status = self.coordinator.get_capability("budget.status")
+        return None if status is None else status()
+
+    def _defaults(self) -> dict[str, Any]:
+        return self.provider[1].get_info().defaults or {}
+
+    async def _results(self) -> dict[str, str]:
+        messages: list[dict[str, Any]] = await self.context.get_messages()
+        return {
+            str(each.get("tool_call_id")): str(each.get("content"))
+            for each in messages
+            if each.get("role") == "tool"
+        }
+
+    # --- the person ------------------------------------------------------------------------------
+
+    def _accept(self, text: str) -> None:
+        if not text.startswith("/"):
+            self.conversation.say(text)
+            return
+        command, argument, trouble = self.commands.find(text.strip())
+        if command is None:
+            self.terminal.put(Notice(trouble, "warning"))
+            return
+        self._start(command.run(self, argument), command.name)
+
+    def _expand_last(self) -> None:
+        scene = self.terminal.scene
+        if scene.tools:
+            scene.expanded = not scene.expanded
+            scene.changed()
+        else:
+            self._start(expand(self, ""), "expand")
+
+    def _start(self, work: Any, name: str) -> None:
+        async def run() -> None:
+            try:
+                await work
+            except Exception as error:
+                logger.exception("command failed name=%s", name)
+                self.terminal.put(Ending(f"/{name} failed. {error}", "error"))
+
+        job = asyncio.ensure_future(run())
+        self._jobs.add(job)
+        job.add_done_callback(self._jobs.discard)
+
+    def _meter(self) -> Meter:
+        scene = self.terminal.scene
+        running = self.conversation.is_running
+        state = scene.activity or "ready"
+        if running:
+            state = f"{scene.frame} {state} {duration(scene.elapsed)}"
+        elif scene.is_held:
+            state = "held"
+        return Meter(
+            state=state,
+            hint=_HINT_BUSY if running else _HINT_IDLE,
+            model=self.model,
+            session=self.live.session_id,
+            tokens=self.usage.context if self.usage.context is not None else 0,
+            window=self.window,
+            cost=self.live.cost_usd if self.live.cost_usd is not None else Decimal(0),
+            budget=budget_limit(self.budget()),
+            queued=len(scene.queue),
+        )
+
+
+@contextmanager
+def _logging_to(handler: LogLines) -> Generator[None]:
+    """Keep log records off the screen while it is drawn."""
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        handler.close()

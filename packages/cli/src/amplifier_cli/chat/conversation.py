@@ -1,0 +1,139 @@
+"""Turns, one after the other: what is said while one runs waits, and none of it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from amplifier_cli.chat.observer import Observer
+from amplifier_cli.chat.scene import Scene
+from amplifier_cli.render.items import Answer, Ending, Item, Notice, Prompt
+from amplifier_cli.render.transcript import ENDINGS
+from amplifier_foundation.errors import FoundationError
+
+logger = logging.getLogger(__name__)
+
+
+class Conversation:
+    """Sends prompts to a live session and keeps the queue of those that wait."""
+
+    def __init__(
+        self, live: Any, scene: Scene, observer: Observer, put: Callable[[Item], None]
+    ) -> None:
+        self.live = live
+        self.observer = observer
+        self._scene, self._put = scene, put
+        self._turns: asyncio.Task[None] | None = None
+        self._is_stopping = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a turn runs."""
+        return self._turns is not None and not self._turns.done()
+
+    def say(self, text: str) -> None:
+        """Send `text`, behind what waits already."""
+        self._scene.queue.append(text)
+        self._scene.is_held = False
+        self._go_on()
+        self._scene.changed()
+
+    def release(self) -> None:
+        """Send what was held back."""
+        self._scene.is_held = False
+        self._go_on()
+
+    def steer(self, text: str) -> bool:
+        """Say `text` into the running turn; False when the loop cannot hear it."""
+        steer = self.live.session.coordinator.get_capability("session.steer")
+        if steer is None or not self.is_running:
+            return False
+        steer(text)
+        return True
+
+    def stop(self) -> bool:
+        """Stop the running turn at once and hold the queue; False when nothing runs."""
+        if not self.is_running or self._is_stopping:
+            return False
+        self._is_stopping = True
+        self._scene.is_held = bool(self._scene.queue)
+        self._scene.begin("stopping")
+        self.live.session.coordinator.cancellation.request_immediate()
+        return True
+
+    def take_back(self) -> list[str]:
+        """Empty the queue and return what waited in it."""
+        texts, self._scene.queue[:] = list(self._scene.queue), []
+        self._scene.is_held = False
+        self._scene.changed()
+        return texts
+
+    async def settle(self) -> None:
+        """Wait until no turn runs."""
+        if self._turns is not None:
+            await asyncio.wait([self._turns])
+
+    def _go_on(self) -> None:
+        if not self.is_running and self._scene.queue:
+            self._turns = asyncio.create_task(self._run_turns())
+
+    async def _run_turns(self) -> None:
+        while self._scene.queue and not self._scene.is_held:
+            text = self._scene.queue.pop(0)
+            if not await self._run_turn(text):
+                # What follows was meant for a turn that went well.
+                self._scene.is_held = bool(self._scene.queue)
+        self._scene.changed()
+
+    async def _run_turn(self, text: str) -> bool:
+        observer = self.observer
+        self._put(Prompt(text))
+        observer.begin_turn()
+        ending: Item | None = None
+        try:
+            answer = await self.live.execute(text)
+            cancelled = self._is_stopping
+        except asyncio.CancelledError:
+            if not self._is_stopping:
+                raise
+            answer, cancelled = "", True
+        except Exception as error:
+            logger.debug("turn failed", exc_info=True)
+            answer, cancelled, ending = "", False, _failure(error)
+        finally:
+            self._is_stopping = False
+            await observer.end_turn()
+        if cancelled:
+            await self._keep_partial()
+            ending = Ending(ENDINGS["cancelled"])
+        elif answer.strip() and answer.strip() not in observer.said:
+            self._put(Answer(answer))
+        if ending is not None:
+            self._put(ending)
+        return ending is None
+
+    async def _keep_partial(self) -> None:
+        """Let the model know what it had said when it was stopped."""
+        if self.observer.partial.strip():
+            await remember_partial(self.live, self.observer.partial)
+
+
+async def remember_partial(live: Any, text: str) -> None:
+    """Put half an answer into the memory, as one that was interrupted."""
+    message = {"role": "assistant", "content": text, "metadata": {"interrupted": True}}
+    await live.session.coordinator.get("context").add_message(message)
+
+
+def _failure(error: Exception) -> Item:
+    if isinstance(error, FoundationError):
+        fix = "" if error.fix in error.why else f"Next: {error.fix}"
+        parts = (error.message, error.why, fix)
+        return Ending("\n".join(part for part in parts if part), "error")
+    return Ending(f"The turn failed. {type(error).__name__}: {error}", "error")
+
+
+def notice(text: str) -> Notice:
+    """Return a line of the app's own."""
+    return Notice(text, "info")

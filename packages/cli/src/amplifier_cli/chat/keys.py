@@ -1,0 +1,146 @@
+"""What the keys do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+
+from amplifier_cli.chat.conversation import Conversation, notice
+from amplifier_cli.chat.terminal import Terminal
+
+# Who typed a moment ago did not mean to answer a question that has just appeared.
+_PAUSE_SECONDS = 0.5
+
+
+class Keys:
+    """The bindings of a chat; `expand` shows all of the last tool call, `leave` ends the chat."""
+
+    def __init__(
+        self,
+        terminal: Terminal,
+        conversation: Callable[[], Conversation],
+        *,
+        expand: Callable[[], None],
+        leave: Callable[[], None],
+    ) -> None:
+        self._terminal, self._conversation = terminal, conversation
+        self._expand, self._leave = expand, leave
+        self._typed_at = 0.0
+        self._wants_to_leave = False
+        terminal.buffer.on_text_changed += self._note_typing
+        terminal.scene.obstacle = self._obstacle
+
+    def bindings(self) -> KeyBindings:
+        """Return the bindings."""
+        keys = KeyBindings()
+        is_asked = Condition(self._is_asked)
+        menu_open = Condition(lambda: self._terminal.buffer.complete_state is not None)
+        keys.add("enter", filter=~is_asked)(self._enter)
+        keys.add("escape", "enter")(self._new_line)
+        keys.add("c-j")(self._new_line)
+        keys.add("escape", filter=~menu_open)(self._escape)
+        keys.add("escape", filter=menu_open)(self._close_menu)
+        keys.add("c-c")(self._interrupt)
+        keys.add("c-d", filter=Condition(lambda: not self._terminal.buffer.text))(self._end)
+        keys.add("c-o")(self._expand_last)
+        keys.add("c-l")(self._clear)
+        keys.add("enter", filter=is_asked)(self._answer_chosen)
+        keys.add("left", filter=is_asked)(self._previous)
+        keys.add("right", filter=is_asked)(self._next)
+        for digit in "123456789":
+            keys.add(digit, filter=is_asked)(self._answer_digit)
+        return keys
+
+    def _note_typing(self, _: object) -> None:
+        self._typed_at = monotonic()
+        self._wants_to_leave = False
+
+    def _obstacle(self) -> str:
+        """Why keys do not answer the open question: they may be meant for the input line."""
+        if self._terminal.buffer.text:
+            return "to answer, send or clear the line"
+        return "" if monotonic() - self._typed_at > _PAUSE_SECONDS else "..."
+
+    def _is_asked(self) -> bool:
+        return self._terminal.scene.asks is not None and not self._obstacle()
+
+    def _enter(self, event: KeyPressEvent) -> None:
+        buffer = self._terminal.buffer
+        state = buffer.complete_state
+        if state is not None and state.current_completion is not None:
+            buffer.apply_completion(state.current_completion)
+        if buffer.text.strip():
+            buffer.validate_and_handle()
+        elif self._terminal.scene.is_held:
+            self._conversation().release()
+
+    def _new_line(self, event: KeyPressEvent) -> None:
+        self._terminal.buffer.insert_text("\n")
+
+    def _close_menu(self, event: KeyPressEvent) -> None:
+        self._terminal.buffer.cancel_completion()
+
+    def _escape(self, event: KeyPressEvent) -> None:
+        """Stop the turn; a second time, take back what is queued."""
+        if not self._conversation().stop():
+            self._take_back()
+
+    def _take_back(self) -> None:
+        texts = self._conversation().take_back()
+        if not texts:
+            return
+        buffer = self._terminal.buffer
+        buffer.text = "\n".join([*texts, *([buffer.text] if buffer.text else [])])
+        buffer.cursor_position = len(buffer.text)
+        self._terminal.put(notice("What was queued is in the input line again."))
+
+    def _interrupt(self, event: KeyPressEvent) -> None:
+        buffer = self._terminal.buffer
+        if buffer.text:
+            buffer.append_to_history()
+            buffer.reset()
+        elif not self._conversation().stop():
+            self._end(event)
+
+    def _end(self, event: KeyPressEvent) -> None:
+        if self._wants_to_leave or not self._conversation().is_running:
+            self._leave()
+            return
+        self._wants_to_leave = True
+        self._terminal.put(notice("A turn is running. Once more stops it and leaves."))
+
+    def _answer_chosen(self, event: KeyPressEvent) -> None:
+        asks = self._terminal.scene.asks
+        if asks is not None:
+            self._answer(asks.chosen)
+
+    def _answer_digit(self, event: KeyPressEvent) -> None:
+        self._answer(int(event.data) - 1)
+
+    def _answer(self, number: int) -> None:
+        asks = self._terminal.scene.asks
+        if asks is None or asks.answer.done() or number >= len(asks.question.options):
+            return
+        asks.answer.set_result(asks.question.options[number])
+
+    def _expand_last(self, event: KeyPressEvent) -> None:
+        self._expand()
+
+    def _clear(self, event: KeyPressEvent) -> None:
+        self._terminal.clear_screen()
+
+    def _previous(self, event: KeyPressEvent) -> None:
+        self._choose(-1)
+
+    def _next(self, event: KeyPressEvent) -> None:
+        self._choose(1)
+
+    def _choose(self, step: int) -> None:
+        asks = self._terminal.scene.asks
+        if asks is not None:
+            asks.chosen = (asks.chosen + step) % len(asks.question.options)
+            self._terminal.wake()

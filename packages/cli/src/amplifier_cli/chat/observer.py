@@ -1,0 +1,237 @@
+"""Hears a session's events and says what they put on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from time import monotonic
+from typing import Any, cast
+
+from amplifier_cli.chat.live_text import Keep, LiveText
+from amplifier_cli.chat.scene import RunningTool, Scene
+from amplifier_cli.render.events import LINES, event_item
+from amplifier_cli.render.items import Answer, Item, Thinking
+from amplifier_cli.render.plain import one_line
+from amplifier_cli.render.tool_results import outcome_of, settle_unrun
+from amplifier_core.models import HookResult
+
+NAME = "terminal"
+# Before every guard: a call that is going to be asked about or denied is to be seen first.
+_FIRST = -1_000_000
+_CONTINUE = HookResult()
+
+Put = Callable[[Item], None]
+Handle = Callable[[dict[str, Any]], None]
+Results = Callable[[], Awaitable[dict[str, str]]]
+
+
+class Usage:
+    """What the model calls of this conversation took."""
+
+    def __init__(self) -> None:
+        self.calls = self.input = self.output = self.cached = 0
+        self.context: int | None = None
+        self.model = ""
+
+    def add(self, model: str, usage: dict[str, Any]) -> None:
+        """Take the usage that a provider reports for one call."""
+        self.calls += 1
+        self.model = model or self.model
+        read, written = _number(usage, "input_tokens"), _number(usage, "output_tokens")
+        self.input += read
+        self.output += written
+        self.cached += _number(usage, "cache_read_tokens")
+        self.context = read + written
+
+    def take(self, response: dict[str, Any]) -> None:
+        """Take the data of an `llm:response`."""
+        if response.get("status") == "ok":
+            self.add(str(response.get("model") or ""), _facts(response.get("usage")))
+
+
+class Observer:
+    """Registers for the events of one session; every answer of its is `continue`."""
+
+    def __init__(self, scene: Scene, put: Put, keep: Keep, results: Results, usage: Usage) -> None:
+        """`results` reads what the memory has as results of calls, by their ids."""
+        self.usage = usage
+        self.said = ""
+        self.partial = ""
+        self._scene, self._put, self._keep = scene, put, keep
+        self._results = results
+        self._streamed = False
+        self._handles: dict[str, Handle] = {
+            "provider:request": self._request,
+            "llm:stream_block_start": self._block_start,
+            "llm:stream_block_delta": self._block_delta,
+            "llm:stream_block_end": self._block_end,
+            "llm:stream_aborted": self._aborted,
+            "content_block:end": self._content_block,
+            "llm:response": self._response,
+            "tool:pre": self._tool_pre,
+            "tool:output": self._tool_output,
+            "tool:post": self._tool_post,
+            "tool:error": self._tool_error,
+            "approval:denied": self._denied,
+            "task:progress": self._task,
+        }
+
+    def attach(self, hooks: Any) -> Callable[[], None]:
+        """Hear the events of a session; the returned function ends this."""
+        heard = (*self._handles, *LINES)
+        undo = [hooks.register(event, self._hear, _FIRST, NAME) for event in heard]
+
+        def detach() -> None:
+            for each in undo:
+                each()
+
+        return detach
+
+    def begin_turn(self) -> None:
+        """Forget what the last turn said."""
+        self.said = self.partial = ""
+        self._streamed = False
+        self._scene.begin("thinking")
+
+    async def end_turn(self) -> None:
+        """Put the rest on the screen."""
+        self._finish_text()
+        await self._settle_all()
+        self._scene.begin("")
+
+    async def _hear(self, event: str, data: dict[str, Any]) -> HookResult:
+        if event == "provider:request":
+            await self._settle_all()
+        if event in LINES:
+            self._line(event, data)
+        else:
+            self._handles[event](data)
+        return _CONTINUE
+
+    # --- the answer ------------------------------------------------------------------------------
+
+    def _request(self, data: dict[str, Any]) -> None:
+        self._streamed = False
+        self._scene.begin("thinking")
+
+    def _block_start(self, data: dict[str, Any]) -> None:
+        self._streamed = True
+        self._finish_text()
+        kind = str(data.get("block_type"))
+        if kind == "tool_use":
+            self._scene.begin(f"preparing {one_line(str(data.get('name') or 'a tool'))}")
+            return
+        self._scene.text = LiveText(kind, str(data.get("request_id")), self._keep)
+        self._scene.begin("answering" if kind == "text" else "thinking")
+
+    def _block_delta(self, data: dict[str, Any]) -> None:
+        text = self._scene.text
+        if text is not None:
+            text.add(str(data.get("text", "")))
+            self._scene.changed()
+
+    def _block_end(self, data: dict[str, Any]) -> None:
+        self._finish_text()
+
+    def _aborted(self, data: dict[str, Any]) -> None:
+        self._finish_text()
+
+    def _finish_text(self) -> None:
+        text, self._scene.text = self._scene.text, None
+        if text is None:
+            return
+        self._show(text.finish())
+        if text.kind == "text" and text.text.strip():
+            self.said = text.text
+            self.partial += ("\n\n" if self.partial else "") + text.text
+
+    def _content_block(self, data: dict[str, Any]) -> None:
+        """A block of an answer that did not stream."""
+        self.partial = ""
+        block = _facts(data.get("block"))
+        if self._streamed:
+            return
+        if block.get("type") == "text" and str(block.get("text", "")).strip():
+            self.said = str(block["text"])
+            self._put(Answer(self.said))
+        elif block.get("type") == "thinking" and str(block.get("thinking", "")).strip():
+            self._put(Thinking(str(block["thinking"])))
+
+    def _response(self, data: dict[str, Any]) -> None:
+        if data.get("status") == "ok":
+            self.partial = ""
+        self.usage.take(data)
+
+    def _line(self, name: str, data: dict[str, Any]) -> None:
+        item = event_item(name, data)
+        if item is not None:
+            self._finish_text()
+            self._put(item)
+
+    # --- tools -----------------------------------------------------------------------------------
+
+    def _tool_pre(self, data: dict[str, Any]) -> None:
+        name = str(data.get("tool_name"))
+        self._scene.new_run(str(data.get("tool_call_id")), name, data.get("tool_input"))
+        self._scene.begin(f"running {one_line(name)}")
+
+    def _tool_output(self, data: dict[str, Any]) -> None:
+        running = self._scene.tools.get(str(data.get("tool_call_id")))
+        if running is not None:
+            running.write(str(data.get("text", "")))
+            self._scene.changed()
+
+    def _task(self, data: dict[str, Any]) -> None:
+        line = f"{data.get('agent')}: {data.get('steps')} steps, last {data.get('last_tool')}\n"
+        for running in self._scene.tools.values():
+            if running.run.name.startswith("task"):
+                running.write(line)
+        self._scene.changed()
+
+    def _tool_post(self, data: dict[str, Any]) -> None:
+        self._finish_tool(data, data.get("result"), None)
+
+    def _tool_error(self, data: dict[str, Any]) -> None:
+        self._finish_tool(data, None, data.get("error"))
+
+    def _finish_tool(self, data: dict[str, Any], result: Any, error: Any) -> None:
+        running = self._scene.tools.pop(str(data.get("tool_call_id")), None)
+        if running is None:
+            return
+        run = running.run
+        run.arguments = data.get("tool_input", run.arguments)
+        run.seconds = monotonic() - running.began
+        run.state, run.summary, run.output = outcome_of(result, error)
+        self._put(run)
+        self._scene.begin("thinking" if not self._scene.tools else self._scene.activity)
+
+    def _denied(self, data: dict[str, Any]) -> None:
+        running = self._scene.tools.get(str(data.get("tool_call_id")))
+        if running is not None:
+            self._settle(running, f"Denied by hook: {data.get('reason')}")
+
+    async def _settle_all(self) -> None:
+        """Put calls on the screen that got a result without having run, or none at all."""
+        if not self._scene.tools:
+            return
+        results = await self._results()
+        for running in list(self._scene.tools.values()):
+            self._settle(running, results.get(running.run.call_id, ""))
+
+    def _settle(self, running: RunningTool, said: str) -> None:
+        run = running.run
+        self._scene.tools.pop(run.call_id, None)
+        settle_unrun(run, said, running.written)
+        self._put(run)
+
+    def _show(self, items: Iterable[Item]) -> None:
+        for item in items:
+            self._put(item)
+
+
+def _facts(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _number(facts: dict[str, Any], name: str) -> int:
+    value = facts.get(name)
+    return value if isinstance(value, int) else 0

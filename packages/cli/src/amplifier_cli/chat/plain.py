@@ -1,0 +1,101 @@
+"""A chat on a terminal that can only print: line by line, nothing is drawn twice."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Any
+
+import click
+
+from amplifier_cli.asking import TerminalApproval, read_line
+from amplifier_cli.chat.approvals import TerminalNotices
+from amplifier_cli.chat.conversation import Conversation, remember_partial
+from amplifier_cli.chat.log_keeping import Keeper
+from amplifier_cli.chat.observer import Observer, Usage
+from amplifier_cli.chat.paper import Paper
+from amplifier_cli.chat.scene import Scene
+from amplifier_cli.render.drawing import draw, needs_gap, pieces
+from amplifier_cli.render.items import Item, Notice, Prompt
+from amplifier_cli.render.transcript import Transcript
+from amplifier_cli.sessions import store
+from amplifier_cli.terminal import screen_width
+from amplifier_foundation.preparing import Ready, open_session
+
+
+class PlainChat:
+    """Prints what is finished and reads lines; Ctrl-C stops the turn, Ctrl-D leaves."""
+
+    def __init__(self, ready: Ready) -> None:
+        self._ready = ready
+        self._paper = Paper(styled=False)
+        self._before: Item | None = None
+        self._scene = Scene(lambda: None)
+        self._keeper = Keeper(self._put)
+
+    async def run(self, session_id: str | None, *, takeover: bool) -> int:
+        """Talk until the input ends."""
+        unfinished = "" if session_id is None else self._show_earlier(session_id)
+        for line in self._ready.notices:
+            self._put(Notice(line))
+        async with open_session(
+            self._ready,
+            session_id=session_id,
+            resume=session_id is not None,
+            takeover=takeover,
+            approval_system=TerminalApproval(),
+            display_system=TerminalNotices(self._put),
+        ) as live:
+            if unfinished:
+                await remember_partial(live, unfinished)
+            await self._talk(live)
+        click.echo(f"Go on with: amplifier chat --resume {live.session_id[:8]}")
+        return 0
+
+    async def _talk(self, live: Any) -> None:
+        self._keeper.writer = live.writer
+        context: Any = live.session.coordinator.get("context")
+
+        async def results() -> dict[str, str]:
+            messages: list[dict[str, Any]] = await context.get_messages()
+            return {str(each.get("tool_call_id")): str(each.get("content")) for each in messages}
+
+        observer = Observer(self._scene, self._put, self._keeper.keep_words, results, Usage())
+        detach = observer.attach(live.session.coordinator.hooks)
+        conversation = Conversation(live, self._scene, observer, self._put)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, conversation.stop)
+        try:
+            while True:
+                click.echo("> ", nl=False)
+                line = await read_line()
+                if not line or line.strip() == "/quit":
+                    break
+                if line.strip():
+                    conversation.say(line.strip())
+                    await conversation.settle()
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            detach()
+
+    def _show_earlier(self, session_id: str) -> str:
+        reading = Transcript()
+        for record in store().read(session_id).records():
+            for item in reading.read(record):
+                self._put(item, again=True)
+        unfinished = reading.unfinished_text
+        for item in reading.cut_short():
+            self._put(item, again=True)
+        return unfinished
+
+    def _put(self, item: Item, *, again: bool = False) -> None:
+        if isinstance(item, Prompt) and not item.steers and not again:
+            # The person has just typed it.
+            self._before = item
+            return
+        for each in pieces(item):
+            if needs_gap(self._before, each):
+                click.echo()
+            self._before = each
+            for line in self._paper.lines(draw(each), screen_width()):
+                click.echo(line)

@@ -1,0 +1,162 @@
+"""What goes on right now: the answer that arrives, tools that run, questions, what is queued."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from amplifier_cli.chat.live_text import LiveText
+from amplifier_cli.render.drawing import Hanging, draw, draw_running
+from amplifier_cli.render.items import Answer, Item, Question, Thinking, ToolRun
+from amplifier_cli.render.markdown import tail_of_block
+from amplifier_cli.render.plain import one_line, program_output
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_FRAME_SECONDS = 0.1
+_TAIL_LINES, _EXPANDED_LINES = 3, 15
+_TAIL_KEPT = 8_000
+_QUEUE_SHOWN = 5
+
+
+@dataclass
+class RunningTool:
+    """A call that has no result yet."""
+
+    run: ToolRun
+    began: float = field(default_factory=monotonic)
+    written: str = ""
+
+    def write(self, text: str) -> None:
+        """Take what the tool wrote; only its end is kept here."""
+        self.written = (self.written + text)[-_TAIL_KEPT:]
+
+
+@dataclass
+class OpenQuestion:
+    """A question that waits for the person."""
+
+    question: Question
+    until: float
+    answer: asyncio.Future[str]
+    chosen: int
+
+
+class Scene:
+    """The moving part of the screen, and everything that it is drawn from."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        """`changed` is called whenever there is something new to draw."""
+        self.changed = changed
+        self.text: LiveText | None = None
+        self.tools: dict[str, RunningTool] = {}
+        self.runs: list[ToolRun] = []
+        self.questions: list[OpenQuestion] = []
+        self.queue: list[str] = []
+        self.is_held = False
+        # Set by whoever hears the keys: why a question cannot be answered right now, if so.
+        self.obstacle: Callable[[], str] = lambda: ""
+        self.expanded = False
+        self.activity = ""
+        self.since = monotonic()
+
+    def begin(self, activity: str) -> None:
+        """Say what goes on from now on; an empty text for nothing."""
+        if activity != self.activity:
+            self.activity, self.since = activity, monotonic()
+        self.changed()
+
+    @property
+    def elapsed(self) -> float:
+        """For how many seconds this goes on."""
+        return monotonic() - self.since
+
+    def new_run(self, call_id: str, name: str, arguments: object) -> RunningTool:
+        """Show a call that begins."""
+        run = ToolRun(len(self.runs) + 1, call_id, name, arguments)
+        self.runs.append(run)
+        self.tools[call_id] = running = RunningTool(run)
+        self.changed()
+        return running
+
+    def advance(self) -> list[Item]:
+        """Return what can go to the scrollback: the finished blocks of the answer."""
+        return [] if self.text is None else self.text.advance()
+
+    @property
+    def frame(self) -> str:
+        """The mark of something that runs, a little later the next one."""
+        return FRAMES[int(monotonic() / _FRAME_SECONDS) % len(FRAMES)]
+
+    @property
+    def asks(self) -> OpenQuestion | None:
+        """The question that is to be answered next."""
+        return self.questions[0] if self.questions else None
+
+    def parts(self, rows: int) -> list[RenderableType]:
+        """Return what is to be drawn above the input line, oldest first."""
+        parts: list[RenderableType] = []
+        if self.text is not None and self.text.tail.strip():
+            parts.append(_draw_tail(self.text, rows))
+        tail_lines = _EXPANDED_LINES if self.expanded else _TAIL_LINES
+        for each in self.tools.values():
+            # A call that writes nothing while a question is open may be what it is about.
+            waits = self.asks is not None and not each.written
+            each.run.state = "waiting" if waits else "running"
+            parts.append(
+                draw_running(
+                    each.run,
+                    mark="?" if waits else self.frame,
+                    seconds=None if waits else monotonic() - each.began,
+                    tail=program_output(each.written),
+                    rows=tail_lines,
+                )
+            )
+        if self.asks is not None:
+            parts.append(self._draw_options(self.asks))
+        if self.queue:
+            parts.append(self._draw_queue())
+        return parts
+
+    def _draw_options(self, asks: OpenQuestion) -> RenderableType:
+        line, obstacle = Text(), self.obstacle()
+        for number, option in enumerate(asks.question.options):
+            if obstacle:
+                line.append(f" {one_line(option)} ", "faint").append(" ")
+                continue
+            label = f" {number + 1} {one_line(option)} "
+            line.append(label, "reverse" if number == asks.chosen else "question").append(" ")
+        left = max(0, round(asks.until - monotonic()))
+        more = f", {len(self.questions) - 1} more" if len(self.questions) > 1 else ""
+        line.append(obstacle or f"{left}s left{more}", "faint")
+        return Hanging(line, "┗ ", style="question")
+
+    def _draw_queue(self) -> RenderableType:
+        head = "held: Enter sends, Esc takes back" if self.is_held else "next"
+        lines = [
+            Hanging(
+                Text.assemble(
+                    (f"{head}  ", "faint"), one_line(text), no_wrap=True, overflow="ellipsis"
+                ),
+                "  ",
+            )
+            for head, text in zip(
+                [head, *[" " * len(head)] * len(self.queue)],
+                self.queue[:_QUEUE_SHOWN],
+                strict=False,
+            )
+        ]
+        left_out = len(self.queue) - _QUEUE_SHOWN
+        if left_out > 0:
+            lines.append(Hanging(Text(f"and {left_out} more", "faint"), "  "))
+        return Group(*lines)
+
+
+def _draw_tail(text: LiveText, rows: int) -> RenderableType:
+    if text.kind == "thinking":
+        return draw(Thinking("\n".join(text.tail.strip().split("\n")[-_TAIL_LINES:])))
+    return draw(Answer(tail_of_block(text.tail.strip("\n"), rows)))

@@ -1,0 +1,58 @@
+"""The `/` commands: their table, their completion, and finding the one that was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+if TYPE_CHECKING:
+    from amplifier_cli.chat.chat import Chat
+
+
+class SlashCommand(NamedTuple):
+    """One command: what it takes, what it does, and the function that does it."""
+
+    name: str
+    takes: str
+    does: str
+    run: Callable[[Chat, str], Awaitable[None]]
+
+
+class SlashCommands:
+    """All commands, by name."""
+
+    def __init__(self, commands: Iterable[SlashCommand]) -> None:
+        self.all = {each.name: each for each in commands}
+
+    def find(self, text: str) -> tuple[SlashCommand | None, str, str]:
+        """Return the command of a line, its argument, and otherwise what to tell the person."""
+        word, _, argument = text[1:].partition(" ")
+        meant = [word] if word in self.all else [each for each in self.all if each.startswith(word)]
+        if len(meant) == 1:
+            return self.all[meant[0]], argument.strip(), ""
+        near = meant if word and meant else get_close_matches(word, self.all, n=1)
+        hint = f"Did you mean /{' or /'.join(near)}?" if near else "/help lists them."
+        return None, "", f"There is no command /{word}. {hint}"
+
+
+class SlashCompleter(Completer):
+    """Completes commands at the beginning of the line."""
+
+    def __init__(self, commands: SlashCommands) -> None:
+        self._commands = commands
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        """Yield the commands that begin with what stands before the cursor."""
+        text = document.text_before_cursor
+        if not text.startswith("/") or " " in text or "\n" in text:
+            return
+        for each in self._commands.all.values():
+            if each.name.startswith(text[1:]):
+                shown = f"/{each.name} {each.takes}".rstrip()
+                yield Completion(f"/{each.name}", -len(text), display=shown, display_meta=each.does)

@@ -1,0 +1,257 @@
+"""The screen: finished things are printed above and stay there, only the rest is drawn again."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.history import History
+from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.layout import (
+    BufferControl,
+    CompletionsMenu,
+    Dimension,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    VerticalAlign,
+    Window,
+)
+from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.styles import Style
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from amplifier_cli.chat.paper import Paper
+from amplifier_cli.chat.scene import Scene
+from amplifier_cli.render.drawing import draw, needs_gap, pieces
+from amplifier_cli.render.footer import Meter, footer
+from amplifier_cli.render.items import Answer, Item
+
+_REDRAW_SECONDS = 0.04
+_TICK_SECONDS = 0.1
+_MOST_INPUT_ROWS = 8
+_MOST_MENU_ROWS = 16
+# Stands for what is no item, and keeps its distance from the next one.
+_SOMETHING_ELSE = Answer("")
+_STYLE = Style(
+    [
+        ("rule", "dim"),
+        ("mark", "bold ansicyan"),
+        ("footer", "dim"),
+        ("footer.state", "nodim bold"),
+        ("footer.full", "nodim ansired"),
+        ("completion-menu", "noreverse bg:default"),
+        ("completion-menu.completion", "noreverse bg:default fg:default"),
+        ("completion-menu.completion.current", "reverse bold"),
+        ("completion-menu.meta.completion", "noreverse bg:default dim"),
+        ("completion-menu.meta.completion.current", "reverse"),
+        ("scrollbar.background", "bg:default"),
+        ("scrollbar.button", "bg:default"),
+    ]
+)
+
+
+class _WholeFrames(Vt100_Output):
+    """Writes whole frames: what is erased and what takes its place go out together."""
+
+    is_held = False
+
+    def flush(self) -> None:
+        """Write what was drawn, unless more belongs to it."""
+        if not self.is_held:
+            super().flush()
+
+
+class Terminal:
+    """Draws a scene, an input line and a footer below everything that was printed."""
+
+    def __init__(
+        self,
+        *,
+        history: History,
+        completer: Completer,
+        meter: Callable[[], Meter],
+        accept: Callable[[str], None],
+    ) -> None:
+        self.scene = Scene(self.wake)
+        self.paper = Paper()
+        self._meter, self._accept = meter, accept
+        self._pending: list[str] = []
+        self._before: Item | None = None
+        self._output = _output()
+        self.buffer = Buffer(
+            multiline=True,
+            history=history,
+            completer=completer,
+            complete_while_typing=Condition(lambda: self.buffer.text.startswith("/")),
+            accept_handler=self._accepted,
+        )
+        self._input: Input = create_input()
+        self._app: Application[None] | None = None
+
+    # --- printing --------------------------------------------------------------------------------
+
+    def put(self, item: Item, *, expanded: bool = False) -> None:
+        """Print a finished item above; it stays in the scrollback."""
+        for each in pieces(item):
+            if needs_gap(self._before, each):
+                self._pending.append("")
+            self._before = each
+            self._pending += self.paper.lines(draw(each, expanded=expanded), self.columns)
+        self.wake()
+
+    def put_lines(self, renderable: RenderableType) -> None:
+        """Print something that is no part of the conversation."""
+        self._pending += ["", *self.paper.lines(renderable, self.columns)]
+        self._before = _SOMETHING_ELSE
+        self.wake()
+
+    @property
+    def columns(self) -> int:
+        """How wide the terminal is now."""
+        return self._output.get_size().columns
+
+    def wake(self) -> None:
+        """Have everything drawn again, soon."""
+        if self._app is not None:
+            self._app.invalidate()
+
+    # --- running ---------------------------------------------------------------------------------
+
+    async def run(self, keys: KeyBindings) -> None:
+        """Draw and hear keys until `leave`."""
+        self._app = app = Application[None](
+            layout=self._layout(),
+            key_bindings=keys,
+            style=_STYLE,
+            input=self._input,
+            output=self._output,
+            color_depth=ColorDepth.from_env() or ColorDepth.DEPTH_4_BIT,
+            min_redraw_interval=_REDRAW_SECONDS,
+            erase_when_done=True,
+            enable_page_navigation_bindings=False,
+        )
+        # Long enough for the bytes of one key, short enough for a person who presses Esc.
+        app.ttimeoutlen, app.timeoutlen = 0.05, 0.2
+        app.before_render += self._print_pending
+        app.after_render += self._write_frame
+        ticking = asyncio.create_task(self._tick())
+        try:
+            await app.run_async(handle_sigint=False)
+        finally:
+            ticking.cancel()
+            with suppress(asyncio.CancelledError):
+                await ticking
+            self._app = None
+            self._write_rest()
+
+    def leave(self) -> None:
+        """End `run`."""
+        if self._app is not None and not self._app.is_done:
+            self._app.exit()
+
+    def clear_screen(self) -> None:
+        """Show an empty screen; the scrollback stays."""
+        if self._app is not None:
+            self._app.renderer.clear()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            if self.scene.activity:
+                self.wake()
+
+    def _print_pending(self, app: Application[None]) -> None:
+        for item in self.scene.advance():
+            self.put(item)
+        if not self._pending:
+            return
+        self._output.is_held = True
+        app.renderer.erase()
+        self._write_lines()
+
+    def _write_lines(self) -> None:
+        lines, self._pending = self._pending, []
+        self._output.write_raw("".join(f"{line}\r\n" for line in lines))
+
+    def _write_frame(self, app: Application[None]) -> None:
+        self._output.is_held = False
+        self._output.flush()
+
+    def _write_rest(self) -> None:
+        self._output.is_held = False
+        self._write_lines()
+        self._output.flush()
+
+    def _accepted(self, buffer: Buffer) -> bool:
+        self._accept(buffer.text)
+        return False
+
+    # --- layout ----------------------------------------------------------------------------------
+
+    def _layout(self) -> Layout:
+        control = BufferControl(self.buffer, input_processors=[BeforeInput([("class:mark", "› ")])])
+        line = Window(
+            control,
+            height=Dimension(min=1, max=_MOST_INPUT_ROWS),
+            wrap_lines=True,
+            dont_extend_height=True,
+            get_line_prefix=lambda number, wraps: "  " if number or wraps else "",
+        )
+        return Layout(
+            HSplit(
+                [
+                    _shown(self._draw_scene),
+                    _shown(lambda: [("class:rule", "─" * self.columns)], height=1),
+                    line,
+                    CompletionsMenu(max_height=_MOST_MENU_ROWS),
+                    _shown(self._draw_footer, height=1, style="class:footer"),
+                ],
+                align=VerticalAlign.TOP,
+            ),
+            focused_element=line,
+        )
+
+    def _draw_scene(self) -> StyleAndTextTuples:
+        size = self._output.get_size()
+        rows = max(3, size.rows - _MOST_INPUT_ROWS - 3)
+        parts = self.scene.parts(rows)
+        if not parts:
+            return []
+        spaced = [each for part in parts for each in (part, Text(""))][:-1]
+        lines = self.paper.lines(Group(*spaced), size.columns)[-rows:]
+        above = [""] if self._before is not None else []
+        return to_formatted_text(ANSI("\n".join([*above, *lines])))
+
+    def _draw_footer(self) -> StyleAndTextTuples:
+        return [(style, text) for style, text in footer(self._meter(), self.columns)]
+
+
+def _output() -> _WholeFrames:
+    output = _WholeFrames.from_pty(sys.stdout)
+    assert isinstance(output, _WholeFrames), "a class method returns what it is called on"
+    # The screen is drawn where the cursor is; nobody has to wait for the terminal to say where.
+    output.enable_cpr = False
+    return output
+
+
+def _shown(
+    draw_text: Callable[[], StyleAndTextTuples], *, height: int | None = None, style: str = ""
+) -> Window:
+    return Window(
+        FormattedTextControl(draw_text, show_cursor=False),
+        height=height,
+        dont_extend_height=True,
+        style=style,
+    )

@@ -1,0 +1,208 @@
+"""What `amplifier doctor` looks at; every finding that is not good has its fix."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from amplifier_cli.installed import installed_modules
+from amplifier_cli.times import size
+from amplifier_foundation import paths
+from amplifier_foundation.bundles.providers import KEYS, detect_provider
+from amplifier_foundation.credentials import find_key
+from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.preparing import current_settings
+from amplifier_foundation.sources.lock import LOCK_NAME, Lock
+from amplifier_foundation.store import SessionStore
+from amplifier_foundation.trust import Trust
+
+__all__ = ["CHECKS", "Finding", "fix_index"]
+
+_PACKAGES = ("amplifier-cli", "amplifier-core", "amplifier-foundation", "amplifier-kit")
+_LARGE = 5_000_000_000
+_BIGGEST_SHOWN = 3
+_WEEK = timedelta(days=7)
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    level: Literal["ok", "warning", "error", "info"]
+    what: str
+    told: str
+    fix: str = ""
+
+
+def _versions() -> Iterator[Finding]:
+    yield Finding("info", "python", f"{platform.python_version()} ({sys.executable})")
+    found: dict[str, str] = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            yield Finding("error", name, "is not installed", f"python -m pip install {name}")
+    numbers = set(found.values())
+    if len(numbers) > 1:
+        told = ", ".join(f"{name} {number}" for name, number in found.items())
+        yield Finding("warning", "versions", told, "python -m pip install -U amplifier-cli")
+    elif numbers:
+        yield Finding("ok", "amplifier", f"{numbers.pop()}, all {len(found)} packages alike")
+
+
+def _settings() -> Iterator[Finding]:
+    settings = current_settings(Path.cwd())
+    files = ", ".join(str(layer.path) for layer in settings.layers) or "none, defaults hold"
+    yield Finding("ok", "settings", files)
+    for notice in settings.notices:
+        yield Finding("warning", "settings", notice)
+    choice = detect_provider(settings)
+    level = "warning" if choice.is_mock else "ok"
+    fix = "amplifier init" if choice.is_mock else ""
+    yield Finding(level, "provider", f"{choice.module}: {choice.why}", fix)
+
+
+def _keys() -> Iterator[Finding]:
+    for names in KEYS.values():
+        for name in names:
+            key = find_key(name)
+            if key is not None:
+                yield Finding("ok", "key", str(key))
+
+
+def _trust() -> Iterator[Finding]:
+    status = Trust(paths.home()).status(Path.cwd())
+    if status.trusted:
+        yield Finding("ok", "trust", f"this folder is trusted ({len(status.files)} files)")
+    elif status.unverifiable:
+        told = f"cannot be verified: {', '.join(status.unverifiable)}"
+        yield Finding("warning", "trust", told, "amplifier trust show")
+    elif status.files:
+        names = ", ".join((status.changed or status.files)[:3])
+        told = f"{'changed' if status.changed else 'not used, because not trusted'}: {names}"
+        yield Finding("warning", "trust", told, "amplifier trust")
+
+
+def _sandbox() -> Iterator[Finding]:
+    from amplifier_kit.sandbox.sandbox import Sandbox  # noqa: PLC0415 - tries the sandbox out
+
+    sandbox = Sandbox.detect()
+    if sandbox.level == "bubblewrap":
+        yield Finding("ok", "sandbox", "bubblewrap: commands cannot leave the workspace")
+    else:
+        told = f"{sandbox.level}: {'; '.join(sandbox.reasons)}"
+        level = "warning" if sandbox.level == "landlock" else "error"
+        yield Finding(level, "sandbox", told, "install the package `bubblewrap`")
+
+
+def _modules() -> Iterator[Finding]:
+    modules = installed_modules()
+    owners = Counter(each.module_id for each in modules)
+    broken = 0
+    for module_id, count in owners.items():
+        if count > 1:
+            names = [each.distribution for each in modules if each.module_id == module_id]
+            told = f"{module_id} is claimed by {' and '.join(names)}"
+            yield Finding("error", "module", told, f"python -m pip uninstall {names[-1]}")
+    for each in modules:
+        try:
+            each.entry_point.load()
+        except Exception as error:  # noqa: BLE001 - whatever a module's code raises is the finding
+            broken += 1
+            told = f"{each.module_id} does not import: {type(error).__name__}: {error}"
+            yield Finding("error", "module", told, f"amplifier module validate {each.module_id}")
+    if not broken:
+        yield Finding("ok", "modules", f"{len(modules)} installed, all can be imported")
+
+
+def _lock() -> Iterator[Finding]:
+    path = Path.cwd() / LOCK_NAME
+    if not path.is_file():
+        return
+    if not Trust(paths.home()).status(Path.cwd()).trusted:
+        # Looking at what it pins would fetch from wherever it says.
+        told = f"{LOCK_NAME} pins and accepts nothing: this folder is not trusted"
+        yield Finding("warning", "lock", told, "amplifier trust")
+        return
+    from amplifier_foundation.sources.resolver import SourceResolver  # noqa: PLC0415 - if locked
+
+    lock = Lock.read(path)
+    resolver = SourceResolver(paths.home(), base=Path.cwd(), lock=lock)
+    drifted = 0
+    for module_id, pin in lock.modules.items():
+        try:
+            resolver.locate(module_id, None if pin.source.startswith("package") else pin.source)
+        except FoundationError as error:
+            drifted += 1
+            yield Finding("error", "lock", f"{error.message} {error.why}".strip(), error.fix)
+    if not drifted:
+        yield Finding("ok", "lock", f"{len(lock.modules)} modules are what {LOCK_NAME} pins")
+
+
+def _disk() -> Iterator[Finding]:
+    home = paths.home()
+    sizes = {name: _bytes_in(home / name) for name in ("projects", "blobs", "cache")}
+    whole = sum(sizes.values())
+    told = ", ".join(f"{name} {size(count)}" for name, count in sizes.items())
+    fix = "amplifier session delete SESSION" if whole > _LARGE else ""
+    yield Finding("warning" if fix else "ok", "disk", f"{size(whole)} in {home}: {told}", fix)
+
+
+def _index() -> Iterator[Finding]:
+    problems = SessionStore(paths.home()).index_problems()
+    for each in problems:
+        yield Finding("warning", "index", f"the list of sessions: {each}", "amplifier doctor --fix")
+    if not problems:
+        yield Finding("ok", "index", "the list of sessions is what their folders say")
+
+
+def fix_index() -> Finding:
+    """Make the list of sessions anew."""
+    count = SessionStore(paths.home()).rebuild_index()
+    return Finding("ok", "fixed", f"the list of sessions was made anew: {count:,}")
+
+
+def _sessions() -> Iterator[Finding]:
+    sessions = SessionStore(paths.home()).list()
+    since = (datetime.now(UTC) - _WEEK).isoformat()
+    recent = [each for each in sessions if each.updated_at > since]
+    grown = size(sum(each.bytes for each in recent))
+    told = f"{len(sessions)} in the index; {len(recent)} used in a week, which take {grown}"
+    yield Finding("ok", "sessions", told)
+    for each in sorted(sessions, key=lambda one: -one.bytes)[:_BIGGEST_SHOWN]:
+        if each.bytes > _LARGE / 50:
+            told = f"{each.session_id[:8]} takes {size(each.bytes)}"
+            yield Finding(
+                "info", "largest", told, f"amplifier session delete {each.session_id[:8]}"
+            )
+
+
+def _bytes_in(folder: Path) -> int:
+    total = 0
+    for root, _, files in os.walk(folder):
+        for name in files:
+            try:
+                total += (Path(root) / name).lstat().st_size
+            except FileNotFoundError:
+                continue
+    return total
+
+
+CHECKS: dict[str, Callable[[], Iterator[Finding]]] = {
+    "versions": _versions,
+    "settings": _settings,
+    "keys": _keys,
+    "trust": _trust,
+    "sandbox": _sandbox,
+    "modules": _modules,
+    "lock": _lock,
+    "disk": _disk,
+    "index": _index,
+    "sessions": _sessions,
+}

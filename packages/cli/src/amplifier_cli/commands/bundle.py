@@ -1,0 +1,152 @@
+"""`amplifier bundle`: which there are, what is in one, and whether it can be used."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
+
+if TYPE_CHECKING:
+    from amplifier_foundation.preparing import Ready
+
+
+@click.group()
+def bundle() -> None:
+    """Look at bundles and check them."""
+
+
+@bundle.command("list")
+def list_bundles() -> None:
+    """List the bundles that have a name here."""
+    from amplifier_foundation.bundles import known_bundles  # noqa: PLC0415 - reads YAML
+    from amplifier_foundation.preparing import current_settings  # noqa: PLC0415 - as above
+
+    settings = current_settings(Path.cwd())
+    active = settings.get("bundle.active") or "default"
+    names = {**known_bundles(settings), "default": "what comes with Amplifier"}
+    print_columns(
+        (name, click.style("active", fg="green") if name == active else "", fitted(where, 80))
+        for name, where in names.items()
+    )
+
+
+@bundle.command()
+@click.argument("name")
+@click.argument("where", metavar="PATH-OR-ADDRESS")
+def add(name: str, where: str) -> None:
+    """Give a bundle a name that holds in every folder."""
+    path = Path(where).expanduser()
+    address = str(path.resolve()) if path.exists() else where
+
+    def change(values: dict[str, Any]) -> None:
+        values["bundle"] = _section(values)
+        values["bundle"].setdefault("added", {})[name] = address
+
+    notice(f"{name} is {address} ({_change_settings(change)})")
+
+
+@bundle.command()
+@click.argument("name")
+def use(name: str) -> None:
+    """Take a bundle for every session from now on."""
+    _ready(name)
+
+    def change(values: dict[str, Any]) -> None:
+        values["bundle"] = {**_section(values), "active": name}
+
+    notice(f"{name} is active ({_change_settings(change)})")
+
+
+@bundle.command()
+@click.argument("name", default="default")
+@click.option("--plan", "as_plan", is_flag=True, help="Print the mount plan as JSON, without keys.")
+def show(name: str, as_plan: bool) -> None:
+    """Show what a session with a bundle is made of."""
+    ready = _ready(name)
+    if as_plan:
+        from amplifier_core.redaction import redact_secrets  # noqa: PLC0415 - the kernel
+
+        click.echo(json.dumps(redact_secrets(ready.plan), indent=2, default=str))
+        return
+    heading(ready.bundle)
+    session: dict[str, Any] = ready.plan["session"]
+    rows = [(part, _told(session[part])) for part in ("orchestrator", "context")]
+    for section in ("providers", "tools", "hooks"):
+        entries: list[dict[str, Any]] = ready.plan.get(section) or []
+        rows += [(section, _told(each)) for each in entries]
+    print_columns((f"  {click.style(key, dim=True)}", value) for key, value in _once(rows))
+    if ready.plan.get("agents"):
+        heading("agents")
+        print_columns((f"  {name}",) for name in ready.plan["agents"])
+    heading("instructions")
+    print_columns(
+        [(f"  {each.origin}", f"{len(each.text):,} characters") for each in ready.instructions]
+    )
+    for line in ready.notices:
+        notice(line)
+
+
+@bundle.command()
+@click.argument("name", default="default")
+def validate(name: str) -> int:
+    """Check that a bundle can be read, composed and mounted."""
+    from amplifier_core.validation import MountPlanValidator  # noqa: PLC0415 - the kernel
+
+    ready = _ready(name)
+    result = MountPlanValidator().validate(ready.plan)
+    for each in (*result.errors, *result.warnings):
+        click.echo(f"  {each.severity}  {each.message}")
+    missing = _not_installed(ready)
+    for module_id in missing:
+        click.echo(f"  error  {module_id} is neither installed nor has it a source")
+    good = result.passed and not missing
+    word = click.style("good", fg="green") if good else click.style("cannot be used", fg="red")
+    click.echo(f"{ready.bundle}: {word}")
+    return 0 if good else 1
+
+
+def _section(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the section about bundles; the short form of it is the name of the active one."""
+    section: Any = values.get("bundle") or {}
+    return {"active": section} if isinstance(section, str) else section
+
+
+def _change_settings(change: Any) -> Path:
+    from amplifier_foundation.user_settings import change_user_settings  # noqa: PLC0415 - reads YAML
+
+    return change_user_settings(change)
+
+
+def _ready(name: str) -> Ready:
+    from amplifier_foundation.preparing import Wishes, get_ready  # noqa: PLC0415 - reads YAML
+
+    return asyncio.run(get_ready(Wishes(bundle=name)))
+
+
+def _told(entry: dict[str, Any]) -> str:
+    config = ", ".join(entry.get("config") or {})
+    source = f" from {entry['source']}" if entry.get("source") else ""
+    return fitted(
+        f"{entry['module']}{source}{f' ({config})' if config else ''}", screen_width() - 18
+    )
+
+
+def _once(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return rows that name their section only the first time."""
+    before = ""
+    told: list[tuple[str, str]] = []
+    for section, value in rows:
+        told.append(("" if section == before else section, value))
+        before = section
+    return told
+
+
+def _not_installed(ready: Ready) -> list[str]:
+    installed = set(ready.resolver.installed_ids())
+    named = [each["module"] for each in ready.entries if not each.get("source")]
+    return [each for each in named if each not in installed]

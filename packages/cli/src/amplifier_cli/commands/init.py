@@ -1,0 +1,106 @@
+"""`amplifier init`: one screen that finds what can answer, and writes down the choice."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import click
+
+from amplifier_cli.failures import CommandError
+from amplifier_cli.local_servers import find_local_servers
+from amplifier_cli.terminal import heading, is_terminal, notice, print_columns, working
+from amplifier_foundation.bundles.providers import KEYS
+from amplifier_foundation.credentials import find_key, masked
+from amplifier_foundation.user_settings import change_user_settings
+
+_MODELS_SHOWN = 3
+
+
+class _Candidate(NamedTuple):
+    """Something that could answer."""
+
+    name: str
+    found: str
+    entry: dict[str, Any]
+
+
+@click.command()
+@click.option("--provider", help="Take this one without asking, such as anthropic or ollama.")
+def init(provider: str | None) -> None:
+    """Choose a provider: finds keys and local servers."""
+    with working("looking for keys and local servers"):
+        candidates = [*_from_keys(), *_from_address(), *_from_servers()]
+    candidates.append(_Candidate("mock", "no model: a stand-in to try things out", _entry("mock")))
+    heading("What can answer here")
+    print_columns(
+        (f"  {number}", click.style(each.name, bold=True), each.found)
+        for number, each in enumerate(candidates, start=1)
+    )
+    if len(candidates) == 1:
+        notice(
+            "No key and no server found. Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY,"
+        )
+        notice("or start a server on port 11434, 1234, 8000 or 8080, and type this again.")
+    chosen = _choose(candidates, provider)
+    path = change_user_settings(lambda values: values.update(providers=[chosen.entry]))
+    click.echo(f"{chosen.name} answers from now on ({path}).")
+    click.echo('Try it      amplifier run "what is in this folder?"')
+    click.echo("Talk        amplifier chat")
+
+
+def _from_keys() -> list[_Candidate]:
+    found: list[_Candidate] = []
+    for module, names in KEYS.items():
+        for name in names:
+            key = find_key(name)
+            if key is not None:
+                told = f"{name} {masked(key.value)} ({key.origin})"
+                found.append(_Candidate(module.removeprefix("provider-"), told, {"module": module}))
+                break
+    return found
+
+
+def _from_address() -> list[_Candidate]:
+    address = os.environ.get("OPENAI_BASE_URL")
+    if not address:
+        return []
+    told = f"OPENAI_BASE_URL is {address}"
+    return [_Candidate("chat-completions", told, _server_entry(address))]
+
+
+def _from_servers() -> list[_Candidate]:
+    found: list[_Candidate] = []
+    for each in find_local_servers():
+        models = ", ".join(each.models[:_MODELS_SHOWN]) or "no model loaded"
+        more = len(each.models) - _MODELS_SHOWN
+        told = f"{each.base_url}: {models}{f' and {more} more' if more > 0 else ''}"
+        name = each.usual_name.lower().replace(" ", "-")
+        found.append(_Candidate(name, told, _server_entry(each.base_url)))
+    return found
+
+
+def _entry(name: str) -> dict[str, Any]:
+    return {"module": f"provider-{name}"}
+
+
+def _server_entry(base_url: str) -> dict[str, Any]:
+    return {"module": "provider-chat-completions", "config": {"base_url": base_url}}
+
+
+def _choose(candidates: list[_Candidate], provider: str | None) -> _Candidate:
+    if provider is not None:
+        chosen = next((each for each in candidates if each.name == provider), None)
+        if chosen is None:
+            names = ", ".join(each.name for each in candidates)
+            raise CommandError(f"There is no `{provider}` here.", why=f"There is: {names}.")
+        return chosen
+    if not is_terminal():
+        names = "|".join(each.name for each in candidates)
+        raise CommandError(
+            "Nothing was chosen.",
+            why="There is nobody to ask.",
+            fix=f"amplifier init --provider {names}",
+        )
+    number = click.prompt("Which one", type=click.IntRange(1, len(candidates)), default=1, err=True)
+    return candidates[number - 1]

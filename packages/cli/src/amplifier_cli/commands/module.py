@@ -1,0 +1,24 @@
+"""`amplifier module`: the group; each of its commands is loaded when it is used."""
+
+from __future__ import annotations
+
+import click
+
+from amplifier_cli.lazy_group import LazyCommand, LazyGroup
+
+_MAKING = "amplifier_cli.commands.module_making"
+_LISTING = "amplifier_cli.commands.module_listing"
+
+_TABLE = {
+    "new": LazyCommand(f"{_MAKING}:new", "Write a new module that works at once."),
+    "validate": LazyCommand(f"{_MAKING}:validate", "Check a module against its contract."),
+    "test": LazyCommand(f"{_MAKING}:test", "Run a module's own tests."),
+    "list": LazyCommand(f"{_LISTING}:list_modules", "List the installed modules."),
+    "show": LazyCommand(f"{_LISTING}:show", "Show one module."),
+    "lock": LazyCommand(f"{_LISTING}:lock", "Pin every module to its exact bytes."),
+}
+
+
+@click.command(cls=LazyGroup, table=_TABLE)
+def module() -> None:
+    """Make, check, test and pin modules."""

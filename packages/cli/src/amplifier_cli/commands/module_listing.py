@@ -1,0 +1,88 @@
+"""`amplifier module list|show|lock`: what is installed, and to which bytes it is pinned."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+
+import click
+
+from amplifier_cli.installed import InstalledModule, find_module, installed_modules
+from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width, working
+
+_KINDS = {"loop": "loops", "context": "contexts", "provider": "providers", "tool": "tools"}
+
+
+@click.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_modules(as_json: bool) -> None:
+    """List the installed modules."""
+    found = installed_modules()
+    if as_json:
+        click.echo(json.dumps([_facts(each) for each in found], indent=2))
+        return
+    room = max(screen_width() - 40, 30)
+    width = max((len(each.module_id) for each in found), default=0)
+    for kind, group in groupby(found, lambda each: each.module_id.partition("-")[0]):
+        heading(_KINDS.get(kind, kind))
+        print_columns(
+            (f"  {each.module_id.ljust(width)}", each.version, fitted(each.summary, room))
+            for each in group
+        )
+
+
+@click.command()
+@click.argument("where", metavar="FOLDER-OR-ID")
+def show(where: str) -> None:
+    """Show one module."""
+    found = find_module(where)
+    heading(found.module_id)
+    told = next((each for each in installed_modules() if each.module_id == found.module_id), None)
+    rows = [("type", found.type), ("package", str(found.package))]
+    if told is not None:
+        rows += [("version", f"{told.version} ({told.distribution})"), ("about", told.summary)]
+    print_columns((f"  {key}", value) for key, value in rows)
+    readme = found.folder / "README.md"
+    if readme.is_file():
+        click.echo()
+        click.echo(readme.read_text("utf-8").partition("\n## Events")[0].strip())
+
+
+@click.command()
+@click.option("-b", "--bundle", help="Modules of this bundle; by default the active one.")
+@click.option(
+    "--update", is_flag=True, help="Take the newest of what is pinned by a branch or tag."
+)
+@click.option("--accept", multiple=True, help="A finding of the inspection to let pass, as told.")
+def lock(bundle: str | None, update: bool, accept: tuple[str, ...]) -> None:
+    """Pin every module to its exact bytes.
+
+    Writes amplifier.lock in this folder. A module that is not what it pins is refused.
+    """
+    import asyncio  # noqa: PLC0415 - the other commands of this file do without
+
+    from amplifier_foundation.preparing import (  # noqa: PLC0415 - reads YAML
+        Wishes,
+        get_ready,
+        write_lock,
+    )
+
+    ready = asyncio.run(get_ready(Wishes(bundle=bundle), pinning=True))
+    rows: list[tuple[str, str, str]] = []
+    for entry in ready.entries:
+        with working(f"pinning {entry['module']}"):
+            pin = ready.resolver.pin(
+                entry["module"], entry.get("source"), accept=accept, update=update
+            )
+        rows.append((entry["module"], pin.sha256[:12], pin.commit or pin.version or ""))
+    is_trusted = write_lock(ready)
+    print_columns(rows, ("module", "sha256", "version"))
+    notice(f"{ready.resolver.lock.path}: {len(rows)} modules pinned")
+    if not is_trusted:
+        notice("It holds once this folder is trusted: amplifier trust", level="warning")
+
+
+def _facts(module: InstalledModule) -> dict[str, str]:
+    facts = module._asdict()
+    del facts["entry_point"]
+    return facts

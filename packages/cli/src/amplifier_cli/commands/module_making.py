@@ -1,0 +1,85 @@
+"""`amplifier module new|validate|test`: from an idea to a module that keeps its contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from amplifier_cli import module_checks
+from amplifier_cli.installed import find_module
+from amplifier_cli.render.plain import visible
+from amplifier_cli.scaffold import KINDS, scaffold
+from amplifier_cli.terminal import fitted, heading, print_columns, screen_width, working
+
+_MARKS = {"ok": ("ok", "green"), "error": ("failed", "red"), "warning": ("warning", "yellow")}
+
+
+@click.command()
+@click.argument("module_id", metavar="KIND-NAME")
+@click.option(
+    "--dir",
+    "parent",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    help="Folder to make it in; by default this one.",
+)
+def new(module_id: str, parent: Path) -> None:
+    """Write a new module that works at once."""
+    files = scaffold(module_id, parent)
+    folder = parent / module_id
+    heading(f"{module_id}: {KINDS[module_id.partition('-')[0]].summary}")
+    for file in files:
+        click.echo(f"  {file.relative_to(parent)}")
+    shown = folder if folder.is_absolute() else f"./{folder}"
+    click.echo()
+    click.echo(f"Check it    amplifier module validate {shown}")
+    click.echo(f"Test it     amplifier module test {shown}")
+    click.echo(f'Use it      amplifier run --module {shown} "..."')
+
+
+@click.command()
+@click.argument("where", metavar="FOLDER-OR-ID", default=".")
+@click.option("-v", "--verbose", is_flag=True, help="Show what went well, too.")
+@click.pass_context
+def validate(context: click.Context, where: str, verbose: bool) -> None:
+    """Check a module against its contract.
+
+    It is imported and mounted on a double, without credentials and without a network; then the
+    kernel's suite for its kind is run against it.
+    """
+    found = find_module(where)
+    heading(f"{found.module_id} ({found.type})")
+    failed = False
+    for title, look in (
+        ("structure", module_checks.structure),
+        ("behaviour", module_checks.behaviour),
+    ):
+        with working(f"checking the {title} of {found.module_id}"):
+            checks = look(found)
+        failed = failed or any(each.level == "error" for each in checks)
+        _show(title, checks, verbose)
+    context.exit(1 if failed else 0)
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("where", metavar="FOLDER-OR-ID", default=".")
+@click.argument("pytest_arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def test(context: click.Context, where: str, pytest_arguments: tuple[str, ...]) -> None:
+    """Run a module's own tests; what follows the folder goes to pytest."""
+    context.exit(module_checks.run_tests(find_module(where), pytest_arguments))
+
+
+def _show(title: str, checks: list[module_checks.Check], verbose: bool) -> None:
+    good = sum(each.level == "ok" for each in checks)
+    shown = checks if verbose else [each for each in checks if each.level not in ("ok", "info")]
+    color = "green" if not any(each.level == "error" for each in checks) else "red"
+    click.echo(f"  {title:<10} {click.style(f'{good} of {len(checks)} checks passed', fg=color)}")
+    room = max(screen_width() - 50, 30)
+    rows: list[tuple[str, str, str]] = []
+    for each in shown:
+        word, paint = _MARKS.get(each.level, ("skipped", None))
+        message = fitted(each.message, room) if each.level == "ok" else visible(each.message)
+        rows.append((f"    {click.style(word, fg=paint)}", each.name, message))
+    print_columns(rows)

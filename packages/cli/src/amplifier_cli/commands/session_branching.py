@@ -1,0 +1,134 @@
+"""`amplifier session fork|rewind|diff`: other ways that a session could have gone."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_cli.failures import CommandError
+from amplifier_cli.render.plain import visible
+from amplifier_cli.sessions import SESSION, find_session, read_session, store
+from amplifier_cli.terminal import fitted, heading, is_terminal, notice, screen_width
+from amplifier_foundation.replay import forking
+
+if TYPE_CHECKING:
+    from amplifier_foundation.replay.rewinding import RewindPreview
+
+
+def fork_session(session_id: str, at: int | None = None) -> str:
+    """Make a copy of a session up to a record, say so, and return its id."""
+    copy = forking.fork(store(), session_id, at=at)
+    upto = "" if at is None else f" up to record {at}"
+    notice(f"{session_id[:8]}{upto} goes on in a copy: {copy}")
+    return copy
+
+
+@click.command()
+@SESSION
+@click.option("--at", type=int, help="Last record that the copy has (see: session show --json).")
+@click.option("--before-turn", type=int, help="Leave this turn and all after it out.")
+def fork(session_id: str, at: int | None, before_turn: int | None) -> None:
+    """Go on from any point, in a copy."""
+    whole = find_session(session_id)
+    if before_turn is not None:
+        at = _last_before(whole, before_turn)
+    copy = fork_session(whole, at)
+    click.echo(copy)
+    notice(f"go on: amplifier continue {copy[:8]}")
+
+
+@click.command()
+@SESSION
+@click.option("--before-turn", type=int, required=True, help="Take back this turn and all after.")
+@click.option(
+    "--what",
+    type=click.Choice(["conversation", "files", "both"]),
+    default="both",
+    show_default=True,
+)
+@click.option("--preview", is_flag=True, help="Only show what would be done.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def rewind(session_id: str, before_turn: int, what: Any, preview: bool, yes: bool) -> None:
+    """Set conversation, files or both back.
+
+    What would happen is shown first. The log keeps everything; files that somebody else changed
+    since are kept as they are.
+    """
+    asyncio.run(_rewind(find_session(session_id), before_turn, what, preview, yes))
+
+
+@click.command()
+@click.argument("one")
+@click.argument("other")
+@click.pass_context
+def diff(context: click.Context, one: str, other: str) -> None:
+    """Show where two sessions differ."""
+    found = forking.diff(read_session(one), read_session(other))
+    for each in found:
+        click.echo(visible(str(each)))
+        click.echo()
+    notice(f"{len(found)} differences" if found else "no difference")
+    context.exit(1 if found else 0)
+
+
+async def _rewind(session_id: str, before_turn: int, what: Any, preview: bool, yes: bool) -> None:
+    from pathlib import Path  # noqa: PLC0415 - as below
+
+    from amplifier_cli.asking import Notices  # noqa: PLC0415 - the kernel; a fork does without
+    from amplifier_foundation.preparing import Wishes, get_ready, open_session  # noqa: PLC0415 - as above
+    from amplifier_foundation.replay import rewinding  # noqa: PLC0415 - as above
+
+    metadata = store().read(session_id).metadata
+    ready = await get_ready(
+        Wishes(bundle=metadata.get("bundle")), Path(metadata.get("project") or Path.cwd())
+    )
+    async with open_session(
+        ready, session_id=session_id, resume=True, display_system=Notices()
+    ) as live:
+        aim: dict[str, Any] = {"before_turn": before_turn, "what": what}
+        _show(await rewinding.preview_rewind(live, store(), **aim))
+        if preview:
+            return
+        if not yes:
+            if not is_terminal():
+                raise CommandError(
+                    "Nothing was changed.", why="There is nobody to ask.", fix="add --yes"
+                )
+            click.confirm("Do this?", abort=True, err=True)
+        done = await rewinding.rewind(live, store(), **aim)
+        kept = [each for each in done.files if each.action == "keep"]
+        notice(f"Done. {len(kept)} files kept as they are." if kept else "Done.")
+
+
+def _show(preview: RewindPreview) -> None:
+    room = screen_width() - 6
+    heading("Prompts that go")
+    for prompt in preview.prompts:
+        click.echo(f"  {fitted(prompt, room)}")
+    click.echo(f"  messages: {preview.messages_before} -> {preview.messages_after}")
+    if preview.files:
+        heading("Files")
+    for change in preview.files:
+        reason = f"  ({change.reason})" if change.reason else ""
+        click.echo(f"  {change.action:<8} {_seen_from_here(change.path)}{reason}")
+        for line in visible(change.diff).splitlines():
+            color = {"+": "green", "-": "red"}.get(line[:1])
+            click.echo("    " + click.style(line, fg=color))
+
+
+def _seen_from_here(path: str) -> str:
+    """Return a path as a person in this folder would write it, whole: it says what is changed."""
+    here = Path.cwd()
+    return visible(str(Path(path).relative_to(here) if Path(path).is_relative_to(here) else path))
+
+
+def _last_before(session_id: str, turn: int) -> int:
+    for record in store().read(session_id).records():
+        if record.kind == "prompt" and record.data.get("turn") == turn:
+            return record.seq - 1
+    raise CommandError(
+        f"The session has no turn {turn}.", fix=f"amplifier session show {session_id[:8]}"
+    )

@@ -1,0 +1,148 @@
+"""`amplifier session list|show|watch|export`: what there is, and what happened."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import click
+
+from amplifier_cli.render.plain import money
+from amplifier_cli.sessions import SESSION, read_session, store
+from amplifier_cli.story import Story, tell
+from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
+from amplifier_cli.times import age, local_time, size
+
+_ID_SHOWN = 8
+
+
+@click.command("list")
+@click.option("-n", "--limit", default=20, show_default=True, help="Newest sessions to show.")
+@click.option("-a", "--all", "everywhere", is_flag=True, help="Those of every folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_sessions(limit: int, everywhere: bool, as_json: bool) -> None:
+    """List sessions, newest first."""
+    found, total = store().page(None if everywhere else Path.cwd(), limit)
+    if as_json:
+        click.echo(json.dumps([each._asdict() for each in found], indent=2))
+        return
+    if not found:
+        notice("No sessions yet in this folder." if not everywhere else "No sessions yet.")
+        if not everywhere:
+            notice("those of every folder: amplifier session list --all")
+        return
+    room = max(screen_width() - 46, 20)
+    print_columns(
+        [
+            (
+                click.style(each.session_id[:_ID_SHOWN], fg="cyan"),
+                age(each.updated_at),
+                str(each.turns),
+                _money(each.cost_usd),
+                each.status,
+                fitted(_title(each, everywhere), room),
+            )
+            for each in found
+        ],
+        ("session", "ago", "turns", "cost", "status", "title"),
+        right=(1, 2, 3),
+    )
+    if total > len(found):
+        notice(f"{total - len(found):,} more: amplifier session list --limit {total}")
+
+
+@click.command()
+@SESSION
+@click.option("--full", is_flag=True, help="Leave nothing out of long texts and results.")
+@click.option("--json", "as_json", is_flag=True, help="Print every record, one a line.")
+def show(session_id: str, full: bool, as_json: bool) -> None:
+    """Show what happened in a session."""
+    reader = read_session(session_id)
+    if as_json:
+        for record in reader.records():
+            click.echo(json.dumps(record._asdict(), ensure_ascii=False))
+        return
+    _show_facts(reader.session_id, reader.metadata)
+    for line in tell(reader.records(), full=full):
+        click.echo(line)
+    for damage in reader.damage:
+        notice(f"damaged: line {damage.line}, {damage.kind}: {damage.detail}", level="warning")
+
+
+@click.command()
+@SESSION
+def watch(session_id: str) -> None:
+    """Follow a session as it is written."""
+    import asyncio  # noqa: PLC0415 - the other commands of this file do without
+
+    reader = read_session(session_id)
+    notice(f"Watching {reader.session_id}; Ctrl-C ends that, not the session.")
+
+    async def follow() -> None:
+        story = Story()
+        async for record in reader.tail():
+            for line in story.lines(record):
+                click.echo(line)
+
+    asyncio.run(follow())
+
+
+@click.command()
+@SESSION
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File; else stdout.")
+@click.option(
+    "--as", "form", type=click.Choice(["markdown", "json"]), default="markdown", show_default=True
+)
+def export(session_id: str, output: Path | None, form: str) -> None:
+    """Write a session to one file."""
+    reader = read_session(session_id)
+    records = list(reader.records())
+    if form == "json":
+        whole = {"metadata": reader.metadata, "records": [each._asdict() for each in records]}
+        text = json.dumps(whole, indent=2, ensure_ascii=False)
+    else:
+        text = _as_markdown(reader.session_id, records)
+    if output is None:
+        click.echo(text)
+    else:
+        output.write_text(text + "\n", encoding="utf-8")
+        notice(f"{output}: {size(output.stat().st_size)}")
+
+
+def _show_facts(session_id: str, metadata: dict[str, Any]) -> None:
+    heading(fitted(str(metadata.get("title") or "(no title)"), screen_width()))
+    cost = _money(metadata.get("cost_usd"))
+    facts = [
+        ("session", session_id),
+        ("folder", str(metadata.get("project", ""))),
+        ("with", " ".join(str(metadata.get(key) or "") for key in ("bundle", "model")).strip()),
+        ("begun", local_time(str(metadata.get("created_at", "")))),
+        ("state", f"{metadata.get('status', '')}, {metadata.get('turns', 0)} turns, {cost}"),
+    ]
+    if metadata.get("parent_id"):
+        facts.append(("parent", str(metadata["parent_id"])))
+    print_columns((click.style(key, dim=True), fitted(value, 200)) for key, value in facts)
+
+
+def _as_markdown(session_id: str, records: list[Any]) -> str:
+    parts = [f"# Session {session_id}"]
+    for record in records:
+        if record.kind == "prompt":
+            parts.append(f"## {record.data.get('turn', '')}. Prompt\n\n{record.data.get('text')}")
+        elif record.kind == "tool.call":
+            given = json.dumps(record.data.get("input"), ensure_ascii=False)
+            parts.append(f"- `{record.data.get('tool')}` {given}")
+        elif record.kind == "turn.ended" and record.data.get("answer"):
+            parts.append(f"### Answer\n\n{record.data['answer']}")
+    return "\n\n".join(parts)
+
+
+def _title(session: Any, everywhere: bool) -> str:
+    title = session.title or "(no title)"
+    return f"{Path(session.project).name}: {title}" if everywhere else title
+
+
+def _money(cost: str | None) -> str:
+    return "" if not cost else money(Decimal(cost))

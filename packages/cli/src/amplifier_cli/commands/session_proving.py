@@ -1,0 +1,80 @@
+"""`amplifier session replay|to-test`: the same again, offline, today and in every test run."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from amplifier_cli.failures import CommandError
+from amplifier_cli.render.plain import visible
+from amplifier_cli.sessions import SESSION, children_of, read_session
+from amplifier_cli.terminal import notice, working
+
+
+@click.command()
+@SESSION
+@click.pass_context
+def replay(context: click.Context, session_id: str) -> None:
+    """Run a session again offline, and compare.
+
+    Loop, memory and hooks run for real; models, tools and people answer from the record. Sessions
+    that it started are replayed too. The exit code is 1 when something differs.
+    """
+    from amplifier_foundation.replay.replaying import replay as play  # noqa: PLC0415 - the kernel
+
+    reader = read_session(session_id)
+    differs = False
+    for each in (reader, *children_of(reader)):
+        with working(f"replaying {each.session_id[:8]}"):
+            result = asyncio.run(play(each))
+        differs = differs or bool(result.differences)
+        click.echo(f"{each.session_id[:8]}  {visible(str(result))}")
+    context.exit(1 if differs else 0)
+
+
+@click.command("to-test")
+@SESSION
+@click.option("--name", help="Name of the test; by default the session's title.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Test file; else stdout.")
+@click.option(
+    "--cassettes", type=click.Path(path_type=Path), help="Folder of the recording; see below."
+)
+def to_test(session_id: str, name: str | None, output: Path | None, cassettes: Path | None) -> None:
+    """Make a test of a session that needs no network.
+
+    The recording lies in the folder `cassettes` beside the test. With the test on stdout, as in
+    `amplifier session to-test ID > tests/test_x.py`, say where that is: `--cassettes
+    tests/cassettes`; without, it is taken from where stdout goes.
+    """
+    from amplifier_foundation.replay.cassette import to_test as make  # noqa: PLC0415 - the kernel
+
+    reader = read_session(session_id)
+    title = name or str(reader.metadata.get("title") or reader.session_id)
+    made = make(reader, title[:60].lower(), children=children_of(reader))
+    folder = cassettes or _beside(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    recording = folder / f"{made.name}.jsonl.gz"
+    recording.write_bytes(made.cassette)
+    if output is None:
+        click.echo(made.source, nl=False)
+    else:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(made.source, encoding="utf-8")
+        notice(f"test: {output}")
+    notice(f"recording: {recording}")
+
+
+def _beside(output: Path | None) -> Path:
+    """Return the folder `cassettes` beside the test, also when a shell writes the test."""
+    if output is not None:
+        return output.parent / "cassettes"
+    written_to = Path("/proc/self/fd/1")
+    target = written_to.resolve() if written_to.exists() else Path()
+    if not target.is_file():
+        raise CommandError(
+            "It is not known where the test goes, so the recording has no place.",
+            fix="amplifier session to-test -o tests/test_x.py",
+        )
+    return target.parent / "cassettes"

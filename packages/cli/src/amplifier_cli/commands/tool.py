@@ -1,0 +1,138 @@
+"""`amplifier tool`: which tools a session would have, and a call by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_cli.failures import CommandError
+from amplifier_cli.render.plain import visible
+from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
+
+if TYPE_CHECKING:
+    from amplifier_cli.bare_session import MountedTools
+
+_BUNDLE = click.option("-b", "--bundle", help="Tools of this bundle.")
+_MODULE = click.option(
+    "--module", "modules", multiple=True, metavar="FOLDER-OR-ID", help="And of this module."
+)
+
+
+@click.group()
+def tool() -> None:
+    """Look at tools, and call one yourself."""
+
+
+@tool.command("list")
+@_BUNDLE
+@_MODULE
+def list_tools(**wishes: Any) -> None:
+    """List the tools that a session here would have."""
+
+    async def look() -> list[tuple[str, str, str]]:
+        from amplifier_core.effects import declaration_of  # noqa: PLC0415 - the kernel
+
+        room = max(screen_width() - 34, 30)
+        async with _tools(**wishes) as found:
+            for name, reason in found.missing.items():
+                notice(f"{name} is not there: {reason}")
+            return [
+                (name, declaration_of(each).effect, fitted(each.description, room))
+                for name, each in sorted(found.tools.items())
+            ]
+
+    print_columns(asyncio.run(look()), ("tool", "effect", "what it does"))
+
+
+@tool.command()
+@click.argument("name")
+@_BUNDLE
+@_MODULE
+def info(name: str, **wishes: Any) -> None:
+    """Show what a tool says of itself, and its input."""
+
+    async def look() -> None:
+        from amplifier_core.effects import declaration_of  # noqa: PLC0415 - the kernel
+
+        async with _tools(**wishes) as mounted:
+            found = _named(mounted, name)
+            declared = declaration_of(found)
+            heading(name)
+            click.echo(visible(found.description))
+            click.echo()
+            rows = [("effect", declared.effect), ("output trusted", str(declared.output_trusted))]
+            if declared.deadline_seconds:
+                rows.append(("deadline", f"{declared.deadline_seconds:g} s"))
+            print_columns((click.style(key, dim=True), value) for key, value in rows)
+            click.echo()
+            click.echo(json.dumps(getattr(found, "input_schema", {}), indent=2, ensure_ascii=False))
+
+    asyncio.run(look())
+
+
+@tool.command()
+@click.argument("name")
+@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--input", "given", help="The whole input as JSON.")
+@_BUNDLE
+@_MODULE
+@click.pass_context
+def invoke(
+    context: click.Context, name: str, arguments: tuple[str, ...], given: str | None, **wishes: Any
+) -> None:
+    """Call one tool yourself. No model and no rule is asked: it is you who calls.
+
+    A VALUE that is JSON is taken as such, anything else as text.
+    """
+    values = _input(arguments, given)
+
+    async def call() -> Any:
+        async with _tools(**wishes) as mounted:
+            return await _named(mounted, name).execute(values)
+
+    result = asyncio.run(call())
+    output: Any = result.output if result.success else result.error
+    if isinstance(output, str):
+        click.echo(visible(output))
+    else:
+        click.echo(json.dumps(output, indent=2, ensure_ascii=False, default=str))
+    context.exit(0 if result.success else 1)
+
+
+def _tools(**wishes: Any) -> AbstractAsyncContextManager[MountedTools]:
+    from amplifier_cli.bare_session import mounted_tools  # noqa: PLC0415 - the kernel
+    from amplifier_foundation.preparing import Wishes  # noqa: PLC0415 - as above
+
+    return mounted_tools(Wishes(**wishes))
+
+
+def _named(mounted: MountedTools, name: str) -> Any:
+    if name not in mounted.tools:
+        others = f"There is: {', '.join(sorted(mounted.tools)) or 'none'}."
+        reason = mounted.missing.get(name)
+        raise CommandError(
+            f"There is no tool `{name}`.",
+            why=others if reason is None else f"Nobody brings it: {reason}.",
+            fix="amplifier tool list",
+        )
+    return mounted.tools[name]
+
+
+def _input(arguments: tuple[str, ...], given: str | None) -> dict[str, Any]:
+    try:
+        values: Any = {} if given is None else json.loads(given)
+    except ValueError as error:
+        raise CommandError(f"--input is not JSON: {error}") from error
+    for each in arguments:
+        key, equals, text = each.partition("=")
+        if not equals:
+            raise CommandError(f"`{each}` is not KEY=VALUE.")
+        try:
+            values[key] = json.loads(text)
+        except ValueError:
+            values[key] = text
+    return values

@@ -1,0 +1,68 @@
+"""`amplifier top`: what a session took, by the module that took it."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from amplifier_cli.render.plain import count, money, visible
+from amplifier_cli.sessions import SESSION, children_of, read_session
+from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
+from amplifier_cli.times import took
+from amplifier_foundation.reading.spending import Share, Spending, spending
+
+_BAR = 20
+
+
+@click.command()
+@SESSION
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def top(session_id: str, as_json: bool) -> None:
+    """Show time, tokens and money by module."""
+    reader = read_session(session_id)
+    children = {each.session_id: list(each.records()) for each in children_of(reader)}
+    took = spending(reader.records(), children)
+    if as_json:
+        shares = [each._asdict() for each in took.by_module()]
+        click.echo(json.dumps(shares, indent=2, default=str))
+        return
+    heading(fitted(str(reader.metadata.get("title") or reader.session_id), screen_width()))
+    _show(took)
+    if children:
+        notice(f"with {len(children)} sessions that it started")
+    if took.unpriced_calls:
+        notice(
+            f"{took.unpriced_calls} model calls have no known price; the sum leaves them out.",
+            level="warning",
+        )
+
+
+def _show(took: Spending) -> None:
+    shares = took.by_module()
+    whole = sum(each.seconds for each in shares) or 1.0
+    rows = [_row(each, each.seconds / whole) for each in shares]
+    total = Share(
+        click.style("all", bold=True),
+        sum(each.calls for each in shares),
+        sum(each.seconds for each in shares),
+        sum(each.input_tokens for each in shares),
+        sum(each.output_tokens for each in shares),
+        took.cost_usd,
+    )
+    rows.append((total.module, *_row(total, 0)[1:]))
+    heads = ("module", "calls", "time", "", "tokens in", "out", "cost")
+    print_columns(rows, heads, right=(1, 2, 4, 5, 6))
+
+
+def _row(share: Share, part: float) -> tuple[str, ...]:
+    bar = "█" * round(part * _BAR)
+    return (
+        visible(share.module),
+        str(share.calls),
+        took(share.seconds),
+        click.style(bar, fg="cyan"),
+        count(share.input_tokens) if share.input_tokens else "",
+        count(share.output_tokens) if share.output_tokens else "",
+        "" if share.cost_usd is None else money(share.cost_usd),
+    )

@@ -1,0 +1,99 @@
+"""How an error is told: what happened, why, and the next command."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from amplifier_foundation.errors import FoundationError
+
+__all__ = [
+    "BUDGET",
+    "CANCELLED",
+    "GENERAL",
+    "TRUST",
+    "CommandError",
+    "described",
+    "exit_code_of",
+    "report",
+]
+
+GENERAL, USAGE, TRUST, BUDGET, PROVIDER, CANCELLED = 1, 2, 3, 4, 5, 130
+
+
+class CommandError(FoundationError):
+    """A command was given something that it cannot work with."""
+
+    exit_code = USAGE
+
+
+def exit_code_of(error: Exception) -> int:
+    """Return the exit code: 1 general, 2 usage, 3 trust, 4 budget, 5 provider, 130 cancelled."""
+    if isinstance(error, click.Abort):
+        return CANCELLED
+    if isinstance(error, click.ClickException | FoundationError):
+        return error.exit_code
+    return PROVIDER if _is_of_kernel(error, "llm_errors", "LLMError") else GENERAL
+
+
+def report(error: Exception) -> None:
+    """Print the error to stderr; one that nobody foresaw comes with its traceback."""
+    if isinstance(error, click.Abort):
+        if sys.stderr.isatty():
+            # The terminal has written ^C behind whatever stood there.
+            click.echo(err=True)
+        _line("end", "Cancelled.", "yellow")
+        return
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return
+    if not _is_foreseen(error):
+        from traceback import print_exception  # noqa: PLC0415 - as rare as it can be
+
+        print_exception(error)
+    what, why, fix = described(error)
+    _line("error", what, "red")
+    if why:
+        _line("why", why, "yellow")
+    if fix:
+        _line("next", fix, "cyan")
+
+
+def described(error: Exception) -> tuple[str, str, str]:
+    """Return what happened, why, and the next command; what is not known is empty."""
+    if isinstance(error, FoundationError):
+        return error.message, error.why, error.fix
+    if isinstance(error, click.ClickException):
+        return error.format_message(), "", _help_of(error)
+    if _is_of_kernel(error, "llm_errors", "LLMError"):
+        return f"The provider failed: {error}", repr(error), "amplifier provider test"
+    if _is_of_kernel(error, "errors", "AmplifierError"):
+        return str(error), "", "amplifier doctor"
+    what = f"{type(error).__name__}: {error}"
+    return what, "Nobody foresaw this; it is a fault.", "amplifier doctor"
+
+
+def _is_foreseen(error: Exception) -> bool:
+    if isinstance(error, click.ClickException | FoundationError):
+        return True
+    kernel = (("llm_errors", "LLMError"), ("errors", "AmplifierError"))
+    return any(_is_of_kernel(error, module, name) for module, name in kernel)
+
+
+def _line(label: str, text: str, color: str) -> None:
+    from amplifier_cli.render.plain import visible  # noqa: PLC0415 - a start without errors is usual
+
+    padded = visible(text).replace("\n", "\n" + " " * 7)
+    click.echo(click.style(label.ljust(7), fg=color, bold=True) + padded, err=True)
+
+
+def _help_of(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return "" if context is None else f"{context.command_path} --help"
+
+
+def _is_of_kernel(error: Exception, module: str, name: str) -> bool:
+    """Whether it is an error of the kernel, which is not imported to find out."""
+    loaded = sys.modules.get(f"amplifier_core.{module}")
+    return loaded is not None and isinstance(error, getattr(loaded, name))

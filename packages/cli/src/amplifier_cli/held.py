@@ -1,0 +1,52 @@
+"""A session that another process has open: watch it, take it over, or go on in a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+import click
+
+from amplifier_cli.failures import CommandError
+from amplifier_cli.terminal import is_terminal
+from amplifier_foundation.store.errors import SessionHeldError
+
+__all__ = ["Answer", "choose", "when_held_options"]
+
+Answer = Literal["watch", "take-over", "fork"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MEANING: dict[Answer, str] = {
+    "watch": "look on while the other process goes on",
+    "take-over": "go on here; the other process can write nothing more",
+    "fork": "go on in a copy, and leave this one to the other process",
+}
+
+
+def when_held_options(command: F) -> F:
+    """Give a command the three flags that answer the question beforehand."""
+    for answer, meaning in reversed(_MEANING.items()):
+        about = f"If it is open elsewhere: {meaning}."
+        option = click.option(f"--{answer}", "when_held", flag_value=answer, help=about)
+        command = option(command)
+    return command
+
+
+def choose(error: SessionHeldError, given: Answer | None) -> Answer:
+    """Return what to do about it: as given, else as the person says.
+
+    Raises:
+        CommandError: nothing was given and there is nobody to ask.
+    """
+    if given is not None:
+        return given
+    if not is_terminal():
+        raise CommandError(
+            error.message,
+            why="One process at a time writes a session, and there is nobody to ask.",
+            fix="the same command with --watch, --take-over or --fork",
+        ) from error
+    click.echo(error.message, err=True)
+    for answer, meaning in _MEANING.items():
+        click.echo(f"  {click.style(answer, bold=True):<12} {meaning}", err=True)
+    return click.prompt("What now", type=click.Choice(list(_MEANING)), default="watch", err=True)

@@ -1,0 +1,114 @@
+"""Checks of one module: the kernel's validators, and its suites in a process of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amplifier_cli.failures import CommandError
+from amplifier_cli.installed import FoundModule
+from amplifier_foundation import paths
+
+__all__ = ["Check", "behaviour", "run_tests", "structure"]
+
+_NO_PYTEST = "pytest is not installed here, so this was not looked at."
+
+
+class Check(NamedTuple):
+    """One thing that was looked at; `level` is ok, warning or error."""
+
+    name: str
+    level: str
+    message: str
+
+
+def structure(found: FoundModule) -> list[Check]:
+    """Import and mount the module on a double, and look at what came."""
+    from amplifier_core import validation  # noqa: PLC0415 - brings the kernel's test kit
+    from amplifier_foundation.sources.uninstalled import compile_apart  # noqa: PLC0415 - as above
+
+    validators: dict[str, Any] = {
+        "provider": validation.ProviderValidator,
+        "tool": validation.ToolValidator,
+        "hook": validation.HookValidator,
+        "orchestrator": validation.OrchestratorValidator,
+        "context": validation.ContextValidator,
+    }
+    if found.type not in validators:
+        return [Check("type", "warning", f"Modules of the type {found.type} are not checked.")]
+    compile_apart(paths.home())
+    result = asyncio.run(validators[found.type]().validate(found.package))
+    return [
+        Check(each.name, "ok" if each.passed else each.severity, each.message)
+        for each in result.checks
+    ]
+
+
+def behaviour(found: FoundModule) -> list[Check]:
+    """Run the kernel's suite for modules of this type against the module."""
+    if find_spec("pytest") is None:
+        return [Check("behaviour", "warning", _NO_PYTEST)]
+    from amplifier_core.validation import behavioral  # noqa: PLC0415 - needs pytest
+
+    suite = Path(str(behavioral.__file__)).parent / f"{found.type}.py"
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        process = _pytest(
+            found,
+            str(suite),
+            f"--module-path={found.package}",
+            f"--rootdir={suite.parent}",
+            f"--junitxml={report}",
+            "--override-ini=python_classes=*Tests",
+            cwd=folder,
+            capture=True,
+        )
+        if not report.exists():
+            return [Check("behaviour", "error", process.stdout.strip() or process.stderr.strip())]
+        return _read_report(report)
+
+
+def run_tests(found: FoundModule, arguments: tuple[str, ...]) -> int:
+    """Run the module's own tests, in its folder, and return pytest's exit code."""
+    if find_spec("pytest") is None:
+        raise CommandError(_NO_PYTEST, fix="python -m pip install pytest")
+    return _pytest(found, *arguments, cwd=found.folder, capture=False).returncode
+
+
+def _pytest(
+    found: FoundModule, *arguments: str, cwd: str | Path, capture: bool
+) -> subprocess.CompletedProcess[str]:
+    # The package need not be installed: its folder goes on the path of the other process.
+    path = os.pathsep.join(filter(None, (str(found.package.parent), os.environ.get("PYTHONPATH"))))
+    scope = ["--override-ini=asyncio_default_fixture_loop_scope=function"]
+    options = ["-q", "-p", "no:cacheprovider", *(scope if find_spec("pytest_asyncio") else ())]
+    return subprocess.run(
+        # -B: compiled files in a project would be changes of it, and change what is trusted.
+        [sys.executable, "-B", "-m", "pytest", *options, *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=capture,
+        text=True,
+        check=False,
+    )
+
+
+def _read_report(report: Path) -> list[Check]:
+    from xml.etree import ElementTree  # noqa: PLC0415 - for this report alone
+
+    checks: list[Check] = []
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = str(case.get("name")).removeprefix("test_").replace("_", " ")
+        outcome = next((each for each in case if each.tag in ("failure", "error", "skipped")), None)
+        if outcome is None:
+            checks.append(Check(name, "ok", ""))
+        else:
+            level = "info" if outcome.tag == "skipped" else "error"
+            checks.append(Check(name, level, str(outcome.get("message", ""))))
+    return checks

@@ -1,0 +1,200 @@
+"""One turn of a session for `amplifier run`: opened, run, reported."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_cli.answer_stream import AnswerStream, can_stream
+from amplifier_cli.asking import Notices, TerminalApproval
+from amplifier_cli.failures import BUDGET, CANCELLED, GENERAL, TRUST, described, exit_code_of
+from amplifier_cli.held import Answer, choose
+from amplifier_cli.render.plain import money
+from amplifier_cli.terminal import fitted, is_terminal, notice, screen_width
+from amplifier_cli.times import took
+from amplifier_cli.turn_report import TurnReport
+from amplifier_foundation.preparing import Ready, Wishes, get_ready, open_session
+from amplifier_foundation.store.errors import SessionHeldError
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from amplifier_foundation.live import LiveSession
+
+__all__ = ["Once"]
+
+_EXIT_CODES = {"completed": 0, "denied": TRUST, "cancelled": CANCELLED}
+
+
+class Once:
+    """Runs one prompt and prints what came of it."""
+
+    def __init__(
+        self,
+        wishes: Wishes,
+        resume: str | None,
+        when_held: Answer | None,
+        *,
+        as_json: bool,
+        quiet: bool,
+    ) -> None:
+        self._wishes, self._resume = wishes, resume
+        self._when_held: Answer | None = when_held
+        self._as_json, self._quiet = as_json, quiet
+        self._report = TurnReport()
+        self._stream = AnswerStream()
+        self._session_id: str | None = None
+        self._takeover = False
+
+    def run(self, prompt: str) -> int:
+        """Run the prompt and return the exit code."""
+        try:
+            return self._run_or_choose(prompt)
+        except Exception as error:
+            if not self._as_json:
+                self._stream.end_line()
+                raise
+            what, why, fix = described(error)
+            failure = {"what": what, "why": why, "next": fix}
+            click.echo(json.dumps({"error": failure, "session_id": self._session_id}, indent=2))
+            return exit_code_of(error)
+
+    def _run_or_choose(self, prompt: str) -> int:
+        try:
+            return asyncio.run(self._run(prompt))
+        except SessionHeldError as error:
+            answer = choose(error, self._when_held)
+            if answer == "watch":
+                from amplifier_cli.commands.session_looking import watch  # noqa: PLC0415 - rare
+
+                watch.main([error.session_id], standalone_mode=False)
+                return 0
+            if answer == "fork":
+                from amplifier_cli.commands.session_branching import fork_session  # noqa: PLC0415 - rare
+
+                self._resume = fork_session(error.session_id)
+            self._takeover = answer == "take-over"
+            return asyncio.run(self._run(prompt))
+
+    async def _run(self, prompt: str) -> int:
+        ready = await get_ready(self._wishes)
+        self._introduce(ready)
+        resumed = None
+        if self._resume is not None:
+            from amplifier_cli.sessions import find_session  # noqa: PLC0415 - most runs are new
+
+            resumed = self._session_id = find_session(self._resume)
+        async with open_session(
+            ready,
+            session_id=resumed,
+            resume=resumed is not None,
+            takeover=self._takeover,
+            approval_system=TerminalApproval() if is_terminal() else None,
+            display_system=Notices(quiet=self._quiet, before=self._stream.end_line),
+        ) as live:
+            self._session_id = live.session_id
+            hooks = live.session.coordinator.hooks
+            self._report.listen(hooks, self._show_tool)
+            if not self._as_json and self._wishes.output_schema is None and can_stream():
+                self._stream.listen(hooks)
+            before = live.cost_usd
+            answer = await self._execute(live, prompt)
+            cost = live.cost_usd
+        if cost is not None and before is not None:
+            cost -= before
+        return self._tell(ready, answer, cost)
+
+    async def _execute(self, live: LiveSession, prompt: str) -> str | None:
+        """Run the turn; the first Ctrl-C stops it and keeps everything, the second ends at once."""
+        loop = asyncio.get_running_loop()
+        turn = asyncio.ensure_future(live.execute(prompt))
+        stopping: list[asyncio.Task[None]] = []
+
+        def stop() -> None:
+            if stopping:
+                turn.cancel()
+            else:
+                stopping.append(loop.create_task(live.cancel(immediate=True)))
+
+        loop.add_signal_handler(signal.SIGINT, stop)
+        try:
+            return await turn
+        except BaseException:
+            if not stopping:
+                raise
+            self._report.stop_reason = "cancelled"
+            return None
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            for each in stopping:
+                with suppress(asyncio.CancelledError):
+                    await each
+
+    def _introduce(self, ready: Ready) -> None:
+        if self._quiet:
+            return
+        if ready.provider == "provider-mock":
+            notice("mock provider: no model answers here, a stand-in does.", level="warning")
+            notice("set up a model: amplifier init")
+        else:
+            name = ready.provider.removeprefix("provider-")
+            notice(f"{name}: {ready.why_provider or 'chosen in the settings or the bundle.'}")
+        for line in ready.notices:
+            if line != ready.why_provider:
+                notice(line)
+
+    def _show_tool(self, tool: dict[str, Any]) -> None:
+        if self._quiet:
+            return
+        self._stream.end_line()
+        mark = click.style("✓", fg="green") if tool["success"] else click.style("✗", fg="red")
+        given = json.dumps(tool["input"], ensure_ascii=False, default=str)
+        line = fitted(f"{tool['name']} {given}", screen_width() - 14)
+        time = "" if tool["seconds"] is None else click.style(took(tool["seconds"]), dim=True)
+        click.echo(f"{mark} {line}  {time}", err=True)
+
+    def _tell(self, ready: Ready, answer: str | None, cost: Decimal | None) -> int:
+        report = self._report
+        reason = report.stop_reason or "completed"
+        if self._as_json:
+            facts: dict[str, Any] = {
+                "answer": answer,
+                "session_id": self._session_id,
+                "stop_reason": reason,
+                "usage": report.usage,
+                "cost_usd": None if cost is None else str(cost),
+                "tools": report.tools,
+                "provider": ready.provider.removeprefix("provider-"),
+                "model": report.model,
+            }
+            if self._wishes.output_schema is not None:
+                facts["result"] = report.result
+            click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        else:
+            self._stream.finish(answer)
+        if not self._quiet and not self._as_json:
+            self._sum_up(reason, cost)
+        if report.budget_cause is not None:
+            notice(f"budget: {report.budget_cause}", level="warning")
+            return BUDGET
+        return _EXIT_CODES.get(reason, GENERAL)
+
+    def _sum_up(self, reason: str, cost: Decimal | None) -> None:
+        """Say in one line how it went and how to go on."""
+        usage = self._report.usage
+        read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+        facts = [f"{read:,} tokens in, {written:,} out"]
+        if cost is not None:
+            facts.append(money(cost))
+        if reason != "completed":
+            facts.insert(0, f"ended: {reason}")
+        level = "info" if reason == "completed" else "warning"
+        notice(f"{', '.join(facts)}; go on: amplifier continue {self._short_id()}", level=level)
+
+    def _short_id(self) -> str:
+        return (self._session_id or "")[:8]

@@ -1,0 +1,84 @@
+"""The line at the bottom: which model, how full, what it cost, what happens now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from rich.cells import cell_len
+
+from amplifier_cli.render.plain import count, money, one_line
+
+_BAR_CELLS = 5
+_BETWEEN = " · "
+
+
+@dataclass(frozen=True)
+class Meter:
+    """What the footer tells."""
+
+    state: str
+    hint: str = ""
+    model: str = ""
+    session: str = ""
+    tokens: int | None = None
+    window: int | None = None
+    cost: Decimal | None = None
+    budget: Decimal | None = None
+    queued: int = 0
+
+
+def footer(meter: Meter, width: int) -> list[tuple[str, str]]:
+    """Return the line as (style, text); what matters least is left out where there is no room."""
+    parts = _parts(meter)
+    for dropped in (None, "bar", "session", "model", "hint", "cost", "context"):
+        parts.pop(dropped, None)
+        if _length(parts) <= width:
+            break
+    hint = parts.pop("hint", "")
+    line: list[tuple[str, str]] = []
+    for name, text in parts.items():
+        line += [("", _BETWEEN)] if line else []
+        line.append((_style(name, meter), text))
+    gap = width - sum(cell_len(text) for _, text in line) - cell_len(hint)
+    return [*line, ("", " " * gap), ("", hint)] if hint else line
+
+
+def _parts(meter: Meter) -> dict[str | None, str]:
+    parts: dict[str | None, str] = {"state": meter.state}
+    if meter.queued:
+        parts["queued"] = f"{meter.queued} queued"
+    if meter.model:
+        parts["model"] = one_line(meter.model)
+    if meter.tokens is not None and meter.window:
+        share = meter.tokens / meter.window
+        filled = min(_BAR_CELLS, round(share * _BAR_CELLS)) if share else 0
+        parts["bar"] = "▰" * filled + "▱" * (_BAR_CELLS - filled)
+        parts["context"] = f"{count(meter.tokens)} of {count(meter.window)} {share:.0%}"
+    if meter.cost is not None:
+        limit = f" of {money(meter.budget)}" if meter.budget is not None else ""
+        parts["cost"] = money(meter.cost) + limit
+    if meter.session:
+        parts["session"] = meter.session[:8]
+    if meter.hint:
+        parts["hint"] = meter.hint
+    return parts
+
+
+def _style(name: str | None, meter: Meter) -> str:
+    if name == "state":
+        return "class:footer.state"
+    if name in ("bar", "context") and meter.tokens and meter.window:
+        return "class:footer.full" if meter.tokens > 0.8 * meter.window else ""
+    if name == "cost" and meter.cost is not None and meter.budget is not None:
+        return "class:footer.full" if meter.cost > meter.budget * Decimal("0.8") else ""
+    return ""
+
+
+def _length(parts: dict[str | None, str]) -> int:
+    hint = "hint" in parts
+    return (
+        sum(cell_len(text) for text in parts.values())
+        + len(_BETWEEN) * (len(parts) - 1 - hint)
+        + hint
+    )

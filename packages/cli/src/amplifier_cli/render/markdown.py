@@ -1,0 +1,91 @@
+"""Markdown as a terminal shows it, whole or while it still arrives."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+from markdown_it import MarkdownIt
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
+from rich.padding import Padding
+from rich.syntax import ANSISyntaxTheme, Syntax
+
+from amplifier_cli.render.code_colors import CODE_COLORS
+from amplifier_cli.render.plain import visible
+
+# What looks like HTML is shown as it stands: nothing that the model said may vanish.
+_PARSER = MarkdownIt().enable(["strikethrough", "table"]).disable(["html_block", "html_inline"])
+_FENCES = ("```", "~~~")
+
+
+class _Heading(Heading):
+    """A heading at the left margin, without a box."""
+
+    LEVEL_ALIGN: ClassVar = dict.fromkeys(Heading.LEVEL_ALIGN, "left")
+
+
+class _CodeBlock(CodeBlock):
+    """Code on the terminal's own background, set in by two columns, long lines wrapped."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        syntax = Syntax(
+            str(self.text).rstrip(),
+            self.lexer_name,
+            theme=ANSISyntaxTheme(CODE_COLORS),
+            background_color="default",
+            word_wrap=True,
+        )
+        yield Padding(syntax, (0, 0, 0, 2))
+
+
+class TerminalMarkdown(Markdown):
+    """Markdown in the house's look; links show where they lead."""
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "heading_open": _Heading,
+        "fence": _CodeBlock,
+        "code_block": _CodeBlock,
+    }
+
+    def __init__(self, text: str) -> None:
+        shown = visible(text)
+        super().__init__(shown, hyperlinks=False)
+        self.parsed = _PARSER.parse(shown)
+
+
+class Split(NamedTuple):
+    """Blocks that no further text can change, and the rest."""
+
+    finished: list[str]
+    rest: str
+
+
+def split_blocks(text: str) -> Split:
+    """Cut text that still arrives: all blocks but the last are finished."""
+    starts = [
+        token.map[0]
+        for token in _PARSER.parse(text)
+        if token.level == 0 and token.nesting >= 0 and token.map is not None
+    ]
+    if len(starts) < 2:
+        return Split([], text)
+    lines = text.split("\n")
+    bounds = [0, *starts[1:]]
+    finished = ["\n".join(lines[a:b]).strip("\n") for a, b in zip(bounds, bounds[1:], strict=False)]
+    return Split(finished, "\n".join(lines[bounds[-1] :]))
+
+
+def blocks_of(text: str) -> list[str]:
+    """Cut a whole text into its blocks."""
+    finished, rest = split_blocks(text)
+    return [*finished, rest.strip("\n")] if rest.strip() else finished
+
+
+def tail_of_block(block: str, rows: int) -> str:
+    """Return the end of a long block, still readable as what it is: code stays code."""
+    lines = block.split("\n")
+    if len(lines) <= rows:
+        return block
+    fence = lines[:1] if lines[0].lstrip().startswith(_FENCES) else []
+    return "\n".join([*fence, *lines[-rows:]])

@@ -1,0 +1,94 @@
+"""Text that is safe to show, and numbers that are easy to read."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from decimal import Decimal
+
+# What programs write to colour their output or move about in it: CSI, OSC and two-byte sequences.
+_ESCAPE_SEQUENCE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\^_=>]"
+)
+_BLANKS = re.compile(r"\s+")
+_KEPT = frozenset("\n\t")
+
+
+class _Spelling(dict[int, str]):
+    """Every character that moves the cursor, turns the writing round or is not seen, spelled."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        # Letters, marks, numbers, punctuation and symbols show themselves.
+        shows = character in _KEPT or character == " " or _shows_itself(character)
+        self[code] = character if shows else f"<U+{code:04X}>"
+        return self[code]
+
+
+def _shows_itself(character: str) -> bool:
+    return unicodedata.category(character)[0] in "LMNPS"
+
+
+_SPELLING = _Spelling()
+# Between emoji and in many scripts it only joins what stands beside it.
+_SPELLING[0x200D] = "\u200d"
+_SPELLING[0x00A0] = _SPELLING[0x3000] = " "
+
+
+def visible(text: str) -> str:
+    """Return text in which nothing acts on the terminal and nothing hides."""
+    if text.isascii() and text.isprintable():
+        return text
+    return text.replace("\r\n", "\n").translate(_SPELLING)
+
+
+def program_output(text: str) -> str:
+    """Return what a program wrote, without its colours; progress bars end as they last stood."""
+    bare = _ESCAPE_SEQUENCE.sub("", text).replace("\r\n", "\n")
+    lines = (line.rstrip("\r").rpartition("\r")[2] for line in bare.split("\n"))
+    return visible("\n".join(lines))
+
+
+def one_line(text: str) -> str:
+    """Return text with every run of blanks as one space."""
+    return visible(_BLANKS.sub(" ", text).strip())
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it."""
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3_600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    return f"{whole // 3_600}h{whole % 3_600 // 60:02}m"
+
+
+def count(number: int) -> str:
+    """Return a number of tokens in three digits or so."""
+    if number < 1_000:
+        return str(number)
+    for limit, unit in ((1_000_000, "k"), (1_000_000_000, "M")):
+        if number < limit:
+            value = number / (limit / 1_000)
+            return (
+                f"{value:.1f}{unit}"
+                if value < 10 and number % (limit // 1_000)
+                else f"{value:.0f}{unit}"
+            )
+    return f"{number / 1_000_000_000:.1f}G"
+
+
+def money(amount: Decimal) -> str:
+    """Return dollars; cents to the point, fractions of a cent only where there are no cents."""
+    if amount == 0 or amount >= Decimal("0.1"):
+        return f"${amount:.2f}"
+    return f"${amount:.4f}"
+
+
+def lines_of(text: str) -> str:
+    """Return how many lines a text has, in words."""
+    number = len(text.rstrip("\n").split("\n")) if text.strip() else 0
+    return "no output" if number == 0 else "1 line" if number == 1 else f"{number} lines"

@@ -1,0 +1,114 @@
+"""What a tool was asked and what came of it, in few words and in full."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple, cast
+
+from amplifier_cli.render.items import ToolRun, ToolState
+from amplifier_cli.render.plain import lines_of, one_line, program_output
+
+# The argument that says best what a call is about, by how often it is the one.
+_TELLING = (
+    "command", "file_path", "path", "pattern", "query", "url", "prompt", "instruction", "name",
+)  # fmt: skip
+_DIFFERENCES = ("diff", "difference")
+_TEXTS = ("content", "text", "answer", "result", "response", "message")
+
+
+class Outcome(NamedTuple):
+    """How a call ended: in a word or two, and everything it gave."""
+
+    state: ToolState
+    summary: str
+    output: str
+
+
+def arguments_line(arguments: Any) -> str:
+    """Return the arguments of a call in one line, the telling one first."""
+    if not isinstance(arguments, dict):
+        return "" if arguments is None else one_line(str(arguments))
+    named = cast("dict[str, Any]", arguments)
+    first = next((name for name in _TELLING if isinstance(named.get(name), str)), None)
+    parts = [] if first is None else [one_line(named[first])]
+    for name, value in named.items():
+        if name != first:
+            short = value if isinstance(value, str) else json.dumps(value, default=str)
+            parts.append(f"{name}={one_line(short)}")
+    return "  ".join(parts)
+
+
+def arguments_text(arguments: Any) -> str:
+    """Return the arguments of a call in full, one below the other."""
+    if not isinstance(arguments, dict):
+        return "" if arguments is None else program_output(str(arguments))
+    named = cast("dict[str, Any]", arguments)
+    return "\n".join(f"{name}: {_text(value)}" for name, value in named.items())
+
+
+def outcome_of(result: Any, error: Any = None) -> Outcome:
+    """Return what became of a call, from its result as hooks and the log have it."""
+    if error is not None:
+        return Outcome("failed", _headline(_message(error)), program_output(_message(error)))
+    if not isinstance(result, dict) or "success" not in result:
+        text = program_output(_text(result))
+        return Outcome("done", lines_of(text), text)
+    facts = cast("dict[str, Any]", result)
+    output, failure = facts.get("output"), facts.get("error")
+    if not facts["success"]:
+        return _failure(output, failure)
+    if isinstance(output, dict) and "exit_code" in output:
+        return _command(cast("dict[str, Any]", output))
+    text = program_output(_text(output))
+    return Outcome("done", lines_of(text), text)
+
+
+def settle_unrun(run: ToolRun, said: str, written: str = "") -> None:
+    """Note of a call that it ended without a result of its own: denied, or cut short.
+
+    `said` is what the model reads instead, `written` what the tool had put out until then.
+    """
+    run.state = "denied" if said.startswith("Denied") else "interrupted"
+    run.summary = one_line(said.removeprefix("Denied by hook: ")) if said else "no result"
+    run.output = program_output(written) or said
+
+
+def _failure(output: Any, failure: Any) -> Outcome:
+    if isinstance(output, dict) and "exit_code" in output:
+        return _command(cast("dict[str, Any]", output))._replace(state="failed")
+    message = _message(failure) if failure else _text(output) or "failed"
+    return Outcome("failed", _headline(message), program_output(message))
+
+
+def _command(output: dict[str, Any]) -> Outcome:
+    parts = [str(output.get(name) or "") for name in ("stdout", "stderr", "trouble")]
+    text = program_output("\n".join(part.rstrip("\n") for part in parts if part.strip()))
+    code = output["exit_code"]
+    if code == 0:
+        return Outcome("done", lines_of(text), text)
+    return Outcome("failed", "stopped" if code is None else f"exit {code}", text)
+
+
+def _message(error: Any) -> str:
+    if isinstance(error, dict):
+        facts = cast("dict[str, Any]", error)
+        found = next((facts[key] for key in ("message", "msg", "error") if facts.get(key)), None)
+        return str(found) if found is not None else _text(facts)
+    return str(error)
+
+
+def _headline(message: str) -> str:
+    return one_line(message.strip().split("\n", 1)[0])
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        facts = cast("dict[str, Any]", value)
+        for key in (*_DIFFERENCES, *_TEXTS):
+            if isinstance(facts.get(key), str) and facts[key].strip():
+                return facts[key]
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -1,0 +1,57 @@
+"""The sessions of this machine, as commands name and show them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from amplifier_cli.terminal import notice
+from amplifier_foundation import paths
+from amplifier_foundation.store import SessionNotFoundError, SessionReader, SessionStore
+
+__all__ = ["SESSION", "children_of", "find_session", "read_session", "store"]
+
+SESSION = click.argument("session_id", metavar="SESSION", default="last")
+
+
+def store() -> SessionStore:
+    """Return the store of the person's own folder."""
+    return SessionStore(paths.home())
+
+
+def find_session(text: str) -> str:
+    """Return the id that an id, the beginning of one, or `last` stands for.
+
+    `last` is the last session of this folder; without one, the last of all.
+    """
+    sessions = store()
+    if text != "last":
+        return sessions.find(text)
+    try:
+        return sessions.find(text, Path.cwd())
+    except SessionNotFoundError:
+        return sessions.find(text)
+
+
+def read_session(text: str) -> SessionReader:
+    """Return a reader of the session that `text` stands for."""
+    return store().read(find_session(text))
+
+
+def children_of(reader: SessionReader) -> list[SessionReader]:
+    """Return readers of every session that a session started, and those that they started."""
+    found: list[SessionReader] = []
+    open_ends = [reader]
+    while open_ends:
+        for record in open_ends.pop().records():
+            if record.kind != "child":
+                continue
+            try:
+                child = store().read(str(record.data["session_id"]))
+            except SessionNotFoundError:
+                notice(f"the session {record.data['session_id']} is gone", level="warning")
+                continue
+            found.append(child)
+            open_ends.append(child)
+    return found

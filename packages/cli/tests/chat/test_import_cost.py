@@ -1,0 +1,20 @@
+"""What the chat needs is loaded by the chat alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize("module", ["amplifier_cli.main", "amplifier_cli.chat.command"])
+def test_naming_the_command_loads_neither_rich_nor_prompt_toolkit_nor_the_kernel(
+    module: str,
+) -> None:
+    heavy = "{'rich', 'prompt_toolkit', 'markdown_it', 'pygments', 'pydantic', 'amplifier_core'}"
+    program = f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"

@@ -1,0 +1,168 @@
+"""The entrance: what it finds, what it imports, and how it says that something went wrong."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from amplifier_cli import __version__
+from amplifier_cli.lazy_group import LazyCommand
+from amplifier_cli.main import COMMANDS
+from amplifier_cli.main import amplifier as root
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+HEAVY = ("pydantic", "yaml", "rich", "prompt_toolkit", "amplifier_core", "asyncio", "sqlite3")
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """Return the packages that are loaded once the command has run."""
+    program = (
+        "import sys, atexit\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+        f"sys.argv = ['amplifier', *{arguments!r}]\n"
+        "from amplifier_cli.main import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    return {name.partition(".")[0] for name in done.stderr.split()}
+
+
+def test_the_version_is_printed_and_nothing_heavy_is_imported() -> None:
+    result = CliRunner().invoke(root, ["--version"])
+
+    assert result.output == f"amplifier {__version__}\n"
+    assert imported_by("--version").isdisjoint((*HEAVY, "importlib.metadata"))
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    assert imported_by("--help").isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize(("name", "lazy"), COMMANDS.items(), ids=list(COMMANDS))
+def test_every_line_of_the_list_says_what_its_command_says(name: str, lazy: LazyCommand) -> None:
+    command = lazy.load()
+
+    assert command.name == name
+    assert (command.help or "").startswith(lazy.summary)
+
+
+def test_a_mistyped_command_is_answered_with_the_right_one(amplifier: Command) -> None:
+    done = amplifier("modul")
+
+    assert done.returncode == 2
+    assert "Did you mean `module`?" in done.stderr
+    assert "next   amplifier --help" in done.stderr
+
+
+def test_a_wrong_option_names_the_help_of_its_command(amplifier: Command) -> None:
+    done = amplifier("module", "new", "--colour")
+
+    assert done.returncode == 2
+    assert "--colour" in done.stderr
+    assert "next   amplifier module new --help" in done.stderr
+
+
+def test_no_command_at_all_shows_the_list(amplifier: Command) -> None:
+    assert "Look back:" in amplifier().stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_is_printed(amplifier: Command, shell: str) -> None:
+    done = amplifier("completion", shell)
+
+    assert done.returncode == 0
+    assert "_AMPLIFIER_COMPLETE" in done.stdout
+
+
+def test_a_shell_gets_the_names_that_begin_like_the_word(amplifier: Command) -> None:
+    words = {
+        "_AMPLIFIER_COMPLETE": "bash_complete",
+        "COMP_WORDS": "amplifier se",
+        "COMP_CWORD": "1",
+    }
+
+    assert amplifier(env=words).stdout.split() == ["plain,session"]
+
+
+def test_a_command_of_another_package_is_found_and_cannot_replace_ours(
+    amplifier: Command, tmp_path: Path
+) -> None:
+    """An installed distribution declares `hello`, and `doctor`, which we have."""
+    (tmp_path / "greetings.py").write_text(
+        "import click\n\n@click.command()\ndef hello():\n    click.echo('hello from outside')\n",
+        encoding="utf-8",
+    )
+    information = tmp_path / "greetings-1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Name: greetings\nVersion: 1\n", encoding="utf-8")
+    (information / "entry_points.txt").write_text(
+        "[amplifier.commands]\nhello = greetings:hello\ntop = greetings:hello\n", encoding="utf-8"
+    )
+    path = {"PYTHONPATH": str(tmp_path)}
+
+    assert amplifier("hello", env=path).stdout == "hello from outside\n"
+    assert "greetings" in amplifier("--help", env=path).stdout
+    assert "hello from outside" not in amplifier("top", "--help", env=path).stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error(environment: dict[str, str]) -> None:
+    pipeline = f"{sys.executable} -m amplifier_cli module list | head -n 1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", pipeline],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.stderr == ""
+
+
+def test_an_interrupt_ends_with_its_own_code_and_one_line(
+    environment: dict[str, str], project: Path
+) -> None:
+    """A command waits for its input when the person presses Ctrl-C."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _WAITING],
+        env=environment,
+        cwd=project,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert "Traceback" not in told
+    assert "Cancelled." in told
+
+
+_WAITING = """
+import sys
+import click
+from amplifier_cli import main
+
+@main.amplifier.command("wait")
+def wait():
+    click.echo("ready")
+    sys.stdin.read()
+
+main.amplifier._table = {}
+sys.argv = ["amplifier", "wait"]
+main.amplifier.get_command = lambda context, name: wait
+main.main()
+"""

@@ -1,0 +1,36 @@
+"""What a tool was asked and what came of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from amplifier_cli.render.tool_results import arguments_line, outcome_of
+
+
+def _command(code: int | None, stdout: str, stderr: str) -> dict[str, Any]:
+    return {"success": True, "output": {"exit_code": code, "stdout": stdout, "stderr": stderr}}
+
+
+def test_the_telling_argument_comes_first() -> None:
+    line = arguments_line({"limit": 3, "command": "ls\n -la", "note": "\x1b[2J"})
+    assert line == "ls -la  limit=3  note=<U+001B>[2J"
+
+
+@pytest.mark.parametrize(
+    ("result", "error", "expected"),
+    [
+        ({"success": True, "output": "a\nb"}, None, ("done", "2 lines", "a\nb")),
+        ({"success": False, "error": {"message": "no\nway"}}, None, ("failed", "no", "no\nway")),
+        (_command(2, "", "bad\n"), None, ("failed", "exit 2", "bad")),
+        (_command(None, "x", ""), None, ("failed", "stopped", "x")),
+        (None, {"type": "TimeoutError", "msg": "too long"}, ("failed", "too long", "too long")),
+        ("plain", None, ("done", "1 line", "plain")),
+        (None, None, ("done", "no output", "")),
+    ],
+)
+def test_outcomes_are_told_in_few_words_and_in_full(
+    result: Any, error: Any, expected: tuple[str, str, str]
+) -> None:
+    assert tuple(outcome_of(result, error)) == expected

@@ -1,0 +1,129 @@
+"""Setting up: `init`, `doctor`, `trust`, `provider`, `bundle`, `tool`, `module lock`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+KEY = "planted-key-0123456789abcdef"
+
+
+def test_init_finds_a_key_and_never_shows_it(amplifier: Command, home: Path) -> None:
+    key = {"ANTHROPIC_API_KEY": KEY}
+
+    done = amplifier("init", "--provider", "anthropic", env=key)
+
+    assert done.returncode == 0, done.stderr
+    assert KEY not in done.stdout + done.stderr
+    assert "provider-anthropic" in (home / "settings.yaml").read_text("utf-8")
+    assert KEY not in (home / "settings.yaml").read_text("utf-8")
+    assert "anthropic" in amplifier("provider", "list", env=key).stdout
+
+
+def test_init_without_anybody_to_ask_names_the_choices(amplifier: Command, home: Path) -> None:
+    done = amplifier("init")
+
+    assert done.returncode == 2
+    assert "amplifier init --provider mock" in done.stderr
+    assert not (home / "settings.yaml").exists()
+
+
+def test_init_keeps_what_else_the_settings_say(amplifier: Command, home: Path) -> None:
+    home.mkdir()
+    (home / "settings.yaml").write_text("# mine\nbundle: default\n", encoding="utf-8")
+
+    amplifier("init", "--provider", "mock")
+
+    text = (home / "settings.yaml").read_text("utf-8")
+    assert "bundle: default" in text
+    assert "provider-mock" in text
+    assert (home / "settings.yaml.bak").read_text("utf-8").startswith("# mine")
+
+
+def test_doctor_finds_what_is_wrong_with_the_fix(
+    amplifier: Command, home: Path, project: Path
+) -> None:
+    healthy = amplifier("doctor", "--json")
+    found = {each["what"]: each for each in json.loads(healthy.stdout)}
+    assert healthy.returncode == 0, healthy.stdout
+    assert found["provider"]["fix"] == "amplifier init"
+    assert found["modules"]["level"] == "ok"
+
+    home.mkdir(exist_ok=True)
+    (home / "settings.yaml").write_text("providers: [", encoding="utf-8")
+    (project / "amplifier.lock").write_text("{}", encoding="utf-8")
+    amplifier("trust", "grant", "--yes")
+    ill = amplifier("doctor")
+
+    assert ill.returncode == 1
+    assert "settings.yaml" in ill.stdout
+    assert "fix: Restore it" in ill.stdout
+    assert "Traceback" not in ill.stdout + ill.stderr
+
+
+def test_doctor_masks_keys(amplifier: Command) -> None:
+    done = amplifier("doctor", env={"OPENAI_API_KEY": KEY})
+
+    assert KEY not in done.stdout
+    assert "OPENAI_API_KEY" in done.stdout
+
+
+def test_a_provider_is_tried_and_lists_its_models(amplifier: Command) -> None:
+    tried = amplifier("provider", "test", "mock")
+
+    assert tried.returncode == 0, tried.stderr
+    assert tried.stdout.startswith("ok  mock answered")
+    assert "mock-model" in amplifier("provider", "models", "mock").stdout
+    absent = amplifier("provider", "test", "openai")
+    assert absent.returncode == 2
+    assert "next   amplifier init" in absent.stderr
+
+
+def test_tools_are_listed_described_and_called(amplifier: Command, project: Path) -> None:
+    (project / "a.txt").write_text("inside", encoding="utf-8")
+
+    assert "read_file" in amplifier("tool", "list").stdout
+    assert '"file_path"' in amplifier("tool", "info", "read_file").stdout
+    assert "inside" in amplifier("tool", "invoke", "read_file", "file_path=a.txt").stdout
+    failed = amplifier("tool", "invoke", "read_file", "--input", '{"file_path": "none"}')
+    assert failed.returncode == 1
+    assert amplifier("tool", "info", "nonsense").returncode == 2
+
+
+def test_bundles_are_listed_shown_checked_and_chosen(amplifier: Command, tmp_path: Path) -> None:
+    own = tmp_path / "own.md"
+    text = "---\nbundle: {name: own}\nincludes: [{bundle: default}]\n---\nBe brief.\n"
+    own.write_text(text, encoding="utf-8")
+
+    assert amplifier("bundle", "validate", "default").returncode == 0
+    assert amplifier("bundle", "add", "own", str(own)).returncode == 0
+    assert amplifier("bundle", "use", "own").returncode == 0
+    assert "own      active" in amplifier("bundle", "list").stdout
+    assert "bundle:own/own.md" in amplifier("bundle", "show", "own").stdout
+    assert json.loads(amplifier("bundle", "show", "own", "--plan").stdout)["tools"]
+    assert amplifier("bundle", "validate", "nonsense").returncode == 2
+
+
+def test_a_module_that_is_not_what_the_lock_pins_is_refused_with_the_fix(
+    amplifier: Command, project: Path, home: Path
+) -> None:
+    amplifier("module", "new", "tool-weather")
+    home.mkdir(exist_ok=True)
+    source = {"module": "tool-weather", "source": str(project / "tool-weather")}
+    text = json.dumps({"modules": {"tools": [source]}})
+    (home / "settings.yaml").write_text(text, encoding="utf-8")
+    locked = amplifier("module", "lock")
+    assert locked.returncode == 0, locked.stderr
+    assert "weather" in amplifier("tool", "list").stdout
+
+    tool = project / "tool-weather/src/amplifier_module_tool_weather/tool.py"
+    tool.write_text(tool.read_text("utf-8").replace("Greets.", "Greets!"), encoding="utf-8")
+
+    done = amplifier("tool", "list")
+    assert "\nweather " not in done.stdout
+    assert "amplifier module lock" in done.stderr
+    assert amplifier("doctor").returncode == 1

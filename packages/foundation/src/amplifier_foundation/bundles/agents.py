@@ -1,0 +1,112 @@
+"""Agents of a bundle, from their files to the overlays that a mount plan carries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from amplifier_foundation.bundles.bundle import Agent, Bundle, Place, Written
+from amplifier_foundation.bundles.files import Document
+from amplifier_foundation.bundles.mentions import Texts
+from amplifier_foundation.bundles.references import agent_files, find, plain_files
+from amplifier_foundation.config.modules import merge_modules, with_absolute_sources
+from amplifier_foundation.errors import BundleError
+
+__all__ = ["agent_overlays", "resolve_agent"]
+
+_DELEGATES = frozenset({"tool-task", "tool-delegate"})
+
+Read = Callable[[Path], Document]
+
+
+def resolve_agent(agent: Agent, namespaces: Mapping[str, Path], read: Read) -> Agent:
+    """Return an agent with its instruction, from the file that defines it or holds its text.
+
+    Raises:
+        BundleError: there is no such file.
+    """
+    if agent.reference is not None:
+        return _from_file(agent.reference, agent.place, namespaces, read)
+    overlay = dict(agent.overlay)
+    system = cast("dict[str, Any]", overlay.pop("system", None) or {})
+    told = overlay.pop("instructions", None) or overlay.pop("instruction", None)
+    told = told or system.get("instruction")
+    if isinstance(told, str):
+        instruction = _told(told, agent.place, namespaces, read)
+        return agent._replace(overlay=overlay, instruction=instruction)
+    return agent._replace(overlay=overlay)
+
+
+def agent_overlays(
+    bundle: Bundle, tools: list[dict[str, Any]], texts: Texts
+) -> dict[str, dict[str, Any]]:
+    """Return each agent by name: its description, instruction, and what differs from its parent.
+
+    An agent has the parent's `tools`, as far as the bundle's `spawn` hands them down, and its own.
+    """
+    handed_down = _handed_down(bundle.spawn, tools)
+    overlays: dict[str, dict[str, Any]] = {}
+    for name, agent in bundle.agents.items():
+        overlay = dict(agent.overlay)
+        parts = texts.of(agent.instruction)
+        if parts:
+            overlay["system"] = {"instruction": "\n\n".join(part.text for part in parts)}
+        _settle_tools(name, overlay, tools, handed_down)
+        overlays[name] = overlay
+    return overlays
+
+
+def _from_file(reference: str, place: Place, namespaces: Mapping[str, Path], read: Read) -> Agent:
+    path = find(reference, place, namespaces, agent_files)
+    if path is None:
+        raise BundleError(f"There is no agent `{reference}`, named in `{place.file}`.")
+    document = read(path)
+    name, colon, _ = reference.partition(":")
+    root = place.root if not colon or name == place.namespace else namespaces[name]
+    own = Place(path, root, name if colon else place.namespace)
+    about = cast("dict[str, Any]", document.front.get("meta") or {})
+    rest = {key: value for key, value in document.front.items() if key != "meta"}
+    overlay = cast("dict[str, Any]", with_absolute_sources({**about, **rest}, path.parent, root))
+    overlay.pop("name", None)
+    return Agent(own, overlay, Written(document.body, own) if document.body else None)
+
+
+def _told(told: str, place: Place, namespaces: Mapping[str, Path], read: Read) -> Written:
+    """Return an instruction that is written in place, or in the file that it names."""
+    if "\n" in told or " " in told:
+        return Written(told, place)
+    path = find(told, place, namespaces, plain_files)
+    if path is None:
+        raise BundleError(f"There is no file `{told}`, named in `{place.file}`.")
+    return Written(read(path).body, place._replace(file=path))
+
+
+def _handed_down(spawn: dict[str, Any], tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the tools that children have from their parent: those named, or all but those."""
+    only, but = spawn.get("tools"), spawn.get("exclude_tools") or ()
+    return [
+        entry
+        for entry in tools
+        if entry["module"] not in but and (only is None or entry["module"] in only)
+    ]
+
+
+def _settle_tools(
+    name: str,
+    overlay: dict[str, Any],
+    tools: list[dict[str, Any]],
+    handed_down: list[dict[str, Any]],
+) -> None:
+    own = overlay.get("tools")
+    may_ask = overlay.get("agents", "all")
+    if not (may_ask in ("all", "none") or isinstance(may_ask, list | dict)):
+        why = "It is `all`, `none` or a list of agents."
+        raise BundleError(f"`agents` of the agent `{name}` cannot be used.", why=why)
+    if own == []:
+        return
+    settled = merge_modules(handed_down, own or [])
+    if may_ask == "none":
+        settled = [entry for entry in settled if entry["module"] not in _DELEGATES]
+    if settled != tools:
+        overlay["tools"] = settled

@@ -1,0 +1,85 @@
+"""A bundle as read from its files, and how two of them become one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amplifier_foundation.config.merge import merge
+from amplifier_foundation.config.modules import merge_modules
+
+__all__ = ["Agent", "Bundle", "Place", "Written", "compose"]
+
+
+class Place(NamedTuple):
+    """Where something was written: the file, and the root and name of the bundle it belongs to."""
+
+    file: Path
+    root: Path
+    namespace: str
+
+    @property
+    def origin(self) -> str:
+        """How this file is named to people: `bundle:<name>/<path below the root>`."""
+        file = (
+            self.file.relative_to(self.root) if self.file.is_relative_to(self.root) else self.file
+        )
+        return f"bundle:{self.namespace}/{file}"
+
+
+class Written(NamedTuple):
+    """A text (an instruction, or a reference to a file) and where it was written."""
+
+    text: str
+    place: Place
+
+
+class Agent(NamedTuple):
+    """An agent that a bundle offers: defined in place, or a reference to its file."""
+
+    place: Place
+    overlay: dict[str, Any]
+    instruction: Written | None = None
+    reference: str | None = None
+
+
+class Bundle(NamedTuple):
+    """What one file, or a file with all it includes, asks of a session.
+
+    `namespaces` are the roots by name, for references such as `name:context/x.md`. `addresses`
+    are the places in a project's files to which providers are sent. `notices` are for the person.
+    Nobody changes a bundle: `compose` makes new ones.
+    """
+
+    name: str
+    version: str = ""
+    description: str = ""
+    path: Path | None = None
+    session: dict[str, Any] = {}
+    providers: list[dict[str, Any]] = []
+    tools: list[dict[str, Any]] = []
+    hooks: list[dict[str, Any]] = []
+    agents: dict[str, Agent] = {}
+    context: tuple[Written, ...] = ()
+    spawn: dict[str, Any] = {}
+    instruction: Written | None = None
+    namespaces: dict[str, Path] = {}
+    addresses: frozenset[str] = frozenset()
+    notices: tuple[str, ...] = ()
+
+
+def compose(earlier: Bundle, later: Bundle) -> Bundle:
+    """Return `later` laid over `earlier`, by the rules in this folder's README."""
+    return later._replace(
+        session=merge(earlier.session, later.session),
+        providers=merge_modules(earlier.providers, later.providers),
+        tools=merge_modules(earlier.tools, later.tools),
+        hooks=merge_modules(earlier.hooks, later.hooks),
+        agents=earlier.agents | later.agents,
+        context=tuple(dict.fromkeys((*earlier.context, *later.context))),
+        spawn=merge(earlier.spawn, later.spawn),
+        instruction=later.instruction or earlier.instruction,
+        namespaces=earlier.namespaces | later.namespaces,
+        addresses=earlier.addresses | later.addresses,
+        notices=tuple(dict.fromkeys((*earlier.notices, *later.notices))),
+    )

@@ -1,0 +1,211 @@
+"""Finding a bundle by name, path or address, and laying it over all that it includes."""
+
+from __future__ import annotations
+
+from functools import reduce
+from pathlib import Path
+from typing import Any, Protocol
+
+from amplifier_foundation.bundles.agents import resolve_agent
+from amplifier_foundation.bundles.bundle import Bundle, Place, compose
+from amplifier_foundation.bundles.files import (
+    BUNDLE_FILES,
+    Document,
+    bundle_from,
+    includes_of,
+    read_document,
+)
+from amplifier_foundation.bundles.references import bundle_files, find, is_address, is_path
+from amplifier_foundation.config.addresses import addresses_in, providers_in
+from amplifier_foundation.config.documents import suggestion
+from amplifier_foundation.config.project_files import is_of_project, refuse_untrusted
+from amplifier_foundation.errors import BundleError
+from amplifier_foundation.settings import Settings
+
+__all__ = ["BundleSource", "default_bundle", "known_bundles", "load_bundle"]
+
+DEFAULT = Path(__file__).parent / "default" / "bundle.md"
+
+
+class BundleSource(Protocol):
+    """Whoever brings bundles from elsewhere onto this machine."""
+
+    def fetch(self, uri: str) -> Path:
+        """Return the file or the folder that an address means; blocks."""
+        ...
+
+
+async def load_bundle(
+    reference: str | Path, *, resolver: BundleSource | None = None, settings: Settings
+) -> Bundle:
+    """Return the bundle of that name, path or address, laid over all that it includes.
+
+    Without a `resolver`, nothing is fetched and addresses are refused.
+
+    Raises:
+        BundleError: a file of it cannot be found, read or used.
+        TrustError: a file of it lies in a project that is not trusted.
+    """
+    return await _Loader(resolver, settings).load(str(reference))
+
+
+def default_bundle(settings: Settings) -> Bundle:
+    """Return the bundle that holds when none is chosen; it includes nothing."""
+    return _Loader(None, settings).read(DEFAULT)
+
+
+def known_bundles(settings: Settings) -> dict[str, str]:
+    """Return where the bundles are that the person, or a trusted project, has a name for.
+
+    `default` is not among them: it comes with this package, and the name means nothing else.
+    """
+    folders = [settings.home / "bundles"]
+    if settings.trusted:
+        folders.insert(0, settings.project / ".amplifier" / "bundles")
+    known: dict[str, str] = {}
+    for folder in folders:
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            known[path.stem if path.is_file() else path.name] = str(path)
+    known |= settings.get("bundle.added") or {}
+    known |= settings.get("sources.bundles") or {}
+    return known
+
+
+class _Loader:
+    """One load: the bundles met on the way, by name and by file."""
+
+    def __init__(self, resolver: BundleSource | None, settings: Settings) -> None:
+        self._resolver = resolver
+        self._settings = settings
+        self._namespaces: dict[str, Path] = {}
+        self._documents: dict[Path, Document] = {}
+        self._composed: dict[Path, Bundle] = {}
+
+    async def load(self, reference: str) -> Bundle:
+        project = self._settings.project
+        here = Place(project / "the command line", project, "")
+        bundle = await self._compose(await self._locate(reference, here), ())
+        agents = {
+            name: resolve_agent(agent, self._namespaces, self._document)
+            for name, agent in bundle.agents.items()
+        }
+        theirs = [self._addresses(agent.place.file, agent.overlay) for agent in agents.values()]
+        return bundle._replace(
+            namespaces=dict(self._namespaces),
+            agents=agents,
+            addresses=bundle.addresses.union(*theirs),
+        )
+
+    def read(self, path: Path) -> Bundle:
+        """Return what one file says, and remember the name of its bundle."""
+        document = self._document(path)
+        place = self._place(document)
+        self._namespaces.setdefault(place.namespace, place.root)
+        self._namespaces.setdefault(document.name, _own_root(document, place))
+        return bundle_from(document, place)._replace(
+            namespaces=dict(self._namespaces),
+            addresses=frozenset(self._addresses(path, document.front)),
+        )
+
+    def _addresses(self, path: Path, values: dict[str, Any]) -> set[str]:
+        """Return where a file sends providers, if it is the project's."""
+        if not is_of_project(path, self._settings):
+            return set()
+        return {text for text, _ in addresses_in(providers_in(values))}
+
+    async def _compose(self, path: Path, above: tuple[Path, ...]) -> Bundle:
+        if path in above:
+            chain = " -> ".join(str(each) for each in (*above[above.index(path) :], path))
+            raise BundleError(f"`{path}` includes itself.", why=f"{chain}.")
+        if path not in self._composed:
+            own = self.read(path)
+            document = self._document(path)
+            place = self._place(document)
+            parts = [
+                await self._compose(await self._locate(each, place), (*above, path))
+                for each in includes_of(document)
+            ]
+            self._composed[path] = reduce(compose, [*parts, own])
+        return self._composed[path]
+
+    def _document(self, path: Path) -> Document:
+        refuse_untrusted(path, self._settings)
+        if path not in self._documents:
+            self._documents[path] = read_document(path)
+        return self._documents[path]
+
+    def _place(self, document: Document) -> Place:
+        """Find the root: the nearest folder above with a bundle of its own."""
+        path = document.path
+        for folder in path.parents:
+            # In a folder where everybody may write, such as the one for temporary files, a
+            # stranger's bundle must not become the root of the person's.
+            if folder != path.parent and folder.stat().st_mode & 0o002:
+                break
+            for name in BUNDLE_FILES:
+                if (folder / name).is_file():
+                    return Place(path, folder, self._document(folder / name).name)
+            if (folder / ".git").exists() or folder in (self._settings.home, Path.home()):
+                break
+        return Place(path, path.parent, document.name)
+
+    async def _locate(self, reference: str, place: Place) -> Path:
+        if is_address(reference):
+            found = await self._fetch(reference)
+        elif is_path(reference):
+            found = _from(place.file.parent, reference)
+        elif ":" in reference:
+            name = reference.partition(":")[0]
+            if name not in self._namespaces:
+                self.read(await self._named(name, place))
+            return self._existing(
+                find(reference, place, self._namespaces, bundle_files), reference, place
+            )
+        else:
+            return await self._named(reference, place)
+        files = (each for each in bundle_files(found, found) if each.is_file())
+        return self._existing(next(files, None), reference, place)
+
+    def _existing(self, path: Path | None, reference: str, place: Place) -> Path:
+        if path is None:
+            raise BundleError(f"There is no bundle `{reference}`, named in `{place.file}`.")
+        return path.resolve()
+
+    async def _fetch(self, address: str) -> Path:
+        if self._resolver is None:
+            raise BundleError(f"`{address}` was not fetched.", why="No source was given for it.")
+        import asyncio  # noqa: PLC0415 - bundles on this machine are loaded without waiting
+
+        return await asyncio.to_thread(self._resolver.fetch, address)
+
+    async def _named(self, name: str, place: Place) -> Path:
+        if name == "default":
+            return DEFAULT
+        if name in self._namespaces:
+            root = self._namespaces[name]
+            for file in BUNDLE_FILES:
+                if (root / file).is_file():
+                    return root / file
+        known = known_bundles(self._settings)
+        if name not in known:
+            raise BundleError(
+                f"There is no bundle `{name}`, named in `{place.file}`.",
+                why=f"Known: {', '.join(['default', *known])}.{suggestion(name, list(known))}",
+                fix=f"amplifier bundle add {name} <path or address>",
+            )
+        return await self._locate(known[name], place)
+
+
+def _from(folder: Path, path: str) -> Path:
+    return (folder / Path(path).expanduser()).resolve()
+
+
+def _own_root(document: Document, place: Place) -> Path:
+    """Return where references to a bundle by its own name start: its folder, unless it says so."""
+    root = (document.path.parent / document.namespace_root).resolve()
+    if document.namespace_root and not root.is_relative_to(place.root.resolve()):
+        raise BundleError(
+            f"`namespace_root` in `{document.path}` cannot be used.",
+            why=f"It leads out of the bundle at `{place.root}`.",
+        )
+    return root

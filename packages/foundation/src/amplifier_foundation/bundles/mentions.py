@@ -1,0 +1,145 @@
+"""Files that an instruction mentions, `@name:path` or `@path`, and is shown together with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from amplifier_foundation.bundles.bundle import Place, Written
+from amplifier_foundation.bundles.references import find, plain_files
+from amplifier_foundation.config.documents import read_text
+from amplifier_foundation.config.project_files import may_act, refuse_untrusted
+from amplifier_foundation.errors import BundleError
+from amplifier_foundation.settings import Settings
+
+__all__ = ["Instruction", "Texts", "mentions_in", "standing_instructions"]
+
+_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1|\Z)", re.DOTALL | re.MULTILINE)
+_INLINE = re.compile(r"(`+)[^`\n].*?\1", re.DOTALL)
+# Behind a letter, a dot or a slash, an `@` belongs to an address or a package.
+_MENTION = re.compile(r"(?<![\w@./:`+-])@((?:[\w.-]+:)?[\w./~-]+)")
+
+
+_STANDING = ("AGENTS.md", "CLAUDE.md")
+
+
+class Instruction(NamedTuple):
+    """A part of the system message, and its origin: `bundle:my/context/x.md`, or `file:<path>`."""
+
+    text: str
+    origin: str
+
+
+def mentions_in(text: str) -> list[str]:
+    """Return what a Markdown text mentions, each once; code is left alone."""
+    prose = _INLINE.sub(" ", _FENCED.sub(" ", text))
+    return list(dict.fromkeys(found.rstrip(".-/") for found in _MENTION.findall(prose)))
+
+
+class Texts:
+    """The texts of one composed bundle: each file once, and what could not be shown.
+
+    `notices` grows as texts are read.
+    """
+
+    def __init__(self, namespaces: Mapping[str, Path], settings: Settings) -> None:
+        self.notices: list[str] = []
+        self._namespaces = namespaces
+        self._settings = settings
+
+    def of(
+        self,
+        written: Written | None,
+        context: tuple[Written, ...] = (),
+        standing: tuple[Path, ...] = (),
+    ) -> list[Instruction]:
+        """Return an instruction, the files it mentions, those they mention, then the others.
+
+        Raises:
+            BundleError: a file of `context` is not there, or cannot be read.
+        """
+        shown: dict[Path, Instruction] = {}
+        parts: list[Instruction] = []
+        if written is not None:
+            parts.append(Instruction(written.text, written.place.origin))
+            self._follow(written, shown)
+        for reference in context:
+            path = find(reference.text, reference.place, self._namespaces, plain_files)
+            if path is None:
+                where = reference.place.file
+                raise BundleError(f"There is no file `{reference.text}`, named in `{where}`.")
+            self._show(path, reference.text, shown)
+        for path in standing:
+            self._show(path, path.name, shown)
+        return [*parts, *shown.values()]
+
+    def _follow(self, written: Written, shown: dict[Path, Instruction]) -> None:
+        for mention in mentions_in(written.text):
+            path = self._mentioned(mention, written.place)
+            if path is not None:
+                self._show(path, mention, shown)
+
+    def _mentioned(self, mention: str, place: Place) -> Path | None:
+        try:
+            path = find(mention, place, self._namespaces, plain_files)
+        except BundleError as unknown:
+            self.notices.append(f"@{mention} is not shown. {unknown.why}")
+            return None
+        if path is not None:
+            return path
+        if ":" in mention or mention.startswith("./"):
+            self.notices.append(
+                f"@{mention} in `{place.file}` is not shown: there is no such file."
+            )
+            return None
+        # Any other is a handle such as `@alice`, or means a file that a project may have or not.
+        return self._outside(mention)
+
+    def _outside(self, mention: str) -> Path | None:
+        """Return the file of the person or of the project that a bundle asks for by its path."""
+        settings = self._settings
+        root, path = settings.project, settings.project / mention
+        if mention.startswith("~/.amplifier/"):
+            root, path = settings.home, settings.home / mention.removeprefix("~/.amplifier/")
+        if path.suffix != ".md" or not path.is_file():
+            return None
+        if not path.resolve().is_relative_to(root.resolve()):
+            return None
+        if not may_act(path, settings):
+            known = "trusted without it" if settings.trusted else "not trusted"
+            fix = f"amplifier trust --file {mention}"
+            self.notices.append(f"@{mention} is not shown: `{root}` is {known} ({fix}).")
+            return None
+        return path
+
+    def _show(self, path: Path, reference: str, shown: dict[Path, Instruction]) -> None:
+        real = path.resolve()
+        if real in shown:
+            return
+        refuse_untrusted(path, self._settings)
+        text = read_text(path, error=BundleError).strip()
+        place = self._place_of(path)
+        origin = place.origin if place else f"file:{path}"
+        shown[real] = Instruction(f"# @{reference}\n\n{text}", origin)
+        if place is not None:
+            self._follow(Written(text, place), shown)
+
+    def _place_of(self, path: Path) -> Place | None:
+        """Return the place of a file in the bundle with the nearest root, if it is of any."""
+        around = [each for each in self._namespaces.items() if path.is_relative_to(each[1])]
+        if not around:
+            return None
+        name, root = max(around, key=lambda each: len(each[1].parts))
+        return Place(path, root, name)
+
+
+def standing_instructions(settings: Settings) -> tuple[Path, ...]:
+    """Return what the person tells every agent, and what a trusted project does."""
+    folders = [settings.home, *([settings.project] if settings.trusted else [])]
+    found = (
+        next((path for name in _STANDING if (path := folder / name).is_file()), None)
+        for folder in folders
+    )
+    return tuple(path for path in found if path is not None)

@@ -1,0 +1,144 @@
+"""What a session is made of, from a bundle and the settings: mount plan and instructions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+from amplifier_foundation.bundles.agents import agent_overlays
+from amplifier_foundation.bundles.bundle import Bundle
+from amplifier_foundation.bundles.loading import default_bundle
+from amplifier_foundation.bundles.mentions import Instruction, Texts, standing_instructions
+from amplifier_foundation.bundles.providers import (
+    ProviderChoice,
+    add_keys,
+    chosen_providers,
+    detect_provider,
+)
+from amplifier_foundation.config.addresses import addresses_in, providers_in
+from amplifier_foundation.config.merge import merge
+from amplifier_foundation.config.modules import SESSION_PARTS, long_form, merge_modules
+from amplifier_foundation.config.variables import expand
+from amplifier_foundation.credentials import find_key
+from amplifier_foundation.errors import TrustError
+from amplifier_foundation.settings import Settings
+
+__all__ = ["Prepared", "compile_bundle"]
+
+_LISTS = ("providers", "tools", "hooks")
+
+
+class Prepared(NamedTuple):
+    """What a session is made of. The plan may hold keys: it is not to be shown or stored as it is.
+
+    `provider` is the choice that was made because neither bundle nor settings name one.
+    `notices` are for the person.
+    """
+
+    bundle: str
+    plan: dict[str, Any]
+    instructions: list[Instruction]
+    provider: ProviderChoice | None
+    notices: list[str]
+
+
+def compile_bundle(
+    bundle: Bundle, settings: Settings, environ: Mapping[str, str] | None = None
+) -> Prepared:
+    """Lay the settings over the bundle, read its texts, put in variables and keys.
+
+    Raises:
+        BundleError: a file that the bundle names cannot be found, read or used.
+        TrustError: the project would send requests to an address that was not granted.
+    """
+    environ = os.environ if environ is None else environ
+    texts = Texts(bundle.namespaces, settings)
+    sections, notices = _sections(bundle, settings)
+    provider = None
+    if not sections["providers"]:
+        provider = detect_provider(settings, environ)
+        sections["providers"] = [{"module": provider.module, "config": provider.config}]
+    agents = agent_overlays(bundle, sections["tools"], texts)
+    _refuse_ungranted(bundle, settings, [sections, *agents.values()])
+    standing = standing_instructions(settings)
+    instructions = texts.of(bundle.instruction, bundle.context, standing)
+    plan = _expanded({**sections, "agents": agents}, settings, environ, notices)
+    return Prepared(
+        bundle=bundle.name,
+        plan={key: value for key, value in plan.items() if value or key == "session"},
+        instructions=instructions,
+        provider=provider,
+        notices=[*settings.notices, *bundle.notices, *notices, *texts.notices],
+    )
+
+
+def _sections(bundle: Bundle, settings: Settings) -> tuple[dict[str, Any], list[str]]:
+    """Return the sections of the plan as they are written, and what the person should know."""
+    notices: list[str] = []
+    session = merge(bundle.session, long_form(settings.get("session") or {}))
+    session |= {part: dict(session.get(part) or {}) for part in SESSION_PARTS}
+    missing = [part for part in SESSION_PARTS if "module" not in session[part]]
+    if missing:
+        standard = default_bundle(settings).session
+        session |= {part: merge(standard[part], session[part]) for part in missing}
+        told = ", ".join(f"`{session[part]['module']}` as {part}" for part in missing)
+        notices.append(f"The bundle `{bundle.name}` leaves parts open; it gets {told}.")
+    sections: dict[str, Any] = {
+        "session": session,
+        "providers": merge_modules(bundle.providers, chosen_providers(settings)),
+        "tools": merge_modules(bundle.tools, settings.get("modules.tools") or []),
+        "hooks": merge_modules(bundle.hooks, settings.get("modules.hooks") or []),
+        "spawn": bundle.spawn,
+    }
+    sources: dict[str, Any] = settings.get("sources.modules") or {}
+    for entry in (*(session[part] for part in SESSION_PARTS), *_entries(sections)):
+        if entry["module"] in sources:
+            entry["source"] = sources[entry["module"]]
+    return sections, notices
+
+
+def _entries(sections: dict[str, Any]) -> list[dict[str, Any]]:
+    return [entry for name in _LISTS for entry in sections.get(name) or ()]
+
+
+def _refuse_ungranted(bundle: Bundle, settings: Settings, overlays: list[dict[str, Any]]) -> None:
+    """Raise TrustError when a provider would go where only the project's files send it."""
+    of_project = set(bundle.addresses)
+    for layer in reversed(settings.layers):
+        written = {text for text, _ in addresses_in(providers_in(layer.values))}
+        of_project = of_project - written if layer.scope == "user" else of_project | written
+    for overlay in overlays:
+        for text, origin in addresses_in(overlay.get("providers") or []):
+            if text in of_project and origin not in settings.granted:
+                raise TrustError(
+                    f"Requests, and with them a key, would go to `{origin}`.",
+                    why=f"A file in `{settings.project}` says so, and you have not allowed it.",
+                    fix=f"amplifier trust --origin '{origin}'",
+                )
+
+
+def _expanded(
+    plan: dict[str, Any], settings: Settings, environ: Mapping[str, str], notices: list[str]
+) -> dict[str, Any]:
+    unset: list[str] = []
+
+    def from_environment(name: str) -> str | None:
+        return environ.get(name) or None
+
+    def from_anywhere(name: str) -> str | None:
+        key = find_key(name, home=settings.home, environ=environ)
+        return key.value if key else None
+
+    providers = plan.pop("providers")
+    agents = cast("dict[str, dict[str, Any]]", plan.pop("agents"))
+    expanded = expand(plan, from_environment, unset)
+    for overlay in agents.values():
+        # Only values are configuration; a text may speak about `${NAME}` as it likes.
+        for name in ("session", *_LISTS):
+            if name in overlay:
+                overlay[name] = expand({name: overlay[name]}, from_environment, unset)[name]
+    with_variables = expand({"providers": providers}, from_anywhere, unset)["providers"]
+    for name in dict.fromkeys(unset):
+        notices.append(f"`${{{name}}}` is not set; what it would have set was left out.")
+    return {**expanded, "providers": add_keys(with_variables, settings, environ), "agents": agents}

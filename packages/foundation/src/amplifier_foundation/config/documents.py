@@ -1,0 +1,92 @@
+"""YAML that somebody else wrote, read as plain data of bounded size."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from amplifier_foundation.config.plain_files import open_plain
+from amplifier_foundation.errors import FoundationError
+
+__all__ = ["parse_mapping", "read_text", "suggestion"]
+
+# libyaml reads the same language ten times as fast; a Python without it still works.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_MAX_BYTES = 1_000_000
+# Aliases let a few lines stand for billions of values; people write far less.
+_MAX_VALUES = 50_000
+_MAX_DEPTH = 50
+
+
+def read_text(path: Path, *, error: type[FoundationError]) -> str:
+    """Return the text of a file; raises `error` when it cannot be read, or is no text."""
+    try:
+        with open_plain(path) as file:
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise error(f"`{path}` is too large.", why=f"More than {_MAX_BYTES:,} bytes.")
+        return data.decode("utf-8-sig")
+    except OSError as unreadable:
+        reason = unreadable.strerror or str(unreadable)
+        raise error(f"`{path}` cannot be read.", why=f"{reason}.") from unreadable
+    except UnicodeDecodeError as no_text:
+        raise error(f"`{path}` is not UTF-8 text.", why=f"{no_text}.") from no_text
+
+
+def parse_mapping(text: str, *, where: str, error: type[FoundationError]) -> dict[str, Any]:
+    """Return a YAML document as a dict of JSON-safe values; an empty one is an empty dict.
+
+    Keys become strings, and dates their ISO form. Raises `error`, which says in which line.
+    """
+    try:
+        found: Any = yaml.load(text, Loader=_LOADER)
+    except (yaml.YAMLError, ValueError, RecursionError) as broken:
+        place = " ".join(str(broken).split())
+        raise error(f"`{where}` is not valid YAML.", why=f"{place}.") from broken
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        kind = type(found).__name__
+        raise error(f"`{where}` must hold keys and values.", why=f"It holds a {kind}.")
+    return _Plain(where, error).mapping(cast("dict[Any, Any]", found), 0)
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return a sentence that names the known word that is closest, if any is."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes pay for it
+
+    close = get_close_matches(word, list(known), n=1)
+    return f" Did you mean `{close[0]}`?" if close else ""
+
+
+class _Plain:
+    """Copies one document and counts, so that no alias multiplies it."""
+
+    def __init__(self, where: str, error: type[FoundationError]) -> None:
+        self._where = where
+        self._error = error
+        self._left = _MAX_VALUES
+
+    def mapping(self, found: dict[Any, Any], depth: int) -> dict[str, Any]:
+        return {str(key): self._value(value, depth + 1) for key, value in found.items()}
+
+    def _value(self, value: Any, depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0 or depth > _MAX_DEPTH:
+            limits = f"At most {_MAX_VALUES:,} values, {_MAX_DEPTH} levels deep."
+            raise self._error(f"`{self._where}` holds too much.", why=limits)
+        if isinstance(value, dict):
+            return self.mapping(cast("dict[Any, Any]", value), depth)
+        if isinstance(value, list):
+            return [self._value(item, depth + 1) for item in cast("list[Any]", value)]
+        if isinstance(value, datetime.date):
+            return value.isoformat()
+        if value is None or isinstance(value, str | int | float):
+            return value
+        kind = type(value).__name__
+        raise self._error(f"`{self._where}` holds a {kind}.", why="It has no place in a plan.")

@@ -1,0 +1,77 @@
+"""Lists of modules, as bundles and settings have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+from amplifier_foundation.config.merge import merge
+
+__all__ = [
+    "SESSION_PARTS",
+    "long_form",
+    "merge_modules",
+    "module_key",
+    "module_list",
+    "with_absolute_sources",
+]
+
+SESSION_PARTS = ("orchestrator", "context")
+
+
+def module_list(value: Any) -> list[dict[str, Any]] | None:
+    """Return the value if each of its entries names a module, else nothing."""
+    if not isinstance(value, list):
+        return None
+    entries = cast("list[Any]", value)
+    named = (
+        isinstance(entry, dict) and isinstance(cast("dict[str, Any]", entry).get("module"), str)
+        for entry in entries
+    )
+    return cast("list[dict[str, Any]]", entries) if all(named) else None
+
+
+def merge_modules(
+    earlier: list[dict[str, Any]], later: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the entries of both lists, those of one module (or one instance of it) merged."""
+    merged: dict[str, dict[str, Any]] = {}
+    for entry in (*earlier, *later):
+        key = module_key(entry)
+        merged[key] = merge(merged.get(key, {}), entry)
+    return list(merged.values())
+
+
+def module_key(entry: dict[str, Any]) -> str:
+    """Return what tells entries of a module list apart: the instance, else the module."""
+    return str(entry.get("instance_id") or entry.get("id") or entry.get("module"))
+
+
+def long_form(session: dict[str, Any]) -> dict[str, Any]:
+    """Return a session with its loop and its memory as entries, where only their ids are given."""
+    long = dict(session)
+    for part in SESSION_PARTS:
+        source = long.pop(f"{part}_source", None)
+        if isinstance(long.get(part), str):
+            long[part] = {"module": long[part]}
+        if source is not None and isinstance(long.get(part), dict):
+            long[part] = {"source": source, **long[part]}
+    return long
+
+
+def with_absolute_sources(value: Any, *folders: Path) -> Any:
+    """Return a copy in which every `source` that is a relative path is one that holds anywhere.
+
+    It is meant from the first of the folders in which it is there.
+    """
+    if isinstance(value, list):
+        return [with_absolute_sources(each, *folders) for each in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    entry = cast("dict[str, Any]", value)
+    copy = {key: with_absolute_sources(each, *folders) for key, each in entry.items()}
+    source = copy.get("source")
+    if "module" in copy and isinstance(source, str) and source.startswith("."):
+        there = (each for folder in folders if (each := folder / source).exists())
+        copy["source"] = str(next(there, folders[0] / source).resolve())
+    return copy

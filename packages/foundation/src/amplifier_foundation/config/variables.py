@@ -1,0 +1,50 @@
+"""`${NAME}` and `${NAME:default}` in configuration values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+__all__ = ["expand"]
+
+Lookup = Callable[[str], str | None]
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
+_UNSET: Any = object()
+
+
+def expand(values: dict[str, Any], lookup: Lookup, unset: list[str]) -> dict[str, Any]:
+    """Return `values` with every variable replaced, in a copy.
+
+    Of a variable that is unset and has no default, the name is added to `unset`; a value that is
+    nothing but such a variable is left out, as if it had not been written.
+    """
+    return cast("dict[str, Any]", _expand(values, lookup, unset))
+
+
+def _expand(value: Any, lookup: Lookup, unset: list[str]) -> Any:
+    if isinstance(value, str):
+        return _expand_text(value, lookup, unset) if "${" in value else value
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        pairs = ((key, _expand(each, lookup, unset)) for key, each in items)
+        return {key: each for key, each in pairs if each is not _UNSET}
+    if isinstance(value, list):
+        expanded = (_expand(each, lookup, unset) for each in cast("list[Any]", value))
+        return [each for each in expanded if each is not _UNSET]
+    return value
+
+
+def _expand_text(text: str, lookup: Lookup, unset: list[str]) -> Any:
+    missing: list[str] = []
+
+    def value_of(match: re.Match[str]) -> str:
+        found = lookup(match[1])
+        if found is None and match[2] is None:
+            missing.append(match[1])
+        return found if found is not None else match[2] or ""
+
+    expanded = _VARIABLE.sub(value_of, text)
+    unset.extend(missing)
+    return _UNSET if missing and _VARIABLE.fullmatch(text) else expanded

@@ -1,0 +1,135 @@
+"""Keys: from the environment, a file for its owner alone, or the system's keyring."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from amplifier_foundation import paths
+from amplifier_foundation.config.plain_files import open_plain
+from amplifier_foundation.errors import SettingsError
+
+__all__ = ["Credential", "find_key", "masked", "store_key"]
+
+_KEYRING_SERVICE = "amplifier"
+
+
+class Credential:
+    """A key and where it was found. Its value is in no representation of it."""
+
+    __slots__ = ("name", "origin", "value")
+
+    def __init__(self, name: str, value: str, origin: str) -> None:
+        self.name = name
+        self.value = value
+        self.origin = origin
+
+    def __repr__(self) -> str:
+        return f"<Credential {self}>"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({masked(self.value)}, {self.origin})"
+
+
+def masked(value: str) -> str:
+    """Return what may be shown of a key: enough to tell two apart, too little to use."""
+    return f"...{value[-4:]}" if len(value) >= 20 else "..."
+
+
+def find_key(
+    name: str, *, home: Path | None = None, environ: Mapping[str, str] | None = None
+) -> Credential | None:
+    """Return the key, or nothing when no place has it. A project's files are no place.
+
+    Raises:
+        SettingsError: others can read the file with the keys, or it is damaged.
+    """
+    value = (os.environ if environ is None else environ).get(name)
+    if value:
+        return Credential(name, value, "environment")
+    path = paths.credentials_file(home or paths.home())
+    value = _read_file(path).get(name)
+    if value:
+        return Credential(name, value, str(path))
+    value = _from_keyring(name)
+    return Credential(name, value, "keyring") if value else None
+
+
+def store_key(name: str, value: str, *, home: Path | None = None) -> Path:
+    """Put a key into the owner's file, whole or not at all, and return where that is."""
+    import yaml  # noqa: PLC0415 - most starts find their key in the environment
+
+    from amplifier_kit.memory.private_files import (  # noqa: PLC0415 - as above
+        make_private_folder,
+        replace_durably,
+    )
+
+    path = paths.credentials_file(home or paths.home())
+    keys = {**_read_file(path), name: value}
+    make_private_folder(path.parent)
+    replace_durably(path, yaml.safe_dump(keys).encode())
+    return path
+
+
+def _read_file(path: Path) -> dict[str, str]:
+    try:
+        file = open_plain(path)
+    except FileNotFoundError:
+        return {}
+    except OSError as unreadable:
+        raise SettingsError(
+            f"The keys in `{path}` cannot be read.", why=f"{unreadable.strerror}."
+        ) from unreadable
+    with file:
+        # The open file is looked at, not its name: nobody can put another in its place.
+        _refuse_exposed(path, os.fstat(file.fileno()))
+        text = file.read().decode("utf-8", "replace")
+    return _parse(path, text)
+
+
+def _refuse_exposed(path: Path, found: os.stat_result) -> None:
+    if found.st_uid != os.geteuid():
+        raise SettingsError(
+            f"The keys in `{path}` were not read.",
+            why=f"The file belongs to another user (uid {found.st_uid}).",
+            fix=f"chown {os.geteuid()} {path} && chmod 600 {path}",
+        )
+    if found.st_mode & 0o077:
+        mode = stat.S_IMODE(found.st_mode)
+        raise SettingsError(
+            f"The keys in `{path}` were not read.",
+            why=f"Others on this machine have access to the file (mode {mode:04o}).",
+            fix=f"chmod 600 {path}",
+        )
+
+
+def _parse(path: Path, text: str) -> dict[str, str]:
+    from amplifier_foundation.config.documents import (  # noqa: PLC0415 - most starts need no YAML here
+        parse_mapping,
+    )
+
+    try:
+        keys = parse_mapping(text, where=str(path), error=SettingsError)
+    except SettingsError:
+        # YAML errors quote the line they stumble over, and here that is a key.
+        why = "Each line is `NAME: value`."
+        raise SettingsError(f"`{path}` is not valid YAML.", why=why) from None
+    return {name: str(value) for name, value in keys.items() if value is not None}
+
+
+def _from_keyring(name: str) -> str | None:
+    if importlib.util.find_spec("keyring") is None:
+        return None
+    keyring: Any = importlib.import_module("keyring")
+    try:
+        return keyring.get_password(_KEYRING_SERVICE, name)
+    except Exception:
+        import logging  # noqa: PLC0415 - a start without trouble does not need it
+
+        logging.getLogger(__name__).exception("keyring failed name=%s", name)
+        return None

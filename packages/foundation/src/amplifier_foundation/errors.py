@@ -1,0 +1,56 @@
+"""What can go wrong around the kernel; every error says what happened, why, and what to do next."""
+
+from __future__ import annotations
+
+__all__ = [
+    "BundleError",
+    "FoundationError",
+    "SessionStoreError",
+    "SettingsError",
+    "SourceError",
+    "TrustError",
+]
+
+
+class FoundationError(Exception):
+    """The root: `message` is what happened, `why` the cause, `fix` the next command to type.
+
+    `exit_code` is what a command that ends with this error returns.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, why: str = "", fix: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.why = why
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.message, self.why, self.fix) if part)
+
+
+class SettingsError(FoundationError):
+    """A settings or credentials file cannot be used as it is."""
+
+    exit_code = 2
+
+
+class TrustError(FoundationError):
+    """Something from a project folder was about to act without a recorded decision."""
+
+    exit_code = 3
+
+
+class BundleError(FoundationError):
+    """A bundle cannot be found, read or composed."""
+
+    exit_code = 2
+
+
+class SourceError(FoundationError):
+    """A module cannot be fetched, or is not what was pinned."""
+
+
+class SessionStoreError(FoundationError):
+    """A session on disk cannot be opened, read or written."""

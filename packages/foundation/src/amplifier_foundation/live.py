@@ -1,0 +1,319 @@
+"""A live session: one that is recorded while it runs, and goes on where its log ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amplifier_core import events
+from amplifier_core.history import repair_history
+from amplifier_core.session import AmplifierSession
+from amplifier_foundation.reading.plan_changes import plan_changes
+from amplifier_foundation.reading.state import SessionState, state_of
+from amplifier_foundation.recording.recorder import FAILED, ChildLog, OpenChild, Recorder
+from amplifier_kit.notices import show
+from amplifier_kit.secrets.messages import MessageScrubber
+
+if TYPE_CHECKING:
+    from amplifier_foundation.store import SessionStore
+
+__all__ = ["LiveSession", "open_live"]
+
+logger = logging.getLogger(__name__)
+
+NAME = "live"
+PLAN_CHANGED = "session:plan_changed"
+EVENTS = [FAILED, PLAN_CHANGED, "session:rewound"]
+_LONGEST_TITLE = 80
+
+
+class LiveSession:
+    """A session on its log. `execute` runs a turn; what it did is on the disk when it returns."""
+
+    def __init__(
+        self, session: AmplifierSession, recorder: Recorder, cost_before: Decimal | None = None
+    ) -> None:
+        self.session = session
+        self.recorder = recorder
+        self.writer: Any = recorder.writer
+        self._cost_before = cost_before
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.session.session_id
+
+    @property
+    def turns(self) -> int:
+        """How many turns the session has had, in all."""
+        return self.recorder.turn
+
+    @property
+    def cost_usd(self) -> Decimal | None:
+        """What all turns and all children did cost; None when no provider has said."""
+        known = [each for each in (self._cost_before, self.recorder.cost_usd) if each is not None]
+        return sum(known, Decimal(0)) if known else None
+
+    async def execute(self, prompt: str) -> str:
+        """Run one turn and return the answer.
+
+        The prompt is on the disk before anything else happens. A request to cancel ends with the
+        turn that it ended.
+
+        Raises:
+            RecordingFailedError: the log cannot be written; nothing was asked of a model since.
+        """
+        await self.recorder.begin_turn(prompt)
+        if not self.writer.metadata.get("title"):
+            # A session that is killed in its first turn is to be found again.
+            await self.update_metadata()
+        answer = error = None
+        try:
+            answer = await self.session.execute(prompt)
+            return answer
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            await self.recorder.end_turn(answer, error)
+            self.session.coordinator.cancellation.reset()
+            await self.update_metadata()
+
+    async def cancel(self, immediate: bool = False) -> None:
+        """Ask the running turn to stop, after the running step or at once."""
+        await self.session.coordinator.request_cancel(immediate)
+
+    async def update_metadata(self) -> None:
+        """Bring what lists show up to date; a failure is shown, and the log has it all anyway."""
+        cost, title = self.cost_usd, self.recorder.first_prompt
+        fields: dict[str, Any] = {
+            "turns": self.turns,
+            "status": self.session.status.status,
+            "cost_usd": None if cost is None else str(cost),
+        }
+        if title is not None and not self.writer.metadata.get("title"):
+            fields["title"] = _title_of(self.recorder.without_secrets(title))
+        try:
+            await asyncio.to_thread(self.writer.update, **fields)
+        except Exception as error:
+            logger.exception("metadata not updated session=%s", self.session_id)
+            line = f"The list of sessions does not show this turn: {error}"
+            show(self.session.coordinator, line, source=NAME)
+
+
+@asynccontextmanager
+async def open_live(
+    plan: dict[str, Any],
+    *,
+    store: SessionStore,
+    project: Path,
+    session_id: str | None = None,
+    resume: bool = False,
+    takeover: bool = False,
+    resolver: Any = None,
+    approval_system: Any = None,
+    display_system: Any = None,
+    bundle: str | None = None,
+    instructions: Iterable[Any] = (),
+) -> AsyncGenerator[LiveSession]:
+    """Open a session that is recorded: a new one, or with `resume` the one of `session_id`.
+
+    A resumed session has the messages of its log, put right where it was cut short, and what its
+    modules kept in `session_state`. If the plan is another one now, the person is told how.
+    `instructions` (each with `text` and `origin`) become the first message of a new session.
+
+    Raises:
+        SessionHeldError: another process writes the session; with `takeover` it is taken over.
+    """
+    session = AmplifierSession(
+        _taking_over(plan) if takeover else plan,
+        session_id=session_id or str(uuid.uuid4()),
+        approval_system=approval_system,
+        display_system=display_system,
+        is_resumed=resume,
+    )
+    coordinator = session.coordinator
+    coordinator.register_capability("session.working_dir", str(project))
+    coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
+    if resolver is not None:
+        await coordinator.mount("module-source-resolver", resolver)
+    scrubber = MessageScrubber(coordinator)
+    writer = await _open_writer(store, session, project, scrubber, resume, takeover, bundle)
+    try:
+        state = await asyncio.to_thread(_read_state, store, session.session_id, resume)
+        children = _child_logs(store, project)
+        live = _recorded(session, writer, scrubber, state, children)
+        try:
+            await _mount(live, plan, resume, bundle)
+            await (_restore(live, state) if resume else _instruct(coordinator, list(instructions)))
+            yield live
+        finally:
+            await session.cleanup()
+            live.recorder.detach()
+    finally:
+        await asyncio.to_thread(writer.close)
+
+
+def _recorded(
+    session: AmplifierSession,
+    writer: Any,
+    scrubber: MessageScrubber,
+    state: SessionState,
+    open_child: OpenChild,
+) -> LiveSession:
+    """Return the session with a recorder, and with what its modules kept, still to be mounted."""
+    coordinator = session.coordinator
+    coordinator.register_capability("session.folder", str(writer.folder))
+    coordinator.session_state.update(state.values)
+    recorder = Recorder(
+        coordinator,
+        writer,
+        scrubber,
+        open_child=open_child,
+        opening=state.openings + 1,
+        turn=state.turns,
+        known=state.digests,
+    )
+    return LiveSession(session, recorder, state.cost_usd)
+
+
+async def _mount(live: LiveSession, plan: dict[str, Any], resume: bool, bundle: str | None) -> None:
+    """Mount the modules, and record what becomes of that either way."""
+    await live.recorder.listen()
+    try:
+        await live.session.initialize()
+    except BaseException as error:
+        live.recorder.note_failed_opening(error)
+        raise
+    await live.recorder.attach(plan, resumed=resume, bundle=bundle)
+
+
+async def _open_writer(
+    store: SessionStore,
+    session: AmplifierSession,
+    project: Path,
+    scrubber: MessageScrubber,
+    resume: bool,
+    takeover: bool,
+    bundle: str | None,
+) -> Any:
+    if resume:
+        return await asyncio.to_thread(
+            store.open, session.session_id, takeover=takeover, scrub=scrubber.scrub
+        )
+    return await asyncio.to_thread(
+        store.create,
+        session.session_id,
+        project=project,
+        metadata={"status": "running", "bundle": bundle},
+        scrub=scrubber.scrub,
+    )
+
+
+def _child_logs(store: SessionStore, project: Path) -> OpenChild:
+    def open_child(parent: Recorder, coordinator: Any, scrubber: MessageScrubber) -> ChildLog:
+        writer = store.create(
+            coordinator.session_id,
+            project=project,
+            metadata={"status": "running", "parent_id": parent.coordinator.session_id},
+            scrub=scrubber.scrub,
+        )
+        coordinator.register_capability("session.folder", str(writer.folder))
+
+        async def close(child: Recorder) -> None:
+            await LiveSession(coordinator.session, child).update_metadata()
+            await asyncio.to_thread(writer.close)
+
+        return ChildLog(writer, close)
+
+    return open_child
+
+
+def _read_state(store: SessionStore, session_id: str, resume: bool) -> SessionState:
+    """Return where the session stands, with what its children did cost."""
+    if not resume:
+        return SessionState()
+    state = state_of(store.read(session_id).records())
+    for child_id in state.children:
+        try:
+            cost = _read_state(store, child_id, True).cost_usd
+        except Exception:
+            # A child's log may have been deleted; what it did cost is then not known any more.
+            logger.exception("child not read session=%s child=%s", session_id, child_id)
+            continue
+        if cost is not None:
+            state.cost_usd = cost + (state.cost_usd or 0)
+    return state
+
+
+async def _restore(live: LiveSession, state: SessionState) -> None:
+    """Give the memory the messages of the log, or the log those of a memory that has its own."""
+    coordinator, recorder = live.session.coordinator, live.recorder
+    context: Any = coordinator.get("context")
+    messages, repairs = repair_history(state.messages)
+    own: list[dict[str, Any]] = await context.get_messages()
+    recorder.is_paused = True
+    try:
+        if own and state.was_rewound:
+            await context.clear()
+            own = []
+        if own:
+            # What a memory keeps by itself it wrote before the log did, so it has no less.
+            messages, repairs = repair_history(own)
+        if not own or repairs:
+            await context.set_messages(messages)
+            if await context.get_messages() != messages:
+                # It takes its own file for the truth; that it is cleared is in the file too.
+                await context.clear()
+                await context.set_messages(messages)
+    finally:
+        recorder.is_paused = False
+    if messages != state.messages:
+        await recorder.note_messages(messages, reason="resumed")
+    if repairs:
+        facts = [repair._asdict() for repair in repairs]
+        await coordinator.hooks.emit(events.CONTEXT_REPAIRED, {"repairs": facts})
+        count = len(repairs)
+        line = f"The last turn was cut short: {count} tool call(s) without a result were closed."
+        show(coordinator, line, "info", source=NAME)
+    changes = plan_changes(state.plan, recorder.opened_plan)
+    if changes:
+        await coordinator.hooks.emit(PLAN_CHANGED, {"changes": changes})
+        lines = "\n".join(f"  {each}" for each in changes)
+        show(coordinator, f"The session goes on with another plan:\n{lines}", source=NAME)
+
+
+async def _instruct(coordinator: Any, instructions: list[Any]) -> None:
+    """Put all instructions into one system message that says where each comes from."""
+    if not instructions:
+        return
+    parts = [{"origin": each.origin, "chars": len(each.text)} for each in instructions]
+    message = {
+        "role": "system",
+        "content": "\n\n".join(each.text for each in instructions),
+        "metadata": {"source": "bundle", "parts": parts},
+    }
+    await coordinator.get("context").add_message(message)
+
+
+def _taking_over(plan: dict[str, Any]) -> dict[str, Any]:
+    """Return the plan with a memory that takes its own file over too, when it keeps one."""
+    session = dict(plan.get("session") or {})
+    context = session.get("context")
+    entry: dict[str, Any] = dict(context) if isinstance(context, dict) else {"module": context}  # pyright: ignore[reportUnknownArgumentType] - a plan's own
+    if entry.get("module") != "context-persistent":
+        return plan
+    section: dict[str, Any] = plan.get("context") or {}
+    entry["config"] = {**(entry.get("config") or section.get("config") or {}), "takeover": True}
+    return {**plan, "session": {**session, "context": entry}}
+
+
+def _title_of(prompt: str) -> str:
+    line = next(iter(prompt.strip().splitlines()), "")
+    return line if len(line) <= _LONGEST_TITLE else f"{line[: _LONGEST_TITLE - 1]}…"

@@ -1,0 +1,189 @@
+"""From wishes to an open session: trust, settings, lock, bundle, plan, store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amplifier_foundation import paths
+from amplifier_foundation.errors import TrustError
+from amplifier_foundation.settings import Settings, load_settings
+from amplifier_foundation.trust import Trust, TrustStatus
+from amplifier_foundation.wishes import PARTS, Wishes, apply_wishes, provider_id
+
+if TYPE_CHECKING:
+    from amplifier_foundation.live import LiveSession
+    from amplifier_foundation.sources.lock import Lock
+
+__all__ = ["Ready", "Wishes", "current_settings", "get_ready", "open_session", "write_lock"]
+
+_LISTS = ("providers", "tools", "hooks")
+_NAMES_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Everything that a session is opened with; the plan may hold keys and is not to be shown.
+
+    `notices` are for the person; the first is `why_provider`, unless a provider was named.
+    """
+
+    project: Path
+    bundle: str
+    plan: dict[str, Any]
+    instructions: list[Any]
+    notices: list[str]
+    resolver: Any
+    why_provider: str = ""
+
+    @property
+    def provider(self) -> str:
+        """The module that answers, unless a loop is told otherwise."""
+        providers = self.plan.get("providers") or [{"module": "none"}]
+        return str(providers[0]["module"])
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """Every module of the plan, as it is named there."""
+        lists: list[list[dict[str, Any]]] = [self.plan.get(name) or [] for name in _LISTS]
+        parts: list[dict[str, Any]] = [self.plan["session"][part] for part in PARTS.values()]
+        return [*parts, *(each for entries in lists for each in entries)]
+
+
+def current_settings(project: Path) -> Settings:
+    """Return the settings that hold in a folder; those in it only if it is trusted."""
+    return _settings(project, Trust(paths.home()).status(project))
+
+
+async def get_ready(wishes: Wishes, project: Path | None = None, *, pinning: bool = False) -> Ready:
+    """Find out what a session in `project`, by default this folder, is made of.
+
+    With `pinning`, bundles that the lock does not know are pinned instead of refused.
+
+    Raises:
+        FoundationError: something on the way cannot be used.
+    """
+    from amplifier_foundation.bundles import compile_bundle, load_bundle  # noqa: PLC0415 - YAML
+    from amplifier_foundation.sources.resolver import SourceResolver  # noqa: PLC0415 - as above
+
+    project = project or Path.cwd()
+    status = Trust(paths.home()).status(project, _named(wishes, project))
+    settings = _settings(project, status)
+    lock = _lock(project, status, pinning=pinning)
+    resolver = SourceResolver(paths.home(), base=project, lock=lock, pinning=pinning)
+    if wishes.provider is not None:
+        values = _with_provider(settings, provider_id(wishes.provider))
+        settings = replace(settings, values=values)
+    name = wishes.bundle or settings.get("bundle.active") or "default"
+    bundle = await load_bundle(name, resolver=resolver, settings=settings)
+    prepared = compile_bundle(bundle, settings)
+    apply_wishes(wishes, prepared.plan)
+    why = "" if prepared.provider is None else prepared.provider.why
+    notices = [*([why] if why else []), *_withheld(status), *prepared.notices]
+    return Ready(
+        project, prepared.bundle, prepared.plan, prepared.instructions, notices, resolver, why
+    )
+
+
+@asynccontextmanager
+async def open_session(
+    ready: Ready,
+    *,
+    session_id: str | None = None,
+    resume: bool = False,
+    takeover: bool = False,
+    approval_system: Any = None,
+    display_system: Any = None,
+) -> AsyncGenerator[LiveSession]:
+    """Open a new session, or with `resume` go on with the one of `session_id`."""
+    from amplifier_foundation.live import open_live  # noqa: PLC0415 - brings the kernel
+    from amplifier_foundation.store import SessionStore  # noqa: PLC0415 - not for a dry look
+
+    async with open_live(
+        ready.plan,
+        store=SessionStore(paths.home()),
+        project=ready.project,
+        session_id=session_id,
+        resume=resume,
+        takeover=takeover,
+        resolver=ready.resolver,
+        approval_system=approval_system,
+        display_system=display_system,
+        bundle=ready.bundle,
+        instructions=ready.instructions,
+    ) as live:
+        yield live
+
+
+def write_lock(ready: Ready) -> bool:
+    """Write what was pinned, and tell whether the folder's trust covers it.
+
+    Who pins decides about the lock: a folder that was trusted, or had nothing to decide about,
+    stays so. Anything else that has changed meanwhile still has to be asked about.
+    """
+    trust, lock = Trust(paths.home()), ready.resolver.lock
+    before = trust.status(ready.project)
+    lock.write()
+    after = trust.status(ready.project)
+    was_good = before.trusted or not before.files
+    if was_good and set(after.files) - set(before.files) <= {lock.path.name}:
+        changed = after.changed if before.trusted else after.files
+        if set(changed) <= {lock.path.name}:
+            trust.record(ready.project, after.digest, origins=after.granted)
+            return True
+    return after.trusted
+
+
+def _settings(project: Path, status: TrustStatus) -> Settings:
+    return load_settings(
+        project, trusted=status.trusted, granted=status.granted, acting=status.files
+    )
+
+
+def _lock(project: Path, status: TrustStatus, *, pinning: bool) -> Lock:
+    """Return the project's lock; of a project that is not trusted it is not even opened."""
+    from amplifier_foundation.sources.lock import LOCK_NAME, Lock  # noqa: PLC0415 - hashes, JSON
+
+    path = project / LOCK_NAME
+    if status.trusted:
+        return Lock.read(path)
+    if pinning and LOCK_NAME in status.files:
+        # Its pins cannot be taken over, and whoever wrote them may still want them.
+        raise TrustError(
+            f"`{path}` is neither used nor changed.",
+            why="What it pins and accepts would be approved by it, and it is not trusted.",
+            fix="amplifier trust",
+        )
+    return Lock(path)
+
+
+def _named(wishes: Wishes, project: Path) -> list[Path]:
+    """Return the file that a wish names by its path; trust has to cover it."""
+    from amplifier_foundation.bundles.references import bundle_files, is_path  # noqa: PLC0415 - YAML
+
+    if wishes.bundle is None or not is_path(wishes.bundle):
+        return []
+    path = project / Path(wishes.bundle).expanduser()
+    return [each for each in bundle_files(path, path) if each.is_file()][:1]
+
+
+def _withheld(status: TrustStatus) -> list[str]:
+    """Say what of a project plays no part because it is not trusted."""
+    if status.trusted or not status.files:
+        return []
+    first = [each for each in ("amplifier.lock",) if each in status.files]
+    names = [*first, *(each for each in status.files if each not in first)]
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    told = ", ".join(names[:_NAMES_SHOWN])
+    return [f"This folder is not trusted, so nothing of it acts: {told}{more} (amplifier trust)."]
+
+
+def _with_provider(settings: Settings, module: str) -> dict[str, Any]:
+    """Return the settings' values with a provider that they may not name yet."""
+    named: list[dict[str, Any]] = settings.get("providers") or []
+    if any(each["module"] == module for each in named):
+        return settings.values
+    return {**settings.values, "providers": [{"module": module}, *named]}

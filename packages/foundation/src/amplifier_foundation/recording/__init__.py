@@ -1,0 +1,1 @@
+"""Recording: everything a session does, written to its log while it happens."""

@@ -1,0 +1,97 @@
+"""What a session is made of, as its log tells it: the plan, the modules, what they offer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, cast
+
+from amplifier_core import events
+from amplifier_core.effects import declaration_of
+from amplifier_core.redaction import redact_secrets
+from amplifier_foundation.recording.plain import digest_of, plain, plain_model
+from amplifier_kit.session_folder import working_folder
+
+_PREFIX = "amplifier_module_"
+# The events whose handlers can change what a turn does.
+_DECIDING = (
+    events.PROMPT_SUBMIT,
+    events.PROVIDER_REQUEST,
+    events.PROVIDER_RESPONSE,
+    events.TOOL_PRE,
+    events.TOOL_POST,
+)
+
+
+def module_of(mounted: Any) -> str:
+    """Return the id of the module that an object comes from, else the package it is defined in."""
+    package = type(mounted).__module__.partition(".")[0]
+    return package.removeprefix(_PREFIX).replace("_", "-")
+
+
+def opening_of(coordinator: Any, plan: Any, *, resumed: bool, bundle: str | None) -> dict[str, Any]:
+    """Return the record that opens a session's log; without `plan` it has the session's own."""
+    plan = redact_secrets(plain(coordinator.config if plan is None else plan))
+    return {
+        "plan": plan,
+        "config_digest": digest_of(plan),
+        "bundle": bundle,
+        "working_dir": str(working_folder(coordinator)),
+        "kernel": _version("amplifier-core"),
+        "modules": plain(coordinator.session.status.modules),
+        "resumed": resumed,
+        "parent_id": coordinator.parent_id,
+        "approvals": coordinator.approval_system is not None,
+        "display": coordinator.display_system is not None,
+    }
+
+
+def inventory_of(coordinator: Any) -> dict[str, Any]:
+    """Return what the mounted providers and tools say of themselves."""
+    points = coordinator.mount_points
+    return {
+        "providers": [_provider(name, each) for name, each in points["providers"].items()],
+        "tools": [_tool(name, each) for name, each in points["tools"].items()],
+        "hooks": {event: coordinator.hooks.list_handlers(event)[event] for event in _DECIDING},
+    }
+
+
+def _provider(name: str, provider: Any) -> dict[str, Any]:
+    settings: Any = getattr(provider, "config", None)
+    own: Any = getattr(provider, "priority", None)
+    if own is None and isinstance(settings, Mapping):
+        own = cast("Mapping[str, Any]", settings).get("priority")
+    return {
+        "name": name,
+        "own_name": str(getattr(provider, "name", name)),
+        "module": module_of(provider),
+        "info": plain_model(provider.get_info()),
+        "priority": plain(own),
+        "counts": callable(getattr(provider, "count_tokens", None)),
+        "streams": callable(getattr(provider, "stream", None)),
+    }
+
+
+def _tool(name: str, tool: Any) -> dict[str, Any]:
+    schema: Any = getattr(tool, "input_schema", None)
+    if schema is None and callable(getattr(tool, "get_schema", None)):
+        schema = tool.get_schema()
+    declared = declaration_of(tool)
+    return {
+        "name": name,
+        "own_name": str(getattr(tool, "name", name)),
+        "module": module_of(tool),
+        "description": str(getattr(tool, "description", "")),
+        "input_schema": plain(schema or {}),
+        "effect": declared.effect,
+        "deadline_seconds": declared.deadline_seconds,
+        "output_trusted": declared.output_trusted,
+        "require_approval": getattr(tool, "require_approval", None) is True,
+    }
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "unknown"

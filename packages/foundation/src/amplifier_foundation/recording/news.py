@@ -1,0 +1,25 @@
+"""What an event says that no other record of the log does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amplifier_core import events
+
+# What these carry is in the record of the call that they are about.
+_RECORDED_APART = {
+    events.PROVIDER_RESPONSE: ("response",),
+    events.CONTENT_BLOCK_END: ("block", "usage"),
+    events.TOOL_POST: ("result", "tool_result"),
+}
+
+
+def news_in(event: str, data: dict[str, Any], coordinator: Any) -> dict[str, Any]:
+    """Return the data of an event without what is recorded apart, and what every event has."""
+    own = {"session_id": coordinator.session_id, "parent_id": coordinator.parent_id}
+    known = _RECORDED_APART.get(event, ())
+    return {
+        key: value
+        for key, value in data.items()
+        if key != "timestamp" and key not in known and not (key in own and own[key] == value)
+    }

@@ -1,0 +1,106 @@
+"""Turning what modules hand around into plain JSON data, and errors into what a log can hold."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from decimal import Decimal
+from math import isfinite
+from types import NoneType
+from typing import Any, cast
+
+from amplifier_core.errors import error_text
+
+logger = logging.getLogger(__name__)
+
+_PLAIN = frozenset({str, int, bool, NoneType})
+_LONGEST = 2_000
+_SHOWN = 500
+# Fields of an error that its class takes back as keywords.
+_ERROR_FIELDS = (
+    "provider",
+    "model",
+    "status_code",
+    "retryable",
+    "retry_after",
+    "delay_multiplier",
+    "tool_name",
+    "raw_arguments",
+)
+
+
+def plain(value: Any) -> Any:
+    """Return `value` as JSON data; what JSON does not know appears as its text."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, Mapping):
+        items = cast("Mapping[Any, Any]", value).items()
+        return {str(key): plain(each) for key, each in items}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(each) for each in cast("list[Any]", value)]
+    if isinstance(value, float):
+        return value if isfinite(value) else str(value)
+    if isinstance(value, Decimal):
+        return str(value)
+    dumped = _dumped(value)
+    return str(value) if dumped is None else dumped
+
+
+def plain_model(model: Any) -> Any:
+    """Return a pydantic model as JSON data without what is None, anything else as `plain` does."""
+    dumped = _dumped(model)
+    return plain(model) if dumped is None else dumped
+
+
+def _dumped(value: Any) -> Any:
+    dump: Any = getattr(value, "model_dump", None)
+    if not callable(dump) or isinstance(value, type):
+        return None
+    try:
+        return dump(mode="json", exclude_none=True)
+    except Exception:
+        # A model may hold what pydantic cannot write; its fields one by one still tell.
+        logger.debug("model not dumped type=%s", type(value).__name__, exc_info=True)
+        return plain(vars(value))
+
+
+def plain_error(error: BaseException) -> dict[str, Any]:
+    """Return an error's class, message and the fields to build it again."""
+    fields = {name: getattr(error, name, None) for name in _ERROR_FIELDS}
+    return {
+        "type": type(error).__name__,
+        "module": type(error).__module__,
+        "message": error_text(error),
+        "fields": {name: plain(value) for name, value in fields.items() if value is not None},
+    }
+
+
+def digest_of(value: Any) -> str:
+    """Return a short name for JSON data: the same data has the same name, in every log."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def shortened(value: Any) -> Any:
+    """Return JSON data with long texts cut; each says how long it was and what it was by digest."""
+    if isinstance(value, str):
+        if len(value) <= _LONGEST:
+            return value
+        return {"cut_text": value[:_SHOWN], "chars": len(value), "digest": digest_of(value)}
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return {key: shortened(each) for key, each in items}
+    if isinstance(value, list):
+        return [shortened(each) for each in cast("list[Any]", value)]
+    return value
+
+
+def has_long_text(value: Any) -> bool:
+    """Whether `shortened` would change anything."""
+    if isinstance(value, str):
+        return len(value) > _LONGEST
+    if isinstance(value, dict):
+        return any(map(has_long_text, cast("dict[str, Any]", value).values()))
+    return isinstance(value, list) and any(map(has_long_text, cast("list[Any]", value)))

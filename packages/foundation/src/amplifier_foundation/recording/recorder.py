@@ -1,0 +1,396 @@
+"""The recorder: stands around one session's modules and writes what happens to its log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from decimal import Decimal
+from time import perf_counter
+from typing import Any, NamedTuple, cast
+
+from amplifier_core import events
+from amplifier_core.errors import describe_error
+from amplifier_foundation.reading.spending import cost_of_result
+from amplifier_foundation.recording import frames
+from amplifier_foundation.recording.inventory import inventory_of, module_of, opening_of
+from amplifier_foundation.recording.log import Log, LogWriter, RecordingFailedError
+from amplifier_foundation.recording.news import news_in
+from amplifier_foundation.recording.plain import has_long_text, plain, plain_error, shortened
+from amplifier_foundation.recording.requests import Requests
+from amplifier_foundation.recording.wrappers import (
+    RecordedApprovals,
+    RecordedContext,
+    RecordedDisplay,
+    RecordedLoop,
+    RecordedProvider,
+    RecordedTool,
+)
+from amplifier_kit.notices import show
+from amplifier_kit.secrets.messages import MessageScrubber
+from amplifier_kit.secrets.watch import Watch
+
+__all__ = ["FAILED", "ChildLog", "OpenChild", "Recorder", "RecordingFailedError"]
+
+NAME = "recording"
+FAILED = "recording:failed"
+# First of all handlers, so that what a guard denies is heard too; nearest to the modules, so that
+# what is recorded is what really was sent and came back.
+_FIRST, _INNERMOST = -sys.maxsize, sys.maxsize
+_WRAPPERS = (
+    ("context", RecordedContext),
+    ("providers", RecordedProvider),
+    ("tools", RecordedTool),
+    ("orchestrator", RecordedLoop),
+)
+
+
+class ChildLog(NamedTuple):
+    """The log of a child session, and what to do with it when the child has ended."""
+
+    writer: LogWriter
+    close: Callable[[Recorder], Awaitable[None]]
+
+
+OpenChild = Callable[["Recorder", Any, MessageScrubber], ChildLog]
+"""Makes the log of a child session; takes its parent's recorder, its coordinator and the scrubber
+that its records have to pass."""
+
+
+class Call:
+    """A model or tool call that has begun; one that only asks others has none of their cost."""
+
+    __slots__ = ("asks_others", "began", "id", "kind")
+
+    def __init__(self, kind: str, call_id: str) -> None:
+        self.kind = kind
+        self.id = call_id
+        self.began = perf_counter()
+        self.asks_others = False
+
+
+class Recorder:
+    """Writes one session's log; children get recorders of their own.
+
+    `opening` says how often the session was opened, `turn` is its last turn, `known` has the
+    digests of the parts that the log already holds.
+    """
+
+    def __init__(
+        self,
+        coordinator: Any,
+        writer: LogWriter,
+        scrubber: MessageScrubber,
+        *,
+        open_child: OpenChild | None = None,
+        parent: Recorder | None = None,
+        opening: int = 1,
+        turn: int = 0,
+        known: Iterable[str] = (),
+    ) -> None:
+        self.coordinator = coordinator
+        self.writer = writer
+        self.turn = turn
+        self.cost_usd: Decimal | None = None
+        self.opened_plan: Any = None
+        self.first_prompt: str | None = None
+        self.is_paused = False
+        self._log = Log(writer)
+        self._scrubber = scrubber
+        self._requests = Requests(self.note, scrubber.scrub, known)
+        self._parent, self._open_child = parent, open_child
+        self._family: dict[str, Recorder] = parent._family if parent else {}
+        self._family[coordinator.session_id] = self
+        self._opening, self._calls = opening, 0
+        self._open: dict[str, Call] = {}
+        self._turn_began: float | None = None
+        self._stop_reason: str | None = None
+        self._cancel_seen: Any = coordinator.cancellation.state
+        self._inventory: list[int] = []
+        self._state = "{}"
+        self._wrote_files = self._told_failure = False
+        self._undo: list[Callable[[], Any]] = []
+        self._watch = Watch(
+            coordinator, self._hear, (), name=NAME, priority=_FIRST, is_wanted=_is_no_delta
+        )
+
+    # --- standing in between ---------------------------------------------------------------------
+
+    async def listen(self) -> None:
+        """Hear every event from now on, and what is shown and asked; before modules mount."""
+        coordinator, token = self.coordinator, self.coordinator.cancellation
+        if self._parent is None:
+            if coordinator.approval_system is not None:
+                coordinator.approval_system = RecordedApprovals(coordinator.approval_system, self)
+            if coordinator.display_system is not None:
+                coordinator.display_system = RecordedDisplay(coordinator.display_system, self)
+        token.add_interrupt(self._note_cancel)
+        self._undo.append(lambda: token.remove_interrupt(self._note_cancel))
+        await self._watch.refresh([FAILED])
+
+    async def attach(
+        self,
+        plan: dict[str, Any] | None = None,
+        *,
+        resumed: bool = False,
+        bundle: str | None = None,
+    ) -> None:
+        """Stand around the mounted modules and open the log; `plan` if it is not the session's."""
+        for point, wrapper in _WRAPPERS if self._parent is None else _WRAPPERS[:-1]:
+
+            def wrap(name: str, module: Any, wrapper: Any = wrapper) -> Any:
+                return wrapper(name, module, self)
+
+            # Only the loop: in a child, it is the first that is called with the coordinator.
+            undo = self.coordinator.interpose(
+                point, wrap, name=NAME, priority=_INNERMOST, inherit=point == "orchestrator"
+            )
+            self._undo.append(undo)
+        await self._watch.refresh()
+        self._learn()
+        opened = opening_of(self.coordinator, plan, resumed=resumed, bundle=bundle)
+        self.opened_plan = opened["plan"]
+        self._log.release("session.opened", opened)
+        self._note_inventory()
+
+    def note_failed_opening(self, error: BaseException) -> None:
+        """Open the log of a session whose modules did not mount, with what they said."""
+        opened = opening_of(self.coordinator, None, resumed=False, bundle=None)
+        self._log.release("session.opened", {**opened, "error": plain_error(error)})
+
+    def detach(self) -> None:
+        """Let the session go on unrecorded."""
+        self._watch.stop()
+        while self._undo:
+            self._undo.pop()()
+        self._family.pop(self.coordinator.session_id, None)
+
+    async def of(self, coordinator: Any) -> Recorder:
+        """Return the recorder of a session: this one's, or that of a child, made on first use."""
+        if coordinator is None or coordinator is self.coordinator:
+            return self
+        known = self._family.get(coordinator.session_id)
+        if known is not None and known.coordinator is coordinator:
+            return known
+        parent = self._family.get(coordinator.parent_id or "", self)
+        await parent.check()
+        return parent if self._open_child is None else await parent._adopt(coordinator)
+
+    async def _adopt(self, coordinator: Any) -> Recorder:
+        """Begin to record a child session; without a log it does not run."""
+        open_child = cast("OpenChild", self._open_child)
+        scrubber = MessageScrubber(coordinator)
+        log = open_child(self, coordinator, scrubber)
+        child = Recorder(coordinator, log.writer, scrubber, open_child=open_child, parent=self)
+        inside = frames.call_of(self)
+        self.note("child", {"session_id": coordinator.session_id, "inside": inside})
+        await child.listen()
+        await child.attach()
+        before = await coordinator.mount_points["context"].get_messages()
+        if before:
+            await child.note_messages(before)
+
+        async def close() -> None:
+            child.detach()
+            if self.coordinator.session_id in self._family:
+                self.note("child.ended", {"session_id": coordinator.session_id})
+            await log.close(child)
+
+        coordinator.register_cleanup(close)
+        return child
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def note(self, kind: str, data: dict[str, Any], *, is_clean: bool = False) -> None:
+        """Write one record, behind a cancellation that came before it.
+
+        Looking for secrets is most of what a record costs; one that `is_clean` was looked at.
+        """
+        if self.coordinator.cancellation.state is not self._cancel_seen:
+            self._note_cancel()
+        self._log.write(kind, data, is_clean=is_clean)
+
+    def without_secrets(self, text: str) -> str:
+        """Return a text as the log would have it."""
+        return self._scrubber.scrub_text(text)
+
+    async def check(self) -> None:
+        """Say that the log cannot be written, once, and raise RecordingFailedError."""
+        failure = self._log.failure
+        if failure is None:
+            return
+        if not self._told_failure:
+            self._told_failure = True
+            reason = describe_error(failure)
+            line = f"The session's log cannot be written; the turn stops here. {reason}"
+            show(self.coordinator, line, "error", source=NAME)
+            await self.coordinator.hooks.emit(FAILED, {"error": reason})
+        self._log.check()
+
+    async def note_message(self, message: dict[str, Any]) -> None:
+        """Record a message that was added to the memory."""
+        if not self.is_paused:
+            stored, digest = self._requests.note_stored(plain(message))
+            facts = {"message": stored, "digest": digest, "turn": self.turn}
+            self.note("message", facts, is_clean=True)
+
+    async def note_messages(self, messages: list[dict[str, Any]], reason: str = "set") -> None:
+        """Record that the memory holds these messages and no others."""
+        if not self.is_paused:
+            stored = [plain(each) for each in messages]
+            self.note("messages", {"messages": stored, "reason": reason, "turn": self.turn})
+
+    def note_count(self, provider: str, tokens: Any) -> None:
+        """Record how many tokens a provider counted."""
+        self.note("model.count", {"provider": provider, "tokens": plain(tokens)})
+
+    async def begin_model_call(
+        self, name: str, provider: Any, request: Any, options: dict[str, Any]
+    ) -> Call:
+        """Record a request before it is sent; raises when the log does not take it."""
+        outer = frames.call_of(self)
+        if outer is not None and outer in self._open:
+            self._open[outer].asks_others = True
+        written = self._requests.take(request, options)
+        call = self._begin("model")
+        who = {"provider": name, "module": module_of(provider)}
+        facts = {"call": call.id, "turn": self.turn, **who, "request": written, "inside": outer}
+        self.note("model.call", facts)
+        await self._check_begun(call)
+        return call
+
+    async def begin_tool_call(
+        self, name: str, tool: Any, tool_call_id: str | None, given: dict[str, Any]
+    ) -> Call:
+        """Record a tool call before it is run; raises when the log does not take it."""
+        outer = frames.call_of(self)
+        call = self._begin("tool")
+        who = {"tool_call_id": tool_call_id, "tool": name, "module": module_of(tool)}
+        facts = {"call": call.id, "turn": self.turn, **who, "input": plain(given), "inside": outer}
+        self.note("tool.call", facts)
+        await self._check_begun(call)
+        return call
+
+    async def end_call(
+        self, call: Call, error: BaseException | None = None, **outcome: Any
+    ) -> None:
+        """Record what a call came to."""
+        seconds = round(perf_counter() - call.began, 6)
+        if error is not None:
+            outcome = {"error": plain_error(error)}
+        self.note(f"{call.kind}.result", {"call": call.id, **outcome, "seconds": seconds})
+        self._open.pop(call.id, None)
+        if call.kind == "model" and not call.asks_others:
+            cost = cost_of_result(outcome)
+            if cost is not None:
+                self._charge(cost)
+        self._note_state()
+
+    async def begin_turn(self, prompt: str) -> bool:
+        """Record a prompt, on the disk when this returns; False when the turn has begun already."""
+        if self._turn_began is not None:
+            return False
+        self._turn_began, self._stop_reason, self._wrote_files = perf_counter(), None, False
+        self.turn += 1
+        self.first_prompt = prompt if self.first_prompt is None else self.first_prompt
+        self._learn()
+        self._note_inventory()
+        self.note("prompt", {"text": prompt, "turn": self.turn})
+        await asyncio.to_thread(self._log.sync)
+        try:
+            await self.check()
+        except RecordingFailedError:
+            self._turn_began = None
+            raise
+        return True
+
+    async def end_turn(self, answer: str | None, error: BaseException | None) -> None:
+        """Record how a turn ended, on the disk when this returns."""
+        began, self._turn_began = self._turn_began or perf_counter(), None
+        if self._wrote_files:
+            await self._note_checkpoint()
+        self._note_state()
+        reason = self._stop_reason or ("completed" if error is None else "error")
+        outcome = {"answer": answer} if error is None else {"error": plain_error(error)}
+        seconds = round(perf_counter() - began, 6)
+        facts = {"turn": self.turn, "stop_reason": reason, **outcome, "seconds": seconds}
+        self.note("turn.ended", facts)
+        await asyncio.to_thread(self._log.sync)
+
+    # --- what happens ----------------------------------------------------------------------------
+
+    async def _hear(self, event: str, data: Any) -> None:
+        await self._watch.keep_up(event)
+        facts: Any = plain(data)
+        if isinstance(data, dict):
+            given = cast("dict[str, Any]", data)
+            if event == events.TOOL_PRE:
+                frames.announce(str(given.get("tool_name")), str(given.get("tool_call_id")))
+            elif event == events.ORCHESTRATOR_COMPLETE:
+                self._stop_reason = given.get("stop_reason") or given.get("status")
+            elif event == events.ARTIFACT_WRITE:
+                self._wrote_files = True
+            facts = news_in(event, given, self.coordinator)
+            if has_long_text(facts):
+                facts = shortened(self._scrubber.scrub(facts))
+        inside = frames.call_of(self)
+        self.note("event", {"name": event, "data": facts, "inside": inside})
+
+    def _note_cancel(self) -> None:
+        token = self.coordinator.cancellation
+        if token.state is self._cancel_seen:
+            return
+        self._cancel_seen = token.state
+        if token.is_cancelled:
+            during = list(self._open)
+            self._log.write("cancel", {"immediate": token.is_immediate, "during": during})
+
+    def _note_inventory(self) -> None:
+        """Record what the providers and tools say of themselves, when there are others."""
+        points = self.coordinator.mount_points
+        mounted = [id(each) for point in ("providers", "tools") for each in points[point].values()]
+        if mounted != self._inventory:
+            self._inventory = mounted
+            self.note("mounted", inventory_of(self.coordinator))
+
+    def _note_state(self) -> None:
+        """Record what modules keep in `session_state`, when it changed."""
+        state: dict[str, Any] = self.coordinator.session_state
+        if not state and self._state == "{}":
+            return
+        text = json.dumps(plain(state), sort_keys=True)
+        if text != self._state:
+            self._state = text
+            self.note("state", {"values": json.loads(text)})
+
+    async def _note_checkpoint(self) -> None:
+        checkpoints: Any = self.coordinator.get_capability("files.checkpoints")
+        saved: list[Any] = [] if checkpoints is None else await checkpoints.list()
+        if saved:
+            self.note("checkpoint", {"turn": self.turn, "id": saved[-1].turn})
+
+    def _learn(self) -> None:
+        """Read the known secrets anew; what was clean before need not be any more."""
+        self._scrubber.learn()
+        self._requests.forget_clean()
+
+    def _begin(self, kind: str) -> Call:
+        self._calls += 1
+        call = Call(kind, f"{self._opening}.{self._calls}")
+        self._open[call.id] = call
+        return call
+
+    async def _check_begun(self, call: Call) -> None:
+        if self._log.failure is not None:
+            self._open.pop(call.id, None)
+            await self.check()
+
+    def _charge(self, cost: Decimal) -> None:
+        self.cost_usd = cost if self.cost_usd is None else self.cost_usd + cost
+        if self._parent is not None:
+            self._parent._charge(cost)
+
+
+def _is_no_delta(event: str) -> bool:
+    return not event.endswith("delta")

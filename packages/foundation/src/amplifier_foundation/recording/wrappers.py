@@ -1,0 +1,216 @@
+"""What stands between a session and its modules while it is recorded; all else passes through."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_foundation.recording.frames import (
+    announced_call,
+    announced_id,
+    current_recorder,
+    entered,
+)
+from amplifier_foundation.recording.plain import plain, plain_model
+
+if TYPE_CHECKING:
+    from amplifier_foundation.recording.recorder import Recorder
+
+_OWN = frozenset({"_inner", "_name", "_recorder"})
+
+
+class _Passing:
+    """Has every attribute of the module behind it, to read and to set."""
+
+    __slots__ = ("_inner", "_name", "_recorder")
+
+    def __init__(self, name: str, inner: Any, recorder: Recorder) -> None:
+        self._name = name
+        self._inner = inner
+        self._recorder = recorder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OWN:
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._inner, name, value)
+
+
+class RecordedContext(_Passing):
+    """A memory whose every change is recorded after it took effect."""
+
+    __slots__ = ()
+
+    async def add_message(self, message: dict[str, Any]) -> None:
+        """Append one message."""
+        await self._inner.add_message(message)
+        await self._recorder.note_message(message)
+
+    async def set_messages(self, messages: list[dict[str, Any]]) -> None:
+        """Replace everything that is stored."""
+        await self._inner.set_messages(messages)
+        await self._recorder.note_messages(await self._inner.get_messages())
+
+    async def clear(self) -> None:
+        """Forget everything."""
+        await self._inner.clear()
+        await self._recorder.note_messages([])
+
+
+class RecordedProvider(_Passing):
+    """A provider whose calls are recorded, request and outcome; without a log there is no call."""
+
+    __slots__ = ()
+
+    async def complete(self, request: Any, **kwargs: Any) -> Any:
+        """Call the model once."""
+        recorder = self._recorder
+        call = await recorder.begin_model_call(self._name, self._inner, request, kwargs)
+        try:
+            with entered(recorder, call.id):
+                response = await self._inner.complete(request, **kwargs)
+        except BaseException as error:
+            await recorder.end_call(call, error=error)
+            raise
+        await recorder.end_call(call, response=plain_model(response))
+        return response
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if name == "count_tokens" and callable(found):
+            return self._counting(found)
+        return self._streaming(found) if name == "stream" and callable(found) else found
+
+    def _counting(self, count: Callable[..., Any]) -> Callable[..., Any]:
+        async def count_tokens(request: Any, **kwargs: Any) -> Any:
+            tokens = await count(request, **kwargs)
+            self._recorder.note_count(self._name, tokens)
+            return tokens
+
+        return count_tokens
+
+    def _streaming(self, stream: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
+        async def chunks(request: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            recorder, seen = self._recorder, list[Any]()
+            call = await recorder.begin_model_call(self._name, self._inner, request, kwargs)
+            try:
+                async for chunk in stream(request, **kwargs):
+                    seen.append(plain(chunk))
+                    yield chunk
+            except BaseException as error:
+                await recorder.end_call(call, error=error)
+                raise
+            await recorder.end_call(call, chunks=seen)
+
+        return chunks
+
+
+class RecordedTool(_Passing):
+    """A tool whose runs are recorded, input and outcome; without a log nothing is run."""
+
+    __slots__ = ()
+
+    async def execute(self, input: dict[str, Any]) -> Any:  # noqa: A002 - contract name
+        """Run once."""
+        recorder, name = self._recorder, self._name
+        call = await recorder.begin_tool_call(name, self._inner, announced_id(name), input)
+        try:
+            with entered(recorder, call.id):
+                result = await self._inner.execute(input)
+        except BaseException as error:
+            await recorder.end_call(call, error=error)
+            raise
+        await recorder.end_call(call, result=plain_model(result))
+        return result
+
+
+class RecordedLoop(_Passing):
+    """A loop whose turns are recorded, in the log of whichever session runs it."""
+
+    __slots__ = ()
+
+    async def execute(
+        self, prompt: str, context: Any, providers: Any, tools: Any, hooks: Any, **kwargs: Any
+    ) -> str:
+        """Run one turn."""
+        coordinator = kwargs.get("coordinator")
+        recorder = await self._recorder.of(coordinator)
+        around = {"context": context, "providers": providers, "tools": tools}
+        if recorder is not self._recorder:
+            # What a child was given was read before its recorder stood in between.
+            around = {name: coordinator.get(name) for name in around}  # pyright: ignore[reportOptionalMemberAccess] - a child has one
+        if not _takes_coordinator(self._inner.execute):
+            kwargs.pop("coordinator", None)
+        is_own = await recorder.begin_turn(prompt)
+        answer = error = None
+        try:
+            with entered(recorder, None):
+                answer = await self._inner.execute(prompt=prompt, hooks=hooks, **around, **kwargs)
+            return answer
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            if is_own:
+                await recorder.end_turn(answer, error)
+
+
+class RecordedApprovals:
+    """Asks through the app's approval system and records what was asked and answered."""
+
+    def __init__(self, inner: Any, recorder: Recorder) -> None:
+        self.inner = inner
+        self._recorder = recorder
+
+    async def request_approval(
+        self, prompt: str, options: list[str], timeout: float, default: Any
+    ) -> str:
+        """Ask, and pass the answer on."""
+        recorder: Recorder = current_recorder(self._recorder)
+        began, outcome = perf_counter(), "error"
+        try:
+            outcome = await self.inner.request_approval(prompt, options, timeout, default)
+            return outcome
+        except ApprovalTimeoutError:
+            outcome = "timeout"
+            raise
+        finally:
+            asked = {"prompt": prompt, "options": list(options), "default": default}
+            about = {"tool_call_id": announced_call(), "decision": outcome}
+            seconds = round(perf_counter() - began, 6)
+            recorder.note("approval", {**asked, **about, "seconds": seconds})
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+class RecordedDisplay:
+    """Shows through the app's display system and records what was shown."""
+
+    def __init__(self, inner: Any, recorder: Recorder) -> None:
+        self.inner = inner
+        self._recorder = recorder
+
+    def show_message(self, message: str, level: Any, source: str = "hook") -> Any:
+        """Show it."""
+        recorder: Recorder = current_recorder(self._recorder)
+        recorder.note("display", {"message": message, "level": level, "source": source})
+        return self.inner.show_message(message, level, source)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+def _takes_coordinator(execute: Any) -> bool:
+    try:
+        parameters = inspect.signature(execute).parameters
+    except (TypeError, ValueError):
+        return True
+    anything = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return anything or "coordinator" in parameters

@@ -1,0 +1,107 @@
+"""Cassettes: the records of a session and its children in one file, to be replayed in a test."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amplifier_foundation.errors import SessionStoreError
+from amplifier_foundation.replay.replaying import replay_tape
+from amplifier_foundation.replay.tape import Tape
+from amplifier_foundation.store.records import Record
+
+__all__ = ["GeneratedTest", "assert_replays", "read_cassette", "to_test", "write_cassette"]
+
+_VERSION = 1
+_TEST = '''"""Replays a recorded session offline.
+
+Models, tools and people answer from the cassette; the loop, the memory and the hooks of the session
+run for real. The test fails when they do anything else than they did, and shows where.
+"""
+
+from pathlib import Path
+
+from amplifier_foundation.replay import assert_replays
+
+
+def test_{name}_replays() -> None:
+    assert_replays(Path(__file__).parent / "cassettes/{name}.jsonl.gz")
+'''
+
+
+class GeneratedTest(NamedTuple):
+    """A test file and its cassette, which belongs beside it as `cassettes/<name>.jsonl.gz`."""
+
+    source: str
+    cassette: bytes
+    name: str
+
+
+def to_test(reader: Any, name: str, *, children: Iterable[Any] = ()) -> GeneratedTest:
+    """Return a session as a test that needs neither a network nor the store.
+
+    `children` are the readers of sessions that it started; the test replays them too.
+    """
+    safe = re.sub(r"\W+", "_", name).strip("_") or "session"
+    tapes = [Tape(each.session_id, each.records()) for each in (reader, *children)]
+    return GeneratedTest(_TEST.format(name=safe), write_cassette(tapes), safe)
+
+
+def write_cassette(tapes: Iterable[Tape]) -> bytes:
+    """Return the tapes as one file; the same tapes give the same bytes."""
+    lines: list[str] = []
+    for tape in tapes:
+        lines.append(json.dumps({"cassette": _VERSION, "session_id": tape.session_id}))
+        for record in tape.records:
+            lines.append(json.dumps(record._asdict(), ensure_ascii=False))
+    text = "".join(f"{line}\n" for line in lines)
+    return gzip.compress(text.encode("utf-8", "surrogatepass"), mtime=0)
+
+
+def read_cassette(path: Path) -> list[Tape]:
+    """Return the tapes of a cassette.
+
+    Raises:
+        SessionStoreError: the file is no cassette, or one of a newer version.
+    """
+    tapes: list[Tape] = []
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", errors="surrogatepass") as file:
+            for line in file:
+                fields: dict[str, Any] = json.loads(line)
+                if "cassette" in fields:
+                    tapes.append(_new_tape(fields, path))
+                else:
+                    tapes[-1].records.append(Record(**fields))
+    except (OSError, EOFError, ValueError, TypeError, IndexError) as error:
+        raise SessionStoreError(
+            f"`{path}` is not a cassette.",
+            why=str(error),
+            fix="Record it again: amplifier session to-test",
+        ) from error
+    return tapes
+
+
+def assert_replays(cassette: str | Path) -> None:
+    """Replay every session of a cassette; raises AssertionError that shows the differences."""
+    asyncio.run(_assert_replays(Path(cassette)))
+
+
+async def _assert_replays(path: Path) -> None:
+    for tape in read_cassette(path):
+        result = await replay_tape(tape)
+        if result.differences:
+            count = len(result.differences)
+            head = f"{path.name}: the replay differs in {count} place(s) from the record."
+            raise AssertionError(f"{head}\n\n{result}")
+
+
+def _new_tape(fields: dict[str, Any], path: Path) -> Tape:
+    if fields["cassette"] > _VERSION:
+        raise SessionStoreError(f"`{path}` was written by a newer version.")
+    return Tape(fields["session_id"], ())

@@ -1,0 +1,225 @@
+"""Comparing what was recorded with what happened now, and saying where they part."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from amplifier_foundation.reading.requests import SentRequest, requests_in
+from amplifier_foundation.replay.normal import Normal
+
+__all__ = ["Difference", "compare"]
+
+# Announced by the clock or by the app, not by what a session does in its turns.
+_UNCOMPARED = (":heartbeat", ":progress", "session:end")
+_LONGEST_DIFF = 60
+_SIDES = ("recorded", "replayed")
+
+
+class Difference(NamedTuple):
+    """One place where two runs part: the record's number, its turn, and what changed."""
+
+    kind: str
+    turn: int
+    seq: int
+    about: str
+    diff: str
+
+    def __str__(self) -> str:
+        head = f"turn {self.turn}, record {self.seq}: {self.about}"
+        return f"{head}\n{self.diff}" if self.diff else head
+
+
+class _Fact(NamedTuple):
+    """Something comparable that a record says."""
+
+    kind: str
+    turn: int
+    seq: int
+    about: str
+    value: Any
+
+
+def compare(
+    before: list[Any], after: list[Any], *, since: int = 0, open_ended: bool = False
+) -> list[Difference]:
+    """Return how the turns of the second run differ from those of the first, from `since` on.
+
+    Compared are messages, tool inputs, requests, events and answers. The numbers are those of the
+    first run's records; a message that differs is told once. With `open_ended` the first run was
+    cut short, and what the second has beyond it does not count.
+    """
+    found: list[Difference] = []
+    old_turns, new_turns = _in_turns(before, since), _in_turns(after)
+    old, new = _facts(old_turns), _facts(new_turns)
+    told: set[str] = set()
+    for kind in ("message", "tool input", "answer", "event"):
+        for was, now in zip_longest(old.get(kind, ()), new.get(kind, ())):
+            if was is not None or not open_ended:
+                found += _differences(was, now)
+                told |= _texts_of(was, now) if kind == "message" else set()
+    normals = Normal(), Normal()
+    old_requests, new_requests = _requests(before, old_turns), _requests(after, new_turns)
+    stored = _stored(before) if _absent_hooks(before, after) else None
+    for was, now in zip_longest(old_requests, new_requests):
+        if was is not None or not open_ended:
+            if was is not None and now is not None and stored is not None:
+                was = _without_absent(was, now, stored)
+            found += _request_differences(was, now, normals, told)
+    return sorted(found, key=lambda each: each.seq)
+
+
+def _in_turns(records: list[Any], since: int = 0) -> list[Any]:
+    """Return the records of turns: between them it is the app that acts, not the session."""
+    inside, is_running = list[Any](), False
+    for record in records:
+        is_running = is_running or record.kind == "prompt"
+        if is_running and record.seq >= since:
+            inside.append(record)
+        is_running = is_running and record.kind not in ("turn.ended", "session.opened")
+    return inside
+
+
+def _absent_hooks(before: list[Any], after: list[Any]) -> set[str]:
+    """Return the handlers that only the first run had: those of modules that are played."""
+    ours, theirs = (
+        {
+            name
+            for record in records
+            if record.kind == "mounted"
+            for names in record.data.get("hooks", {}).values()
+            for name in names
+        }
+        for records in (before, after)
+    )
+    return ours - theirs
+
+
+def _stored(records: list[Any]) -> set[str]:
+    return {each.data["digest"] for each in records if each.kind == "message"}
+
+
+def _without_absent(was: SentRequest, now: SentRequest, stored: set[str]) -> SentRequest:
+    """Return a request without what absent hooks added to it alone.
+
+    What a played module's own hooks say is given, as its results are; it is not there to compare.
+    """
+    known = [_text(each) for each in now.messages]
+    kept = [
+        message
+        for digest, message in zip(was.digests, was.messages, strict=True)
+        if digest in stored or _text(message) in known
+    ]
+    return was._replace(messages=kept) if len(kept) == len(now.messages) else was
+
+
+def _requests(records: list[Any], in_turns: list[Any]) -> list[SentRequest]:
+    wanted = {each.seq for each in in_turns}
+    return [each for each in requests_in(records) if each.seq in wanted]
+
+
+def _facts(records: list[Any]) -> dict[str, list[_Fact]]:
+    facts: dict[str, list[_Fact]] = {}
+    normal, turn = Normal(), 0
+    for record in records:
+        turn = record.data.get("turn", turn) if record.kind == "prompt" else turn
+        fact = _fact(record, turn, normal)
+        if fact is not None:
+            facts.setdefault(fact.kind, []).append(fact)
+    return facts
+
+
+def _fact(record: Any, turn: int, normal: Normal) -> _Fact | None:
+    data, kind = record.data, record.kind
+    if kind == "message":
+        message = normal.data(data["message"])
+        about = f"the {message.get('role')} message"
+        return _Fact("message", turn, record.seq, about, message)
+    if kind == "messages":
+        value = normal.data(data["messages"])
+        return _Fact("message", turn, record.seq, "the messages that were set", value)
+    if kind == "tool.call":
+        value = {"tool": data["tool"], "input": normal.data(data["input"])}
+        return _Fact("tool input", turn, record.seq, f"the input of `{data['tool']}`", value)
+    if kind == "turn.ended":
+        outcome = {key: data.get(key) for key in ("stop_reason", "answer")}
+        error: dict[str, Any] = data.get("error") or {}
+        failure = {key: error.get(key) for key in ("type", "message") if error}
+        value = normal.data({**outcome, **failure})
+        return _Fact("answer", turn, record.seq, "how the turn ended", value)
+    if kind == "event" and not data.get("inside") and not data["name"].endswith(_UNCOMPARED):
+        value = {"event": data["name"], "data": normal.event(data["data"])}
+        return _Fact("event", turn, record.seq, f"the event {data['name']}", value)
+    return None
+
+
+def _differences(was: _Fact | None, now: _Fact | None) -> list[Difference]:
+    if was is None or now is None:
+        fact = was or now
+        if fact is None:
+            return []
+        about = f"{fact.about} {'is missing' if now is None else 'is new'}"
+        shown = _lines(fact.value)
+        diff = "\n".join(f"{'-' if now is None else '+'}{line}" for line in shown[:_LONGEST_DIFF])
+        return [Difference(fact.kind, fact.turn, fact.seq, about, diff)]
+    if was.value == now.value:
+        return []
+    diff = unified(was.value, now.value)
+    return [Difference(was.kind, was.turn, was.seq, f"{was.about} differs", diff)]
+
+
+def _request_differences(
+    was: SentRequest | None,
+    now: SentRequest | None,
+    normals: tuple[Normal, Normal],
+    told: set[str],
+) -> list[Difference]:
+    if was is None or now is None:
+        one = was or now
+        if one is None:
+            return []
+        about = f"a request to `{one.provider}` {'is missing' if now is None else 'is new'}"
+        return [Difference("request", one.turn, one.seq, about, "")]
+    old, new = normals
+    found: list[Difference] = []
+
+    def note(about: str, before: Any, after: Any) -> None:
+        if before != after:
+            about = f"{about} of the request to `{was.provider}` differs"
+            diff = unified(before, after)
+            found.append(Difference("request", was.turn, was.seq, about, diff))
+
+    for number, pair in enumerate(zip_longest(was.messages, now.messages), 1):
+        one, other = old.data(pair[0]), new.data(pair[1])
+        if _text(one) + _text(other) not in told:
+            note(f"message {number}", one, other)
+            told.add(_text(one) + _text(other))
+    note("the provider", was.provider, now.provider)
+    note("the list of tools", old.data(was.tools), new.data(now.tools))
+    note("a setting", old.data([was.fields, was.options]), new.data([now.fields, now.options]))
+    return found
+
+
+def _texts_of(was: _Fact | None, now: _Fact | None) -> set[str]:
+    if was is None or now is None:
+        return set()
+    return {_text(was.value) + _text(now.value)}
+
+
+def unified(before: Any, after: Any) -> str:
+    """Return the difference of two values as people read it."""
+    sides = _lines(before), _lines(after)
+    lines = list(difflib.unified_diff(*sides, *_SIDES, n=2, lineterm=""))
+    more = len(lines) - _LONGEST_DIFF
+    return "\n".join(lines if more <= 0 else [*lines[:_LONGEST_DIFF], f"... {more} more lines"])
+
+
+def _lines(value: Any) -> list[str]:
+    text = value if isinstance(value, str) else _text(value, indent=2)
+    return [line for each in text.splitlines() for line in each.split("\\n")]
+
+
+def _text(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, indent=indent)

@@ -1,0 +1,181 @@
+"""Rewinding a live session: conversation, files or both, with a look before and a way back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from amplifier_foundation.errors import SessionStoreError
+from amplifier_foundation.reading.state import state_of
+
+if TYPE_CHECKING:
+    from amplifier_foundation.live import LiveSession
+    from amplifier_foundation.store import SessionStore
+
+__all__ = ["FileChange", "RewindPreview", "preview_rewind", "rewind", "undo_rewind"]
+
+What = Literal["conversation", "files", "both"]
+REWOUND = "session:rewound"
+
+
+class FileChange(NamedTuple):
+    """What becomes of one file; a `reason` says why it is kept as it is."""
+
+    checkpoint: int
+    path: str
+    action: str
+    reason: str
+    diff: str
+
+
+class RewindPreview(NamedTuple):
+    """What a rewind does, or did: the prompts and messages that go, and what files become.
+
+    `at` is the number of the last record that stays.
+    """
+
+    at: int
+    what: What
+    prompts: list[str]
+    messages_before: int
+    messages_after: int
+    files: list[FileChange]
+
+
+async def preview_rewind(
+    live: LiveSession, store: SessionStore, *, before_turn: int, what: What = "both"
+) -> RewindPreview:
+    """Return what `rewind` would do; nothing is changed.
+
+    Raises:
+        SessionStoreError: the session has no such turn.
+    """
+    return (await _planned(live, store, before_turn, what))[0]
+
+
+async def rewind(
+    live: LiveSession, store: SessionStore, *, before_turn: int, what: What = "both"
+) -> RewindPreview:
+    """Take back everything from turn `before_turn` on; returns what was done.
+
+    The log keeps all of it, so `undo_rewind` can bring it back. Files that somebody else changed
+    since are kept as they are, and named.
+    """
+    preview, messages, checkpoints = await _planned(live, store, before_turn, what)
+    before = live.writer.seq
+    made: list[int] = []
+    if what != "conversation":
+        files, made = await _undo(live, checkpoints)
+        preview = preview._replace(files=files)
+    if what != "files":
+        await _set_messages(live, messages)
+    await _tell(live, preview, before, made)
+    return preview
+
+
+async def undo_rewind(live: LiveSession, store: SessionStore) -> RewindPreview:
+    """Take the last rewind back: its messages return, and so do the files it changed.
+
+    Raises:
+        SessionStoreError: nothing was rewound, or the conversation has gone on since.
+    """
+    records = list(store.read(live.session_id).records())
+    at = next((n for n in range(len(records) - 1, -1, -1) if records[n].kind == "rewind"), None)
+    if at is None or any(each.kind == "prompt" for each in records[at:]):
+        raise SessionStoreError("There is no rewind to take back.", fix="amplifier session show")
+    done, before = records[at].data, live.writer.seq
+    files, made = await _undo(live, [*reversed(done["made"])])
+    earlier = state_of(each for each in records if each.seq <= done["before"])
+    preview = RewindPreview(
+        done["before"], done["what"], [], len(state_of(records).messages), 0, files
+    )
+    preview = preview._replace(messages_after=preview.messages_before)
+    if done["what"] != "files":
+        await _set_messages(live, earlier.messages)
+        preview = preview._replace(messages_after=len(earlier.messages))
+    await _tell(live, preview, before, made)
+    return preview
+
+
+async def _planned(
+    live: LiveSession, store: SessionStore, before_turn: int, what: What
+) -> tuple[RewindPreview, list[dict[str, Any]], list[int]]:
+    records = list(store.read(live.session_id).records())
+    start = next(
+        (e.seq for e in records if e.kind == "prompt" and e.data["turn"] == before_turn), None
+    )
+    if start is None:
+        raise SessionStoreError(
+            f"The session has no turn {before_turn}.",
+            why=f"It has {live.turns} turn(s).",
+            fix=f"amplifier session show {live.session_id}",
+        )
+    gone = [each for each in records if each.seq >= start]
+    kept = state_of(each for each in records if each.seq < start)
+    checkpoints = [each.data["id"] for each in reversed(gone) if each.kind == "checkpoint"]
+    files = [] if what == "conversation" else await _preview(live, checkpoints)
+    now = len(state_of(records).messages)
+    preview = RewindPreview(
+        start - 1,
+        what,
+        [each.data["text"] for each in gone if each.kind == "prompt"],
+        now,
+        now if what == "files" else len(kept.messages),
+        files,
+    )
+    return preview, kept.messages, checkpoints
+
+
+def _checkpoints(live: LiveSession) -> Any:
+    return live.session.coordinator.get_capability("files.checkpoints")
+
+
+async def _preview(live: LiveSession, checkpoints: list[int]) -> list[FileChange]:
+    """Return what undoing these, newest first, does to each file."""
+    saved: Any = _checkpoints(live)
+    found: list[FileChange] = []
+    touched: dict[str, int] = {}
+    for checkpoint in checkpoints if saved else ():
+        for step in await saved.preview(checkpoint):
+            newer = touched.setdefault(step.path, checkpoint)
+            change = FileChange(checkpoint, step.path, step.action, step.reason, step.diff)
+            if newer != checkpoint and step.action == "keep":
+                # A newer checkpoint changed it since, which is taken back before.
+                reason = f"after checkpoint {newer} was taken back"
+                change = change._replace(action="restore", reason=reason)
+            found.append(change)
+    return found
+
+
+async def _undo(live: LiveSession, checkpoints: list[int]) -> tuple[list[FileChange], list[int]]:
+    """Take checkpoints back in this order; returns what was done, and the new checkpoints."""
+    saved: Any = _checkpoints(live)
+    done, made = list[FileChange](), list[int]()
+    for checkpoint in checkpoints if saved else ():
+        for step in await saved.undo(checkpoint):
+            done.append(FileChange(checkpoint, step.path, step.action, step.reason, step.diff))
+        newest = (await saved.list())[-1]
+        if newest.undoes == checkpoint:
+            made.append(newest.turn)
+    return done, made
+
+
+async def _set_messages(live: LiveSession, messages: list[dict[str, Any]]) -> None:
+    """Give the memory these messages, also one that trusts only its own file."""
+    context: Any = live.session.coordinator.get("context")
+    live.recorder.is_paused = True
+    try:
+        await context.clear()
+        await context.set_messages(messages)
+    finally:
+        live.recorder.is_paused = False
+    await live.recorder.note_messages(messages, reason="rewind")
+
+
+async def _tell(live: LiveSession, done: RewindPreview, before: int, made: list[int]) -> None:
+    """Record what was done, for the way back, and announce it."""
+    way_back = {"before": before, "made": made}
+    live.recorder.note("rewind", {"at": done.at, "what": done.what, **way_back})
+    files = [each.path for each in done.files if each.action != "keep"]
+    facts = {"at": done.at, "what": done.what, "files": files}
+    await live.session.coordinator.hooks.emit(REWOUND, facts)
+    await live.recorder.check()

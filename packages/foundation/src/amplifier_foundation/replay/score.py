@@ -1,0 +1,136 @@
+"""The score: what the record still has to give, call by call, answer by answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from amplifier_core.models import HookResult
+from amplifier_foundation.recording import frames
+from amplifier_foundation.replay.conductor import Conductor
+from amplifier_foundation.replay.players import NotRecordedError
+from amplifier_foundation.replay.tape import PlayedCall, calls_in, composite_providers
+
+
+class Score:
+    """Hands the recorded outcomes of one act to the players.
+
+    `unexpected` lists what the replay asked for and the record does not have.
+    """
+
+    def __init__(self, records: list[Any]) -> None:
+        self.composite = composite_providers(records)
+        self.conductor = Conductor()
+        self.unexpected: list[str] = []
+        self.has_run_out = False
+        self.recorder: Any = None
+        self._calls = calls_in(records)
+        self._counts = [each.data for each in records if each.kind == "model.count"]
+        self._decisions = [each for each in records if each.kind == "approval"]
+
+    def follow(self, recorder: Any, records: list[Any]) -> None:
+        """Play along with the session of `recorder`; cancellations come where they were."""
+        self.recorder = recorder
+        for call in self._calls:
+            self.conductor.expect(call.seq)
+            if call.end is not None:
+                self.conductor.expect(call.end)
+        for decision in self._decisions:
+            self.conductor.expect(decision.seq)
+        for record in records:
+            if record.kind in ("prompt", "turn.ended"):
+                self.conductor.expect(record.seq)
+            elif record.kind == "cancel":
+                self.conductor.expect(record.seq, self._cancelling(record.data["immediate"]))
+
+    def stop(self) -> None:
+        """Stop the session where the recorded one ended without a result."""
+        self.recorder.coordinator.cancellation.request_immediate()
+
+    async def emit(self, name: str, data: dict[str, Any]) -> None:
+        """Announce what the module that is played announced."""
+        await self.recorder.coordinator.hooks.emit(name, data)
+
+    def next_model_call(self, provider: str) -> PlayedCall:
+        """Return the next recorded call of a provider."""
+        for call in self._calls:
+            if call.kind == "model" and call.name == provider:
+                self._calls.remove(call)
+                return call
+        self.unexpected.append(f"a model call of `{provider}`")
+        raise NotRecordedError(f"The record has no further call of `{provider}`.")
+
+    def next_tool_call(self, tool: str) -> PlayedCall | None:
+        """Return the recorded call with the same id, else the next one of the tool."""
+        tool_call_id = self._id_of(frames.call_of(self.recorder))
+        candidates = [each for each in self._calls if each.kind == "tool" and each.name == tool]
+        same = [each for each in candidates if each.tool_call_id == tool_call_id]
+        found = next(iter(same or candidates), None)
+        if found is None:
+            self.unexpected.append(f"a call of the tool `{tool}`")
+        else:
+            self._calls.remove(found)
+        return found
+
+    def next_count(self, provider: str) -> int:
+        """Return the next number of tokens that a provider counted."""
+        for count in self._counts:
+            if count["provider"] == provider:
+                self._counts.remove(count)
+                return count["tokens"]
+        self.unexpected.append(f"a count of tokens by `{provider}`")
+        raise NotRecordedError(f"The record has no further count of `{provider}`.")
+
+    def next_decision(self, prompt: str) -> tuple[int | None, str]:
+        """Return the decision about this question, else about the next one, else a no."""
+        same = [each for each in self._decisions if each.data["prompt"] == prompt]
+        found = next(iter(same or self._decisions), None)
+        if found is None:
+            self.unexpected.append(f"an approval: {prompt}")
+            return None, "Deny"
+        self._decisions.remove(found)
+        return found.seq, found.data["decision"]
+
+    async def ask_for_the_absent(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Ask what was asked about a call by a hook that is not on stage.
+
+        It belongs to a module that is played; the hooks that are there have asked before.
+        """
+        call_id = data.get("tool_call_id")
+        for decision in self._decisions:
+            asked = decision.data
+            if call_id is not None and asked.get("tool_call_id") == call_id:
+                return HookResult(
+                    action="ask_user",
+                    approval_prompt=asked["prompt"],
+                    approval_options=asked["options"],
+                    approval_default=asked["default"],
+                )
+        return HookResult()
+
+    def left_before(self, seq: int) -> list[str]:
+        """Return what was recorded before `seq` and not asked for, and forget it."""
+        calls = [each for each in self._calls if each.seq < seq]
+        asked = [each for each in self._decisions if each.seq < seq]
+        self._calls = [each for each in self._calls if each.seq >= seq]
+        self._decisions = [each for each in self._decisions if each.seq >= seq]
+        self.conductor.give_up_on(seq)
+        lines = [f"a {each.kind} call of `{each.name}` (record {each.seq})" for each in calls]
+        return [*lines, *(f"an approval (record {each.seq})" for each in asked)]
+
+    def _id_of(self, call: str | None) -> str | None:
+        """Return the id of a tool call of the replay; a tool itself is not told."""
+        for record in reversed(self.recorder.writer.records):
+            if record.kind == "tool.call" and record.data["call"] == call:
+                return record.data["tool_call_id"]
+        return None
+
+    def _cancelling(self, immediate: bool) -> Callable[[], None]:
+        def cancel() -> None:
+            token = self.recorder.coordinator.cancellation
+            if immediate:
+                token.request_immediate()
+            else:
+                token.request_graceful()
+
+        return cancel

@@ -1,0 +1,73 @@
+"""Taking secrets out of a session that is stored already."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from amplifier_foundation.bundles.providers import KEYS
+from amplifier_foundation.credentials import find_key
+from amplifier_foundation.store import SessionStore
+from amplifier_foundation.store.rewriting import other_files
+from amplifier_kit.secrets.known import known_secrets
+from amplifier_kit.secrets.scrubber import Scrubber
+
+__all__ = ["Scrubbed", "find_secrets", "scrub_session"]
+
+
+class Scrubbed(NamedTuple):
+    """What was done: records that there are, other files that were changed or removed.
+
+    `unsure` names sessions that cannot be read whole: as long as one refers to who knows what, no
+    large text is deleted, so a secret in one may still be there.
+    """
+
+    records: int
+    files: list[str]
+    unsure: list[str]
+
+
+def find_secrets(store: SessionStore, session_id: str, further: Iterable[str] = ()) -> Counter[str]:
+    """Return how many secrets of each kind a session holds, with all files in its folder."""
+    scrubber, found = _scrubber(further), Counter[str]()
+    reader = store.read(session_id)
+    for data in (reader.metadata, *(record.data for record in reader.records())):
+        found += scrubber.scrub(data)[1]
+    for path in other_files(reader.folder):
+        found += scrubber.scrub_text(path.read_text("utf-8", "surrogateescape"))[1]
+    return found
+
+
+def scrub_session(store: SessionStore, session_id: str, further: Iterable[str] = ()) -> Scrubbed:
+    """Blank the secrets of a session where they are; id, numbers and times stay.
+
+    Raises:
+        SessionHeldError: a process writes the session.
+        StoreError: it could not be written anew, and is as it was.
+    """
+    scrubber = _scrubber(further)
+
+    def change(value: Any) -> Any:
+        return scrubber.scrub(value)[0]
+
+    records, files = store.rewrite(session_id, change)
+    swept = store.retention().apply().blobs
+    return Scrubbed(records, files, swept.unsure)
+
+
+def _scrubber(further: Iterable[str]) -> Scrubber:
+    no_session = SimpleNamespace(config={}, get_capability=_nothing)
+    environ = dict(os.environ)
+    for name in (each for names in KEYS.values() for each in names):
+        key = find_key(name)
+        if key is not None:
+            environ[name] = key.value
+    environ |= {f"GIVEN_SECRET_{number}": value for number, value in enumerate(further, start=1)}
+    return Scrubber(known_secrets(no_session, environ))
+
+
+def _nothing(name: str) -> None:
+    return None

@@ -1,0 +1,221 @@
+"""Settings in three scopes (user, project, local), and where each value came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+from amplifier_foundation import paths
+from amplifier_foundation.config.documents import parse_mapping, read_text, suggestion
+from amplifier_foundation.config.merge import merge
+from amplifier_foundation.config.modules import (
+    merge_modules,
+    module_key,
+    module_list,
+    with_absolute_sources,
+)
+from amplifier_foundation.errors import SettingsError
+
+__all__ = ["Layer", "Scope", "Settings", "Setting", "load_settings"]
+
+Scope = Literal["user", "project", "local"]
+
+# Every key, and what it holds; a dict names the keys below it, `dict` leaves them to their reader.
+_KEYS: dict[str, Any] = {
+    "bundle": {"active": str, "app": list, "added": dict},
+    "providers": list,
+    "modules": {"tools": list, "hooks": list},
+    "session": dict,
+    "sources": {"modules": dict, "bundles": dict},
+    "config": dict,
+}
+_MODULE_LISTS = ("providers", "modules.tools", "modules.hooks", "config.providers")
+
+
+class Layer(NamedTuple):
+    """What one file says."""
+
+    scope: Scope
+    path: Path
+    values: dict[str, Any]
+
+
+class Setting(NamedTuple):
+    """One value, and the file that decided it. Entries of module lists are keys by their module."""
+
+    key: str
+    value: Any
+    layer: Layer
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The merged view of all scopes that count.
+
+    `withheld` are the project's files that were not even opened, because it is not trusted.
+    `notices` are for the person: what in the files has no meaning here. `acting` are the project's
+    files that the person has decided about, None when that is not known.
+    """
+
+    project: Path
+    home: Path
+    trusted: bool
+    layers: tuple[Layer, ...]
+    withheld: tuple[Path, ...]
+    notices: tuple[str, ...]
+    granted: frozenset[str]
+    acting: frozenset[str] | None
+    values: dict[str, Any]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the merged value under a dotted key such as `modules.tools`."""
+        return _under(self.values, key, default)
+
+    def origin(self, key: str) -> Layer | None:
+        """Return the last layer that sets `key`, or something below it."""
+        found = (layer for layer in reversed(self.layers) if _under(layer.values, key) is not None)
+        return next(found, None)
+
+    def all(self) -> Iterator[Setting]:
+        """Yield every value with its origin, in the order of the merged view."""
+        leaves = [(layer, dict(_leaves("", layer.values))) for layer in self.layers]
+        for key, value in _leaves("", self.values):
+            layer = next(layer for layer, own in reversed(leaves) if key in own)
+            yield Setting(key, value, layer)
+
+
+def load_settings(
+    project: Path,
+    *,
+    trusted: bool,
+    granted: Iterable[str] = (),
+    acting: Iterable[str] | None = None,
+    home: Path | None = None,
+) -> Settings:
+    """Read the files of all scopes; later scopes win: user, project, local.
+
+    Without trust, nothing in the project's folder is opened. `granted` are the addresses to which
+    a trusted project may send requests, `acting` its files that may act (see `Trust`); without
+    it, all may. Variables stay as they are written.
+
+    Raises:
+        SettingsError: a file cannot be read, is not valid YAML, or has a value of the wrong kind.
+    """
+    home = home or paths.home()
+    own = _project_files(project, home)
+    layers = [_read(scope, path) for scope, path in own if trusted and path.is_file()]
+    user = paths.user_settings(home)
+    if user.is_file():
+        layers.insert(0, _read("user", user))
+    values: dict[str, Any] = {}
+    for layer in layers:
+        values = _merge_layers(values, layer.values)
+    return Settings(
+        project=project,
+        home=home,
+        trusted=trusted,
+        layers=tuple(layers),
+        withheld=() if trusted else tuple(path for _, path in own if path.is_file()),
+        notices=tuple(notice for layer in layers for notice in _unknown(layer)),
+        granted=frozenset(granted),
+        acting=None if acting is None else frozenset(acting),
+        values=values,
+    )
+
+
+def _project_files(project: Path, home: Path) -> list[tuple[Scope, Path]]:
+    # In the folder above the person's own, `.amplifier` is the person's: there is no project in it.
+    if home.resolve() == (project / ".amplifier").resolve():
+        return []
+    return [
+        ("project", paths.project_settings(project)),
+        ("local", paths.local_settings(project)),
+    ]
+
+
+def _read(scope: Scope, path: Path) -> Layer:
+    text = read_text(path, error=SettingsError)
+    values = parse_mapping(text, where=str(path), error=SettingsError)
+    if isinstance(values.get("bundle"), str):
+        values["bundle"] = {"active": values["bundle"]}
+    values = {key: value for key, value in values.items() if value is not None}
+    _check_kinds(path, values, _KEYS)
+    for key in _MODULE_LISTS:
+        if module_list(_under(values, key) or []) is None:
+            raise SettingsError(
+                f"`{key}` in `{path}` has an entry without a module.",
+                why="Each entry is `- module: <id>`, with `config:` and `source:` if need be.",
+            )
+    # Paths of the person's own file start in its folder, those of a project's in the project.
+    folder = path.parent if scope == "user" else path.parent.parent
+    return Layer(scope, path, with_absolute_sources(values, folder))
+
+
+def _check_kinds(path: Path, values: dict[str, Any], keys: dict[str, Any], above: str = "") -> None:
+    for key, value in values.items():
+        kind = keys.get(key)
+        if kind is None or value is None:
+            continue
+        wanted = dict if isinstance(kind, dict) else kind
+        if not isinstance(value, wanted):
+            found = type(value).__name__
+            raise SettingsError(
+                f"`{above}{key}` in `{path}` must be a {wanted.__name__}, not a {found}."
+            )
+        if isinstance(kind, dict):
+            below = cast("dict[str, Any]", kind)
+            _check_kinds(path, cast("dict[str, Any]", value), below, f"{above}{key}.")
+
+
+def _unknown(layer: Layer) -> Iterator[str]:
+    yield from _unknown_keys(layer.path, layer.values, _KEYS)
+
+
+def _unknown_keys(
+    path: Path, values: dict[str, Any], keys: dict[str, Any], above: str = ""
+) -> Iterator[str]:
+    for key, value in values.items():
+        kind = keys.get(key)
+        if kind is None:
+            hint = suggestion(key, list(keys))
+            yield f"`{above}{key}` in `{path}` has no meaning.{hint}"
+        elif isinstance(kind, dict) and isinstance(value, dict):
+            below = cast("dict[str, Any]", kind)
+            yield from _unknown_keys(path, cast("dict[str, Any]", value), below, f"{above}{key}.")
+
+
+def _merge_layers(earlier: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+    merged = merge(earlier, later)
+    for key in _MODULE_LISTS:
+        both = [_under(values, key) for values in (earlier, later)]
+        if all(both):
+            above, _, last = key.rpartition(".")
+            _under(merged, above)[last] = merge_modules(*both)
+    return merged
+
+
+def _under(values: dict[str, Any], key: str, default: Any = None) -> Any:
+    found: Any = values
+    for part in key.split(".") if key else ():
+        if not isinstance(found, dict) or part not in found:
+            return default
+        found = cast("dict[str, Any]", found)[part]
+    return found
+
+
+def _leaves(above: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what a value is made of, each under a key that is the same in every layer."""
+    if isinstance(value, dict) and value:
+        for key, each in cast("dict[str, Any]", value).items():
+            yield from _leaves(f"{above}.{key}" if above else key, each)
+    elif isinstance(value, list) and value:
+        for each in cast("list[Any]", value):
+            entry = cast("dict[str, Any]", each) if isinstance(each, dict) else None
+            if entry is not None and "module" in entry:
+                yield from _leaves(f"{above}[{module_key(entry)}]", entry)
+            else:
+                yield f"{above}[{each!r}]", each
+    elif above:
+        yield above, value

@@ -1,0 +1,68 @@
+"""The content of a folder as one hash: every name and every byte of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from amplifier_foundation.sources.errors import FetchError
+
+__all__ = ["IGNORED", "content_hash", "files_of"]
+
+# What tools leave behind; the bytes that are run come from the files beside it.
+IGNORED = {"__pycache__", ".git"}
+_CHUNK = 1 << 20
+
+
+def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield each file's name relative to `folder`, and the file, in the order of the names.
+
+    A single file is a folder of one.
+    """
+    if not folder.is_dir():
+        yield folder.name, folder
+        return
+    found: list[tuple[str, Path]] = []
+    for parent, folders, names in os.walk(folder, onerror=_unreadable):
+        folders[:] = [name for name in folders if name not in IGNORED]
+        # A link to a folder counts as what it says; what is behind it is not part of this one.
+        links = [name for name in folders if (Path(parent) / name).is_symlink()]
+        for name in (*names, *links):
+            path = Path(parent) / name
+            if name not in IGNORED:
+                found.append((path.relative_to(folder).as_posix(), path))
+    yield from sorted(found)
+
+
+def content_hash(folder: Path) -> str:
+    """Return the sha256 over the sorted relative names and the bytes of all files.
+
+    The same content gives the same hash on every machine: times, owners and modes do not count.
+    """
+    total = hashlib.sha256()
+    for name, path in files_of(folder):
+        kind, digest = _digest(path)
+        total.update(f"{kind} {digest} {name}\0".encode(errors="surrogateescape"))
+    return total.hexdigest()
+
+
+def _unreadable(error: OSError) -> None:
+    # By itself, `os.walk` would leave out what it cannot read, and the hash would not tell.
+    raise error
+
+
+def _digest(path: Path) -> tuple[str, str]:
+    mode = path.lstat().st_mode
+    if stat.S_ISLNK(mode):
+        return "link", hashlib.sha256(os.fsencode(path.readlink())).hexdigest()
+    if not stat.S_ISREG(mode):
+        # Reading a pipe or a device would wait or never end.
+        raise FetchError(f"{path} is no regular file.", why="Only files and folders can be pinned.")
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return "file", digest.hexdigest()

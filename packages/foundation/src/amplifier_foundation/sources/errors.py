@@ -1,0 +1,162 @@
+"""Why a source is not used.
+
+SourceError (of the foundation)
+├── SourceFormatError           the text names no source
+├── LockFileError               the lock itself cannot be read
+└── ModuleSourceError           also the kernel's ModuleLoadError
+    ├── FetchError              it could not be had
+    ├── RejectedArchiveError    reason
+    ├── UnpinnedError
+    ├── DriftError              expected, found
+    ├── SuspiciousModuleError   findings
+    ├── KernelMismatchError     required, kernel
+    └── AmbiguousModuleError    distributions
+
+Being load errors, they end the search: the kernel looks elsewhere only for a module that is not
+found, and another module must never stand in for one that was refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from amplifier_core.errors import ModuleLoadError
+from amplifier_foundation.errors import SourceError
+
+if TYPE_CHECKING:
+    from amplifier_foundation.sources.inspection import Finding
+
+__all__ = [
+    "LOCK_COMMAND",
+    "AmbiguousModuleError",
+    "DriftError",
+    "FetchError",
+    "KernelMismatchError",
+    "LockFileError",
+    "ModuleSourceError",
+    "RejectedArchiveError",
+    "SourceFormatError",
+    "SuspiciousModuleError",
+    "UnpinnedError",
+]
+
+LOCK_COMMAND = "amplifier module lock"
+
+
+class SourceFormatError(SourceError):
+    """The text is no source that can be followed."""
+
+    exit_code = 2
+
+
+class LockFileError(SourceError):
+    """`amplifier.lock` cannot be read."""
+
+
+class ModuleSourceError(SourceError, ModuleLoadError):
+    """A module or bundle is not taken from where it should come from.
+
+    `reason` is the kernel's word for the cause, which `module:load_failed` carries.
+    """
+
+    reason = "validation_failed"
+
+    def __init__(
+        self, message: str, *, why: str = "", fix: str = "", module_id: str | None = None
+    ) -> None:
+        super().__init__(message, why=why, fix=fix)
+        self.module_id = module_id
+        self.reason_code = self.reason
+
+
+class FetchError(ModuleSourceError):
+    """The source could not be had: it is not there, too large, too slow, or out of reach."""
+
+    reason = "missing_source"
+
+
+class RejectedArchiveError(ModuleSourceError):
+    """An archive would write where or what it must not; nothing of it was written."""
+
+    exit_code = 3
+
+    def __init__(self, archive: str, reason: str) -> None:
+        super().__init__(f"The archive {archive} was rejected whole.", why=f"It has {reason}.")
+        self.reason = reason
+
+
+class UnpinnedError(ModuleSourceError):
+    """Something remote is named that the lock does not pin."""
+
+    exit_code = 3
+
+    def __init__(self, name: str, source: str) -> None:
+        super().__init__(
+            f"`{name}` is not fetched from {source}.",
+            why="No commit and content hash are recorded for it in amplifier.lock.",
+            fix=LOCK_COMMAND,
+            module_id=name,
+        )
+
+
+class DriftError(ModuleSourceError):
+    """What is there is not what the lock pins."""
+
+    exit_code = 3
+
+    def __init__(self, name: str, what: str, *, expected: str, found: str) -> None:
+        super().__init__(
+            f"`{name}` is not what amplifier.lock pins.",
+            why=f"Its {what} is {found}, and {expected} is pinned.",
+            fix=LOCK_COMMAND,
+            module_id=name,
+        )
+        self.expected = expected
+        self.found = found
+
+
+class SuspiciousModuleError(ModuleSourceError):
+    """A module would act before anybody mounts it, and nobody accepted that."""
+
+    exit_code = 3
+
+    def __init__(self, module_id: str, findings: Sequence[Finding]) -> None:
+        super().__init__(
+            f"`{module_id}` is not loaded: it would act outside of its mount.",
+            why=f"Found: {'; '.join(map(str, findings))}.",
+            fix=f"{LOCK_COMMAND} --accept {module_id}",
+            module_id=module_id,
+        )
+        self.findings = tuple(findings)
+
+
+class KernelMismatchError(ModuleSourceError):
+    """A module is made for another kernel than this one."""
+
+    reason = "invalid_module_metadata"
+
+    def __init__(self, module_id: str, *, required: str, kernel: str) -> None:
+        super().__init__(
+            f"`{module_id}` is not loaded: it requires a kernel {required}.",
+            why=f"This is amplifier-core {kernel}.",
+            fix=f"pip install 'amplifier-core{required}'",
+            module_id=module_id,
+        )
+        self.required = required
+        self.kernel = kernel
+
+
+class AmbiguousModuleError(ModuleSourceError):
+    """Several installed distributions claim one module."""
+
+    reason = "invalid_entry_point"
+
+    def __init__(self, module_id: str, distributions: Sequence[str]) -> None:
+        super().__init__(
+            f"`{module_id}` is not loaded: {' and '.join(distributions)} both declare it.",
+            why="Which of them would run would be a matter of chance.",
+            fix=f"pip uninstall {distributions[-1]}",
+            module_id=module_id,
+        )
+        self.distributions = tuple(distributions)

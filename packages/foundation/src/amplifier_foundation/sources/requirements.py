@@ -1,0 +1,75 @@
+"""Which kernel a module is made for, read from its metadata before any of it is imported.
+
+A module says so in its pyproject.toml as `[tool.amplifier] requires_kernel = ">=0.1,<2"`. Without
+that, what its distribution requires of `amplifier-core` counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from amplifier_core import __version__ as kernel_version
+from amplifier_foundation.sources.errors import KernelMismatchError, ModuleSourceError
+
+__all__ = ["check_kernel", "required_by", "required_in"]
+
+_KERNEL = re.compile(r"amplifier[-_.]core\s*\(?\s*([<>=!~][^;)@]*)", re.IGNORECASE)
+
+
+def required_in(folder: Path) -> str | None:
+    """Return the range of kernels that the module in a folder is made for; None for any."""
+    project = folder / "pyproject.toml"
+    if project.is_file():
+        content = _read(project)
+        stated = content.get("tool", {}).get("amplifier", {}).get("requires_kernel")
+        dependencies = content.get("project", {}).get("dependencies", [])
+        return stated or required_by(dependencies)
+    for metadata in sorted(folder.glob("*.dist-info/METADATA")):
+        head = metadata.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
+        return required_by(re.findall(r"^Requires-Dist:\s*(.*)$", head, re.MULTILINE))
+    return None
+
+
+def required_by(requirements: Iterable[str]) -> str | None:
+    """Return what a distribution requires of the kernel; None when any will do."""
+    for requirement in requirements:
+        found = _KERNEL.match(requirement)
+        if found is not None:
+            return found[1].strip()
+    return None
+
+
+def check_kernel(module_id: str, required: str | None) -> None:
+    """Compare a range with the kernel that runs.
+
+    Raises:
+        KernelMismatchError: the kernel is outside of it.
+        ModuleSourceError: it is no range.
+    """
+    if required is None:
+        return
+    # Slow to import, and most modules are made for any kernel.
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415
+
+    try:
+        accepted = SpecifierSet(required)
+    except InvalidSpecifier as error:
+        raise ModuleSourceError(
+            f"`{module_id}` is not loaded: `{required}` is no range of kernels.",
+            why="A range looks like `>=0.1,<2`.",
+        ) from error
+    if not accepted.contains(kernel_version, prereleases=True):
+        raise KernelMismatchError(module_id, required=required, kernel=kernel_version)
+
+
+def _read(project: Path) -> dict[str, Any]:
+    # Installed modules have no project file to read.
+    import tomllib  # noqa: PLC0415
+
+    try:
+        return tomllib.loads(project.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModuleSourceError(f"{project} cannot be read.", why=f"{error}.") from error

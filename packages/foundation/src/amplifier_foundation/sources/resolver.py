@@ -1,0 +1,296 @@
+"""The app's answer to where a module is: checked against the lock before anything is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from amplifier_core.errors import (
+    ModuleNotFoundError,  # noqa: A004 - the name is fixed by the source contract
+)
+from amplifier_foundation import paths
+from amplifier_foundation.sources.cache import Cache
+from amplifier_foundation.sources.content import content_hash
+from amplifier_foundation.sources.errors import FetchError, SuspiciousModuleError, UnpinnedError
+from amplifier_foundation.sources.fetched import FetchedSources, Tree
+from amplifier_foundation.sources.fetching import LIMITS, Limits, ProgressListener
+from amplifier_foundation.sources.lock import LOCK_NAME, Lock, Pin, check_pin, pins_fully
+from amplifier_foundation.sources.requirements import check_kernel, required_by, required_in
+from amplifier_foundation.sources.uri import Source, parse_source
+
+if TYPE_CHECKING:
+    from amplifier_foundation.sources.package import InstalledModule, InstalledModules
+
+__all__ = ["LocatedModule", "SourceResolver"]
+
+_INSTALLED = Source("package", "")
+
+
+class LocatedModule(NamedTuple):
+    """A module that was found and passed every check; the kernel's `ModuleSource`.
+
+    `path` is the module's folder, for an installed one that of its package.
+    """
+
+    module_id: str
+    source: Source
+    path: Path
+    pin: Pin | None = None
+    version: str | None = None
+
+    def resolve(self) -> Path:
+        """Return the module's folder."""
+        return self.path
+
+
+class SourceResolver:
+    """Finds modules and bundles: installed, on disk, or fetched as `lock` pins them.
+
+    `base` is where relative paths start, `overrides` gives modules another source than the plan
+    does. A resolver that is `pinning` pins a bundle that the lock does not know instead of refusing
+    it; modules are pinned by `pin` alone. All methods but `async_resolve` block, and may fetch.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        base: Path | None = None,
+        lock: Lock | None = None,
+        overrides: Mapping[str, str] | None = None,
+        pinning: bool = False,
+        progress: ProgressListener | None = None,
+        limits: Limits = LIMITS,
+    ) -> None:
+        self._home = home
+        self.base = (base or Path.cwd()).resolve()
+        self.lock = Lock(self.base / LOCK_NAME) if lock is None else lock
+        self._overrides = dict(overrides or {})
+        self._pinning = pinning
+        self._fetched = FetchedSources(Cache(paths.cache(home.resolve())), limits, progress)
+        self._located: dict[tuple[str, Source], LocatedModule] = {}
+
+    def resolve(
+        self, module_id: str, source_hint: Any = None, profile_hint: Any = None
+    ) -> LocatedModule:
+        """Return where a module is that has a source of its own.
+
+        Raises:
+            ModuleNotFoundError: it is installed, so that the loader takes it by its entry point;
+                or nobody has it.
+            ModuleSourceError: it must not be used; the message says why.
+        """
+        located = self.locate(module_id, profile_hint if source_hint is None else source_hint)
+        if located.source.kind == "package":
+            raise ModuleNotFoundError(
+                f"Module '{module_id}' is installed: its entry point leads to it.",
+                module_id=module_id,
+            )
+        # Most sessions take only what is installed.
+        from amplifier_foundation.sources.uninstalled import compile_apart  # noqa: PLC0415
+
+        compile_apart(self._home)
+        return located
+
+    async def async_resolve(
+        self, module_id: str, source_hint: Any = None, profile_hint: Any = None
+    ) -> LocatedModule:
+        """Do what `resolve` does without holding up the event loop."""
+        # Who calls this has it loaded; who only reads a lock does not pay for it.
+        import asyncio  # noqa: PLC0415
+
+        return await asyncio.to_thread(self.resolve, module_id, source_hint, profile_hint)
+
+    def locate(self, module_id: str, source_hint: Any = None) -> LocatedModule:
+        """Return where a module is, an installed one too, after every check of it.
+
+        Raises:
+            ModuleNotFoundError: nobody has it.
+            ModuleSourceError: it must not be used; the message says why.
+        """
+        source = self._source_of(module_id, source_hint)
+        located = self._located.get((module_id, source))
+        if located is None:
+            located = self._located[module_id, source] = self._locate(module_id, source)
+        return located
+
+    def installed_ids(self) -> list[str]:
+        """Return the ids of all installed modules."""
+        return self._installed.ids()
+
+    def fetch(self, uri: str | Mapping[str, Any] | Source) -> Path:
+        """Return the local folder, or file, of a bundle.
+
+        Raises:
+            SourceFormatError: this is no source.
+            ModuleSourceError: it is not there, not pinned, or not what is pinned.
+        """
+        source = parse_source(uri)
+        if source.kind == "path":
+            return self._path_of(source)
+        if source.kind == "package":
+            return self._installed.package(source.location)
+        name = str(source)
+        pin = self.lock.bundles.get(name)
+        if not self._pinning:
+            if not pins_fully(pin, source):
+                raise UnpinnedError(name, name)
+            return _within(self._fetched.pinned(name, source, pin), source)
+        tree = self._current(source, pin)
+        self.lock.bundles[name] = Pin(name, tree.sha256, tree.commit)
+        return _within(tree, source)
+
+    def pin(
+        self,
+        module_id: str,
+        source_hint: Any = None,
+        *,
+        accept: Collection[str] = (),
+        update: bool = False,
+    ) -> Pin:
+        """Record in the lock what a module is now, and return it; `lock.write()` keeps it.
+
+        What is pinned by commit stays at its commit unless `update` is asked for. `accept` holds
+        the findings, as text, that a person lets pass.
+
+        Raises:
+            SuspiciousModuleError: the module would act before it is mounted, and nobody said yes.
+        """
+        source = self._source_of(module_id, source_hint)
+        old = self.lock.modules.get(module_id)
+        if source.is_remote:
+            pin = self._pin_fetched(module_id, source, None if update else old, accept)
+        else:
+            pin = self._pin_local(module_id, source, accept)
+        self.lock.pin(module_id, pin)
+        self._located.clear()
+        return pin
+
+    def _source_of(self, module_id: str, source_hint: Any) -> Source:
+        given = self._overrides.get(module_id, source_hint)
+        return _INSTALLED if given is None else parse_source(given)
+
+    def _locate(self, module_id: str, source: Source) -> LocatedModule:
+        if source.kind == "package":
+            located = self._installed_module(module_id, source)
+        elif source.kind == "path":
+            located = self._module_on_disk(module_id, source)
+        else:
+            located = self._fetched_module(module_id, source)
+        if source.kind != "package":
+            check_kernel(module_id, required_in(located.path))
+        return located
+
+    def _installed_module(self, module_id: str, source: Source) -> LocatedModule:
+        found = self._find_installed(module_id, source)
+        pin = self.lock.modules.get(module_id)
+        source = Source("package", found.distribution)
+        if pin is not None:
+            check_pin(module_id, pin, source=str(source), sha256=content_hash(found.path))
+        check_kernel(module_id, required_by(found.requirements))
+        return LocatedModule(module_id, source, found.path, pin, found.version)
+
+    def _find_installed(self, module_id: str, source: Source) -> InstalledModule:
+        found = self._installed.find(module_id, source.location)
+        if found is not None:
+            return found
+        if module_id in self.lock.modules:
+            # Passed on, the question might find a module that nobody pinned.
+            check_pin(module_id, self.lock.modules[module_id], source="not installed")
+        raise ModuleNotFoundError(
+            f"Module '{module_id}' is not installed, and no source is named for it.",
+            module_id=module_id,
+            tried=("installed distributions",),
+        )
+
+    def _module_on_disk(self, module_id: str, source: Source) -> LocatedModule:
+        path = self._path_of(source)
+        pin = self.lock.modules.get(module_id)
+        if pin is not None:
+            check_pin(module_id, pin, source=self.lock.portable(path), sha256=content_hash(path))
+        if path.is_relative_to(self._fetched.cache.folder):
+            # It came with a bundle from elsewhere.
+            _require_harmless(module_id, path, () if pin is None else pin.accepted)
+        return LocatedModule(module_id, source, path, pin)
+
+    def _fetched_module(self, module_id: str, source: Source) -> LocatedModule:
+        pin = self.lock.modules.get(module_id)
+        if not pins_fully(pin, source):
+            raise UnpinnedError(module_id, str(source))
+        check_pin(module_id, pin, source=str(source))
+        path = _within(self._fetched.pinned(module_id, source, pin), source)
+        _require_package_below(module_id, path, source)
+        _require_harmless(module_id, path, pin.accepted)
+        return LocatedModule(module_id, source, path, pin)
+
+    def _pin_local(self, module_id: str, source: Source, accept: Collection[str]) -> Pin:
+        if source.kind == "package":
+            found = self._find_installed(module_id, source)
+            owner = str(Source("package", found.distribution))
+            return Pin(owner, content_hash(found.path), version=found.version)
+        path = self._path_of(source)
+        accepted = ()
+        if path.is_relative_to(self._fetched.cache.folder):
+            accepted = _require_harmless(module_id, path, accept)
+        return Pin(self.lock.portable(path), content_hash(path), accepted=accepted)
+
+    def _pin_fetched(
+        self, module_id: str, source: Source, old: Pin | None, accept: Collection[str]
+    ) -> Pin:
+        tree = self._current(source, old)
+        path = _within(tree, source)
+        _require_package_below(module_id, path, source)
+        if old is not None and old.sha256 == tree.sha256:
+            accept = (*accept, *old.accepted)
+        accepted = _require_harmless(module_id, path, accept)
+        return Pin(str(source), tree.sha256, tree.commit, accepted=accepted)
+
+    def _current(self, source: Source, pin: Pin | None) -> Tree:
+        if pins_fully(pin, source) and pin.source == str(source):
+            return self._fetched.restored(source, pin)
+        return self._fetched.newest(source)
+
+    @cached_property
+    def _installed(self) -> InstalledModules:
+        # Reading metadata is slow to import, and a plan may name a source for everything.
+        from amplifier_foundation.sources.package import InstalledModules  # noqa: PLC0415
+
+        return InstalledModules()
+
+    def _path_of(self, source: Source) -> Path:
+        path = (self.base / Path(source.location).expanduser()).resolve()
+        if not path.exists():
+            raise FetchError(f"There is no {path}.", why=f"The source `{source}` leads there.")
+        return path
+
+
+def _within(tree: Tree, source: Source) -> Path:
+    path = tree.path / source.subdirectory
+    if not path.exists():
+        raise FetchError(
+            f"{source} has no `{source.subdirectory}`.", why=f"Looked into commit {tree.commit}."
+        )
+    return path
+
+
+def _require_package_below(module_id: str, path: Path, source: Source) -> None:
+    """Raise when a fetched folder is the package itself: it would be imported by its hash."""
+    if not source.subdirectory and (path / "__init__.py").is_file():
+        raise FetchError(
+            f"`{module_id}` is not loaded from {source}.",
+            why="Its package has no folder of its own there, and so no name.",
+            module_id=module_id,
+        )
+
+
+def _require_harmless(module_id: str, path: Path, accepted: Collection[str]) -> tuple[str, ...]:
+    """Return what was found in a module and accepted; raise when something else was found."""
+    # Reads all of a module's code: only what was fetched needs it.
+    from amplifier_foundation.sources.inspection import inspect_module  # noqa: PLC0415
+
+    findings = inspect_module(path)
+    if any(str(finding) not in accepted for finding in findings):
+        raise SuspiciousModuleError(module_id, findings)
+    return tuple(map(str, findings))

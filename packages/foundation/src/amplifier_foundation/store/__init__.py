@@ -1,0 +1,36 @@
+"""Sessions on disk: a log that only grows, metadata, large strings once, and an index of it all."""
+
+from amplifier_foundation.store.errors import (
+    AmbiguousSessionError,
+    LeaseLostError,
+    SessionExistsError,
+    SessionFullError,
+    SessionHeldError,
+    SessionNotFoundError,
+    StoreError,
+    StoreFullError,
+)
+from amplifier_foundation.store.index import SessionSummary
+from amplifier_foundation.store.reader import SessionReader
+from amplifier_foundation.store.records import Damage, Record
+from amplifier_foundation.store.session_store import SessionStore
+from amplifier_foundation.store.writer import SessionWriter
+from amplifier_kit.files.writer_lock import Holder
+
+__all__ = [
+    "AmbiguousSessionError",
+    "Damage",
+    "Holder",
+    "LeaseLostError",
+    "Record",
+    "SessionExistsError",
+    "SessionFullError",
+    "SessionHeldError",
+    "SessionNotFoundError",
+    "SessionReader",
+    "SessionStore",
+    "SessionSummary",
+    "SessionWriter",
+    "StoreError",
+    "StoreFullError",
+]

@@ -1,0 +1,110 @@
+"""A session's metadata: the few facts that lists show, in one small file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from amplifier_foundation.store.durable import write_whole
+from amplifier_foundation.store.log_file import LOG, read_lines
+from amplifier_foundation.store.records import LEASE, SCHEMA, json_text
+
+METADATA = "metadata.json"
+_DAMAGED = "metadata.damaged"
+
+Stamp = int  # changes whenever the file is written
+
+
+def write_metadata(
+    folder: Path, metadata: dict[str, Any], allowed: Callable[[], None] | None = None
+) -> Stamp:
+    """Write the metadata whole and durably, unless `allowed` raises at the last moment."""
+    text = json_text({"v": SCHEMA, **metadata})[0]
+    return _stamp(write_whole(folder / METADATA, text.encode("utf-8", "replace"), allowed))
+
+
+def read_metadata(folder: Path) -> tuple[dict[str, Any], str]:
+    """Return the metadata, and what is wrong with it; without the file, what the log knows."""
+    try:
+        found: Any = json.loads((folder / METADATA).read_bytes())
+        if isinstance(found, dict) and "session_id" in found:
+            return cast("dict[str, Any]", found), ""
+        wrong = "It does not say which session it is."
+    except OSError as error:
+        wrong = f"It cannot be read: {error.strerror}."
+    except (ValueError, RecursionError) as error:
+        wrong = f"It is not JSON: {error}."
+    return _from_log(folder), wrong
+
+
+def set_damaged_aside(folder: Path) -> None:
+    """Keep a file that cannot be read, before the next one takes its place."""
+    if (folder / METADATA).exists():
+        (folder / METADATA).replace(folder / _DAMAGED)
+
+
+def stamp_of(folder: Path) -> Stamp:
+    """Return the stamp of a session's metadata; 0 when it has none."""
+    try:
+        return _stamp((folder / METADATA).stat())
+    except FileNotFoundError:
+        return 0
+
+
+def stamps(home: Path, sessions: str) -> dict[str, Stamp]:
+    """Return the stamp of each session's folder in `sessions`, by its path below `home`."""
+    found: dict[str, Stamp] = {}
+    try:
+        fd = os.open(home / sessions, os.O_RDONLY | os.O_DIRECTORY)
+    except (FileNotFoundError, NotADirectoryError):
+        return found
+    try:
+        # There are thousands: every call in here is felt in each list.
+        for name in names(fd):
+            try:
+                stat = os.stat(f"{name}/{METADATA}", dir_fd=fd)
+            except OSError:
+                found[f"{sessions}/{name}"] = 0
+            else:
+                found[f"{sessions}/{name}"] = hash((stat.st_mtime_ns, stat.st_ino, stat.st_size))
+    finally:
+        os.close(fd)
+    return found
+
+
+def names(folder: Path | int) -> list[str]:
+    """Return what a folder holds, without what is on its way in or out; nothing when it is none."""
+    try:
+        return [name for name in os.listdir(folder) if not name.startswith(".")]  # noqa: PTH208
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _stamp(stat: os.stat_result) -> Stamp:
+    return hash((stat.st_mtime_ns, stat.st_ino, stat.st_size))
+
+
+def _from_log(folder: Path) -> dict[str, Any]:
+    """Return what the first writer wrote down about the session into its log."""
+    try:
+        with (folder / LOG).open("rb") as file:
+            lines = (line for line in read_lines(file) if isinstance(line, bytes))
+            known = next((facts for line in lines if (facts := _from_line(line))), None)
+            return known or {"session_id": folder.name}
+    except OSError:
+        return {}
+
+
+def _from_line(line: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(line)
+        if fields["kind"] != LEASE:
+            return {}
+        data, at = fields["data"], str(fields["at"])
+        known = {"session_id": str(data["session_id"]), "project": str(data["project"])}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    return {**known, "created_at": at, "updated_at": at}

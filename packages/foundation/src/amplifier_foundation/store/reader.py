@@ -1,0 +1,112 @@
+"""The reader of a session: whoever wants to see its records, also while another writes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from amplifier_foundation.store.blobs import Blobs, unshelve
+from amplifier_foundation.store.lease import holder_of
+from amplifier_foundation.store.log_file import LOG, read_lines
+from amplifier_foundation.store.metadata import read_metadata
+from amplifier_foundation.store.records import Damage, Record, Sieve
+from amplifier_kit.files.writer_lock import Holder
+
+_POLL_SECONDS = 0.05
+
+
+class SessionReader:
+    """Reads what can be read; what cannot is in `damage` once the records were read."""
+
+    def __init__(self, folder: Path, session_id: str, blobs: Blobs) -> None:
+        self.folder, self.session_id = folder, session_id
+        self.metadata, wrong = read_metadata(folder)
+        self._known = [Damage(0, "metadata", wrong)] if wrong else []
+        self.damage: list[Damage] = list(self._known)
+        self._blobs = blobs
+
+    @property
+    def holder(self) -> Holder | None:
+        """Who writes the session now; None when nobody does."""
+        return holder_of(self.folder)
+
+    def records(self, after: int = 0) -> Generator[Record]:
+        """Yield the records behind number `after`, in order."""
+        self.damage = list(self._known)
+        try:
+            file = (self.folder / LOG).open("rb")
+        except FileNotFoundError:
+            self.damage.append(Damage(0, "unreadable", "There is no log."))
+            return
+        with file:
+            sieve = Sieve(self._report)
+            for record, special in self._passing(file, sieve):
+                if record.seq > after:
+                    yield self._unshelved(record, sieve.line) if special else record
+            whole = file.tell()
+            if rest := file.seek(0, os.SEEK_END) - whole:
+                self._report(Damage(sieve.line + 1, "torn", f"{rest:,} bytes have no end."))
+
+    def stored(self, upto: int | None = None) -> Generator[Record]:
+        """Yield the records up to number `upto` as they are stored, their blobs not read."""
+        with (self.folder / LOG).open("rb") as file:
+            for record, _ in self._passing(file, Sieve(self._report)):
+                if upto is not None and record.seq > upto:
+                    return
+                yield record
+
+    async def tail(self, after: int = 0) -> AsyncGenerator[Record]:
+        """Yield the records behind number `after`, and then each as it is written.
+
+        It goes on when another process takes the session over, and ends when it is deleted.
+        """
+        from asyncio import sleep  # noqa: PLC0415 - most commands only read what is there
+
+        seen = after
+        while (file := _opened(self.folder / LOG)) is not None:
+            with file:
+                sieve = Sieve(self._report)
+                while _in_place(file):
+                    for record, special in self._passing(file, sieve):
+                        if record.seq > seen:
+                            seen = record.seq
+                            yield self._unshelved(record, sieve.line) if special else record
+                    await sleep(_POLL_SECONDS)
+
+    def _passing(self, file: BinaryIO, sieve: Sieve) -> Generator[tuple[Record, bool]]:
+        """Yield the records that count, and whether something in them is a reference."""
+        for line in read_lines(file):
+            if isinstance(line, int):
+                sieve.skip("giant", f"{line:,} bytes in one line.")
+            elif record := sieve.take(line):
+                yield record, b'"$' in line
+
+    def _unshelved(self, record: Record, line: int) -> Record:
+        def get(digest: str, reference: dict[str, Any]) -> Any:
+            text = self._blobs.get(digest)
+            if text is None:
+                self._report(Damage(line, "blob", f"Record {record.seq} lacks blob {digest}."))
+                return reference
+            return text
+
+        return record._replace(data=unshelve(record.data, get))
+
+    def _report(self, damage: Damage) -> None:
+        self.damage.append(damage)
+
+
+def _opened(path: Path) -> BinaryIO | None:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        return None
+
+
+def _in_place(file: BinaryIO) -> bool:
+    """Return whether an open file is still the one of its name; a migration replaces it."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), Path(file.name).stat())
+    except FileNotFoundError:
+        return False

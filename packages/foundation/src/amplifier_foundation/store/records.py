@@ -1,0 +1,173 @@
+"""Records: what one line of a session's log says, and which lines of a log count."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, cast
+from zlib import crc32
+
+SCHEMA = 1
+LEASE = "lease"  # the kind of the line that each writer begins with; it is not a record
+
+_CHECK = b',"crc":"'
+_CHECK_BYTES = len(_CHECK) + 8 + 2
+
+
+class Record(NamedTuple):
+    """One thing that happened; `seq` gives the order, `at` is what the clock said."""
+
+    v: int
+    seq: int
+    at: str
+    kind: str
+    data: dict[str, Any]
+
+
+class Damage(NamedTuple):
+    """What is wrong with one line of a log; line 0 stands for the whole session.
+
+    The kinds: `unreadable` (no record at all), `checksum` (a byte of it has changed),
+    `duplicate`, `gap` (records before it are missing), `fenced` (written by a process that had lost
+    the session), `newer` (by a later version), `giant`, `crlf`, `torn` (the last line is cut off),
+    `blob` (a large value is missing), `metadata`.
+    """
+
+    line: int
+    kind: str
+    detail: str
+
+
+_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+
+
+def now() -> str:
+    """Return the time as records have it: UTC, microseconds."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+
+
+def json_text(value: Any) -> tuple[str, bool]:
+    """Return `value` as JSON, and whether it was plain data; models and money become such.
+
+    Raises:
+        ValueError: it holds something that JSON cannot.
+    """
+    try:
+        return _compact.encode(value), True
+    except TypeError:
+        encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=_plain)
+    try:
+        return encoder.encode(value), False
+    except TypeError as error:
+        raise ValueError(f"This cannot be recorded: {error}") from error
+
+
+def encode_line(seq: int, at: str, fence: int, kind: str, data: str) -> bytes:
+    """Return one line of a log, with a checksum; `data` is JSON."""
+    quoted = _compact.encode
+    head = f'{{"v":{SCHEMA},"seq":{seq},"at":{quoted(at)},"fence":{fence},"kind":{quoted(kind)}'
+    try:
+        body = f'{head},"data":{data}'.encode()
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, as a broken tool prints it; JSON can spell it in ASCII.
+        body = f'{head},"data":{json.dumps(json.loads(data), separators=(",", ":"))}'.encode()
+    return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
+
+
+def checked(line: bytes) -> bool | None:
+    """Return whether a line is as it was written; None when it has no checksum."""
+    if line[-_CHECK_BYTES:-10] != _CHECK:
+        return None
+    try:
+        return int(line[-10:-2], 16) == crc32(line[:-_CHECK_BYTES])
+    except ValueError:
+        return False
+
+
+class Sieve:
+    """Takes the lines of a log in order and lets through those that count."""
+
+    def __init__(self, report: Callable[[Damage], None]) -> None:
+        self._report = report
+        self.line = 0
+        self.seq = 0
+        self.fence = 0
+        self._after_damage = False
+        self._crlf = False
+
+    def skip(self, kind: str, detail: str) -> None:
+        """Count one line that is not worth reading."""
+        self.line += 1
+        self._refuse(kind, detail)
+
+    def take(self, line: bytes) -> Record | None:
+        """Return the record that a line (without its end) holds, if it counts."""
+        self.line += 1
+        if line.endswith(b"\r"):
+            line = line[:-1]
+            if not self._crlf:
+                self._crlf = True
+                self._report(Damage(self.line, "crlf", "Lines end as Windows ends them."))
+        if not line:
+            return None
+        if checked(line) is False:
+            # Whoever reads a record may rely on every byte of it.
+            return self._refuse("checksum", f"One of {len(line):,} bytes has changed.")
+        fields = _fields(line)
+        if fields is None:
+            return self._refuse("unreadable", f"{len(line):,} bytes are no record.")
+        return self._ordered(*fields)
+
+    def _ordered(self, record: Record, fence: int) -> Record | None:
+        if fence < self.fence:
+            detail = f"Record {record.seq} came from a process that had lost the session."
+            return self._refuse("fenced", detail, lost=False)
+        self.fence = fence
+        if record.kind == LEASE:
+            return None
+        if record.seq <= self.seq:
+            return self._refuse("duplicate", f"Record {record.seq} is there before.", lost=False)
+        if record.seq != self.seq + 1 and not self._after_damage:
+            missing = record.seq - self.seq - 1
+            self._report(Damage(self.line, "gap", f"{missing} records before it are missing."))
+        self.seq, self._after_damage = record.seq, False
+        if record.v > SCHEMA:
+            detail = f"Record {record.seq} has version {record.v}; this one reads {SCHEMA}."
+            return self._refuse("newer", detail, lost=False)
+        return record
+
+    def _refuse(self, kind: str, detail: str, *, lost: bool = True) -> None:
+        self._after_damage = self._after_damage or lost
+        self._report(Damage(self.line, kind, detail))
+
+
+def _fields(line: bytes) -> tuple[Record, int] | None:
+    """Return the record and the number of its writer; None when the line is none."""
+    try:
+        found: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    fields = cast("dict[str, Any]", found)
+    version, seq, at = fields.get("v"), fields.get("seq"), fields.get("at", "")
+    fence, kind, data = fields.get("fence", 0), fields.get("kind"), fields.get("data", {})
+    if not isinstance(version, int) or not isinstance(seq, int) or not isinstance(fence, int):
+        return None
+    if version <= SCHEMA and not (isinstance(kind, str) and isinstance(data, dict)):
+        return None
+    return Record(version, seq, str(at), str(kind), cast("dict[str, Any]", data)), fence
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold of the objects that modules put into messages and events."""
+    dump: Any = getattr(value, "model_dump", None)
+    if dump is not None and not isinstance(value, type):
+        return dump(mode="json")
+    if isinstance(value, set | frozenset):
+        return sorted(cast("set[Any]", value), key=str)
+    # Decimal, Path, datetime and the like say in words what they are; the rest only where they lie.
+    if type(value).__str__ is not object.__str__:
+        return str(value)
+    raise TypeError(f"there is no JSON for {type(value).__name__}")

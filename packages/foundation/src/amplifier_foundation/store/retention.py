@@ -1,0 +1,180 @@
+"""Retention: which sessions to delete, and deleting them so that none in use is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amplifier_foundation.store.blobs import Blobs
+from amplifier_foundation.store.errors import SessionHeldError, SessionNotFoundError
+from amplifier_foundation.store.index import Index
+from amplifier_foundation.store.lease import holder_of, taking
+from amplifier_foundation.store.metadata import read_metadata, stamp_of
+from amplifier_foundation.store.sweep import Swept, mark_of, references, sweep
+
+_DELETED = ".deleted-"
+
+
+class Candidate(NamedTuple):
+    """A session, and what the rules ask about it."""
+
+    session_id: str
+    folder: Path
+    metadata: dict[str, Any]
+    bytes: int
+    state: str  # changes whenever the session does
+
+
+class Doomed(NamedTuple):
+    """A session that is deleted, and why."""
+
+    session_id: str
+    why: str
+    bytes: int
+    folder: Path
+    state: str
+
+
+class Kept(NamedTuple):
+    """A session that stays although a rule is against it, and why."""
+
+    session_id: str
+    why: str
+
+
+class Deleted(NamedTuple):
+    """What applying a plan did."""
+
+    sessions: list[str]
+    bytes: int
+    kept: list[Kept]
+    blobs: Swept
+
+
+class RetentionPlan:
+    """What is to be deleted and what stays all the same; nothing happens before `apply`."""
+
+    def __init__(self, index: Index, blobs: Blobs) -> None:
+        self.sessions: list[Doomed] = []
+        self.kept: list[Kept] = []
+        self._index, self._blobs = index, blobs
+
+    @property
+    def bytes(self) -> int:
+        """What the folders of the sessions take; their blobs may come on top."""
+        return sum(each.bytes for each in self.sessions)
+
+    def doom(self, candidate: Candidate, why: str) -> bool:
+        """Plan to delete a session, unless it is pinned or a process writes it."""
+        holder = holder_of(candidate.folder)
+        if holder is not None:
+            self.kept.append(Kept(candidate.session_id, f"It is open in process {holder.pid}."))
+        elif candidate.metadata.get("pinned"):
+            self.kept.append(Kept(candidate.session_id, "It is pinned."))
+        else:
+            session_id, folder, _, size, state = candidate
+            self.sessions.append(Doomed(session_id, why, size, folder, state))
+            return True
+        return False
+
+    def apply(self) -> Deleted:
+        """Delete the sessions, unless one was used meanwhile, and the blobs nobody refers to."""
+        deleted: list[Doomed] = []
+        kept: list[Kept] = []
+        for each in self.sessions:
+            try:
+                remove_session(each.folder, each.session_id, state=each.state)
+            except (SessionHeldError, _UsedError) as error:
+                kept.append(Kept(each.session_id, str(error)))
+            except SessionNotFoundError:
+                continue
+            else:
+                deleted.append(each)
+                self._index.remove(each.folder)
+        swept = sweep(self._index.folders, self._blobs)
+        freed = sum(each.bytes for each in deleted)
+        return Deleted([each.session_id for each in deleted], freed, kept, swept)
+
+
+class _UsedError(Exception):
+    """The session has changed since the plan was made."""
+
+
+def plan_retention(
+    index: Index, blobs: Blobs, *, max_age_days: float | None, max_bytes: int | None, keep: int
+) -> RetentionPlan:
+    """Return which sessions the rules delete: the too old, then the oldest above a size."""
+    plan = RetentionPlan(index, blobs)
+    newest_first = sorted(_candidates(index), key=_order, reverse=True)
+    old: list[Candidate] = []
+    if max_age_days is not None:
+        limit = (datetime.now(UTC) - timedelta(days=max_age_days)).isoformat()
+        why = f"It was not used for {max_age_days:g} days."
+        too_old = [each for each in newest_first[keep:] if _last_used(each) < limit]
+        old = [each for each in too_old if plan.doom(each, why)]
+    if max_bytes is not None:
+        left = [each for each in newest_first if each not in old]
+        _fit(plan, left, keep, max_bytes, {name: size for name, _, size in blobs.each()})
+    return plan
+
+
+def remove_session(folder: Path, session_id: str, *, state: str | None = None) -> None:
+    """Delete a session that nobody writes and that is still as `state` says.
+
+    Raises:
+        SessionHeldError: a process writes it.
+        SessionNotFoundError: it is gone already.
+    """
+    from shutil import rmtree  # noqa: PLC0415 - it costs more than the rest of the store
+
+    doomed = folder.with_name(f"{_DELETED}{folder.name}")
+    with taking(folder, session_id) as lease:
+        if state is not None and _state(folder) != state:
+            raise _UsedError("It was used after the plan was made.")
+        rmtree(doomed, ignore_errors=True)
+        # It disappears at once; what a crash leaves of it is no session.
+        folder.replace(doomed)
+        lease.release()
+    for left in folder.parent.glob(f"{_DELETED}*"):
+        rmtree(left, ignore_errors=True)
+
+
+def _fit(
+    plan: RetentionPlan, left: list[Candidate], keep: int, max_bytes: int, blobs: dict[str, int]
+) -> None:
+    """Doom the oldest of `left` until the rest, with the blobs they share, fits."""
+    uses = {each.session_id: references(each.folder).digests for each in left}
+    shared = Counter(digest for digests in uses.values() for digest in digests)
+    total = sum(each.bytes for each in left) + sum(blobs.get(each, 0) for each in shared)
+    for each in reversed(left[keep:]):
+        if total <= max_bytes:
+            return
+        if plan.doom(each, f"The sessions take more than {max_bytes:,} bytes."):
+            shared.subtract(uses[each.session_id])
+            gone = (digest for digest in uses[each.session_id] if not shared[digest])
+            total -= each.bytes + sum(blobs.get(digest, 0) for digest in gone)
+
+
+def _candidates(index: Index) -> Generator[Candidate]:
+    for folder in index.folders():
+        state = _state(folder)
+        metadata, _ = read_metadata(folder)
+        if "session_id" in metadata:
+            size = sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())
+            yield Candidate(metadata["session_id"], folder, metadata, size, state)
+
+
+def _state(folder: Path) -> str:
+    return f"{stamp_of(folder)} {mark_of(folder)}"
+
+
+def _order(candidate: Candidate) -> tuple[int, str]:
+    return candidate.metadata.get("touched", 0), _last_used(candidate)
+
+
+def _last_used(candidate: Candidate) -> str:
+    """Return when the session was last used; never long ago when nobody knows."""
+    return str(candidate.metadata.get("updated_at") or "unknown")

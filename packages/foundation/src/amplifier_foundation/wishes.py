@@ -1,0 +1,91 @@
+"""What somebody wants of one session, over what the settings and the bundle say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from amplifier_foundation.errors import SettingsError
+
+__all__ = ["MOCK", "PARTS", "Wishes", "apply_wishes", "provider_id"]
+
+MOCK = "provider-mock"
+PARTS = {"loop": "orchestrator", "context": "context"}
+_SECTIONS = {"provider": "providers", "tool": "tools", "hooks": "hooks", "hook": "hooks"}
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is asked for; what is None is left to settings and bundle."""
+
+    bundle: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    modules: tuple[str, ...] = ()
+    budget_usd: str | None = None
+    output_schema: dict[str, Any] | None = None
+    tools: bool = True
+
+
+def provider_id(provider: str) -> str:
+    """Return the module that `anthropic` or `provider-anthropic` stands for."""
+    return provider if provider.startswith("provider-") else f"provider-{provider}"
+
+
+def apply_wishes(wishes: Wishes, plan: dict[str, Any]) -> None:
+    """Write the wishes into the plan.
+
+    Raises:
+        SettingsError: a module is wanted whose name does not say what it is.
+    """
+    if wishes.provider is not None:
+        wanted = provider_id(wishes.provider)
+        plan["providers"] = [each for each in plan["providers"] if each["module"] == wanted]
+    if not wishes.tools:
+        plan["tools"] = []
+    for each in wishes.modules:
+        _add_module(plan, each)
+    if wishes.model is not None:
+        first: dict[str, Any] = plan["providers"][0]
+        key = "model" if first["module"] == MOCK else "default_model"
+        first["config"] = {**(first.get("config") or {}), key: wishes.model}
+    if wishes.output_schema is not None:
+        loop: dict[str, Any] = plan["session"]["orchestrator"]
+        loop["config"] = {**(loop.get("config") or {}), "output_schema": wishes.output_schema}
+    if wishes.budget_usd is not None:
+        _limit(plan, wishes.budget_usd)
+
+
+def _add_module(plan: dict[str, Any], where: str) -> None:
+    path = Path(where)
+    module_id = path.resolve().name if path.is_dir() else where
+    entry: dict[str, Any] = {"module": module_id.removeprefix("amplifier-module-")}
+    if path.is_dir():
+        entry["source"] = str(path.resolve())
+    kind = entry["module"].partition("-")[0]
+    if kind in PARTS:
+        plan["session"][PARTS[kind]] = entry
+    elif kind in _SECTIONS:
+        section = _SECTIONS[kind]
+        there: list[dict[str, Any]] = plan.get(section) or []
+        others = [each for each in there if each["module"] != entry["module"]]
+        # The first provider answers.
+        plan[section] = [entry, *others] if kind == "provider" else [*others, entry]
+    else:
+        raise SettingsError(
+            f"`{where}` does not say what kind of module it is.",
+            why="A module's id begins with provider-, tool-, loop-, context- or hooks-.",
+            fix="amplifier module list",
+        )
+
+
+def _limit(plan: dict[str, Any], usd: str) -> None:
+    """Give the session a budget that it cannot run without."""
+    hooks: list[dict[str, Any]] = plan.get("hooks") or []
+    own = next((each for each in hooks if each["module"] == "hooks-budget"), None)
+    config: dict[str, Any] = {**((own or {}).get("config") or {}), "usd": usd}
+    if any(each["module"] == MOCK for each in plan["providers"]):
+        config["prices"] = {"mock": {"input": 0, "output": 0}, **(config.get("prices") or {})}
+    entry = {**(own or {"module": "hooks-budget"}), "config": config, "required": True}
+    plan["hooks"] = [*(each for each in hooks if each is not own), entry]

@@ -1,0 +1,205 @@
+"""Replaying: what a replay notices, what it survives, and how it says so."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplifier_foundation.errors import SessionStoreError
+from amplifier_foundation.live import open_live
+from amplifier_foundation.replay import assert_replays, diff, fork, replay, to_test
+from amplifier_foundation.replay.cassette import read_cassette
+from amplifier_foundation.replay.conductor import Conductor
+from amplifier_foundation.replay.players import build_error
+from amplifier_foundation.replay.replaying import replay_tape
+from amplifier_foundation.replay.tape import Tape
+from amplifier_foundation.store import SessionStore
+from end_to_end.recorded_sessions import call, plan_of, record
+
+LIST = {"module": "tool-todo"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(tmp_path / "home")
+
+
+def tape_of(store: SessionStore, session_id: str) -> Tape:
+    return Tape(session_id, store.read(session_id).records())
+
+
+def first(tape: Tape, kind: str) -> Any:
+    return next(each for each in tape.records if each.kind == kind)
+
+
+async def test_a_changed_tool_result_is_told_once_with_the_part_that_changed(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    tape = tape_of(store, await record("parallel_tools", store, tmp_path))
+    changed = first(tape, "tool.result").data
+    changed["result"]["output"] = "Something else."
+    calls = {e.data["call"]: e.data["tool_call_id"] for e in tape.records if e.kind == "tool.call"}
+
+    result = await replay_tape(tape)
+
+    told = [each for each in result.differences if "Something else" in each.diff]
+    assert [each.about for each in told] == ["the tool message differs"]
+    assert told[0].turn == 1
+    (message,) = [
+        e.seq
+        for e in tape.records
+        if e.kind == "message" and e.data["message"].get("tool_call_id") == calls[changed["call"]]
+    ]
+    assert told[0].seq == message
+
+
+async def test_another_loop_setting_is_noticed(store: SessionStore, tmp_path: Path) -> None:
+    tape = tape_of(store, await record("parallel_tools", store, tmp_path))
+    loop = {"module": "loop-basic", "config": {"max_iterations": 1}}
+    first(tape, "session.opened").data["plan"]["session"]["orchestrator"] = loop
+
+    shown = str(await replay_tape(tape))
+
+    assert "did not happen" in shown
+    assert '"stop_reason": "limit"' in shown
+
+
+async def test_a_decision_that_is_not_in_the_record_is_a_no_and_told(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    tape = tape_of(store, await record("approval", store, tmp_path))
+    tape.records = [each for each in tape.records if each.kind != "approval"]
+
+    assert "an approval: " in str(await replay_tape(tape))
+
+
+async def test_a_session_that_was_resumed_replays_act_by_act(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    plan = plan_of([{"tool_calls": [call("todo")]}, "One."], tools=(LIST,))
+    async with open_live(plan, store=store, project=tmp_path) as live:
+        await live.execute("First.")
+    async with open_live(
+        plan_of(["Two.", "Three."]),
+        store=store,
+        project=tmp_path,
+        session_id=live.session_id,
+        resume=True,
+    ) as resumed:
+        await resumed.execute("Second.")
+        await resumed.execute("Third.")
+
+    result = await replay(store.read(live.session_id))
+
+    assert str(result) == "3 turn(s) replayed without a difference."
+
+
+@pytest.mark.parametrize("kind", ["prompt", "model.call", "model.result", "tool.call", "message"])
+async def test_a_session_that_was_cut_short_replays_up_to_there(
+    kind: str, store: SessionStore, tmp_path: Path
+) -> None:
+    tape = tape_of(store, await record("parallel_tools", store, tmp_path))
+    at = max(n for n, each in enumerate(tape.records) if each.kind == kind)
+    tape.records = tape.records[: at + 1]
+
+    assert str(await replay_tape(tape)) == "1 turn(s) replayed without a difference."
+
+
+async def test_a_session_with_a_rewind_replays(store: SessionStore, tmp_path: Path) -> None:
+    async with open_live(plan_of(["A.", "B.", "C."]), store=store, project=tmp_path) as live:
+        await live.execute("One")
+        await live.execute("Two")
+        context = live.session.coordinator.get("context")
+        await context.set_messages((await context.get_messages())[:2])
+        await live.execute("Three")
+
+    assert str(await replay(store.read(live.session_id))).startswith("3 turn(s)")
+    assert not (await replay(store.read(live.session_id))).differences
+
+
+async def test_a_fork_has_what_was_recorded_up_to_there(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    session_id = await record("streaming", store, tmp_path)
+    second = [e.seq for e in store.read(session_id).records() if e.kind == "prompt"][1]
+
+    forked = fork(store, session_id, at=second - 1)
+
+    records = list(store.read(forked).records())
+    assert records[-1].data == {"from": session_id, "at": second - 1}
+    async with open_live(
+        plan_of(["Another way."]), store=store, project=tmp_path, session_id=forked, resume=True
+    ) as live:
+        assert await live.execute("Another question.") == "Another way."
+    changes = diff(store.read(session_id), store.read(forked))
+    assert {"plan", "message", "answer"} <= {each.kind for each in changes}
+    assert diff(store.read(session_id), store.read(session_id)) == []
+
+
+async def test_a_cassette_is_the_same_for_the_same_session_and_replays(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    reader = store.read(await record("denial", store, tmp_path))
+    one, two = to_test(reader, "a denial!"), to_test(reader, "a denial!")
+    path = tmp_path / "denial.jsonl.gz"
+    path.write_bytes(one.cassette)
+
+    assert one == two
+    assert one.name == "a_denial"
+    assert "def test_a_denial_replays" in one.source
+    await asyncio.to_thread(assert_replays, path)
+
+
+def test_a_file_that_is_no_cassette_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl.gz"
+    path.write_bytes(b"nothing of the kind")
+
+    with pytest.raises(SessionStoreError, match=r"x\.jsonl\.gz` is not a cassette"):
+        read_cassette(path)
+
+
+async def test_the_conductor_holds_results_back_until_their_turn() -> None:
+    conductor, order = Conductor(), list[int]()
+    for seq in (1, 2, 3, 4):
+        conductor.expect(seq)
+
+    async def play(start: int, end: int) -> None:
+        conductor.take(start)
+        await conductor.reach(end)
+        order.append(end)
+        conductor.take(end)
+
+    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        tasks.create_task(play(1, 4))
+        tasks.create_task(play(2, 3))
+
+    assert order == [3, 4]
+
+
+async def test_the_conductor_does_not_wait_for_what_never_comes() -> None:
+    conductor = Conductor(patience=0.01)
+    conductor.expect(1)
+    conductor.expect(2)
+
+    async with asyncio.timeout(5):
+        await conductor.reach(2)
+
+    assert conductor.is_out_of_step
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ({"type": "RateLimitError", "message": "slow", "fields": {"retry_after": 2.0}}, "slow"),
+        ({"type": "ValueError", "message": "bad", "fields": {}}, "bad"),
+        ({"type": "VendorsOwnError", "message": "odd", "fields": {}}, "odd"),
+    ],
+)
+def test_an_error_is_raised_again_under_its_name(error: dict[str, Any], expected: str) -> None:
+    built = build_error(error)
+
+    assert type(built).__name__ == error["type"]
+    assert str(built) == expected

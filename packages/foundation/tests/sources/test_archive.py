@@ -1,0 +1,232 @@
+"""Modules and bundles from zip files: rejected whole, or unpacked whole."""
+
+from __future__ import annotations
+
+import stat
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from amplifier_foundation.sources import (
+    DriftError,
+    FetchError,
+    Limits,
+    Lock,
+    RejectedArchiveError,
+    SourceResolver,
+    UnpinnedError,
+)
+
+Resolvers = Callable[..., SourceResolver]
+Archive = Callable[..., str]
+CODE = "amplifier_module_tool_echo/__init__.py"
+
+
+def special(name: str, kind: int) -> zipfile.ZipInfo:
+    """Return an entry whose mode says that it is no plain file."""
+    entry = zipfile.ZipInfo(name)
+    entry.create_system = 3
+    entry.external_attr = (kind | 0o777) << 16
+    return entry
+
+
+@pytest.mark.attack("U3")
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [("../evil", "x")],
+        [("a/../../evil", "x")],
+        [("/evil", "x")],
+        [("C:/evil", "x")],
+        [("..\\evil", "x")],
+        [("a//b", "x")],
+        [("./a", "x")],
+        [("a\nb", "x")],
+        [(special("link", stat.S_IFLNK), "/etc/passwd")],
+        [(special("pipe", stat.S_IFIFO), "")],
+        [("A.py", "x"), ("a.py", "y")],
+        [("src/a.py", "x"), ("SRC/b.py", "y")],
+        [("caf\u00e9", "x"), ("cafe\u0301", "y")],
+        [("a", "x"), ("a/b", "y")],
+        [("a/b", "y"), ("a", "x")],
+        [("zeros", "0" * 50_000_000)],
+    ],
+    ids=lambda entries: repr(entries)[:40],
+)
+def test_an_archive_with_one_bad_entry_is_rejected_whole(
+    entries: list[tuple[str | zipfile.ZipInfo, str]],
+    archive: Archive,
+    resolver_with: Resolvers,
+    home: Path,
+    tmp_path: Path,
+    module_code: str,
+) -> None:
+    uri = archive([(CODE, module_code), *entries])
+    before = sorted(tmp_path.iterdir())
+
+    with pytest.raises(RejectedArchiveError):
+        resolver_with().pin("tool-echo", uri)
+
+    assert list((home / "cache").iterdir()) == []
+    assert sorted(tmp_path.iterdir()) == sorted([*before, home])
+
+
+@pytest.mark.attack("U3")
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_an_archive_with_one_name_twice_is_rejected_whole(
+    archive: Archive, resolver_with: Resolvers, home: Path, module_code: str
+) -> None:
+    uri = archive([(CODE, module_code), (CODE, "evil = 1\n")])
+
+    with pytest.raises(RejectedArchiveError, match="twice"):
+        resolver_with().pin("tool-echo", uri)
+
+    assert list((home / "cache").iterdir()) == []
+
+
+@pytest.mark.attack("U3")
+def test_a_bomb_of_ten_thousand_to_one_is_rejected_before_it_grows(
+    tmp_path: Path, resolver_with: Resolvers, home: Path
+) -> None:
+    path = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as opened:
+        opened.writestr("bomb", bytes(20_000_000))
+        assert opened.infolist()[0].file_size > 10_000 * opened.infolist()[0].compress_size
+
+    with pytest.raises(RejectedArchiveError, match="200 times its size"):
+        resolver_with().pin("tool-echo", f"zip+file://{path}")
+
+    assert list((home / "cache").iterdir()) == []
+
+
+@pytest.mark.attack("U3")
+def test_an_archive_that_lies_about_a_size_is_rejected(
+    tmp_path: Path, resolver_with: Resolvers, archive: Archive, home: Path
+) -> None:
+    uri = archive([("big", "ab" * 500_000)])
+    path = tmp_path / "a.zip"
+    told = (1_000_000).to_bytes(4, "little")
+    path.write_bytes(path.read_bytes().replace(told, (10).to_bytes(4, "little")))
+
+    with pytest.raises(RejectedArchiveError, match="broken"):
+        resolver_with().pin("tool-echo", uri)
+
+    assert list((home / "cache").iterdir()) == []
+
+
+@pytest.mark.attack("U3")
+@pytest.mark.parametrize("limits", [Limits(files=1), Limits(bytes=1000)])
+def test_an_archive_larger_than_the_limits_is_rejected(
+    archive: Archive, resolver_with: Resolvers, limits: Limits
+) -> None:
+    uri = archive([("a", "x" * 1000), ("b", "y")])
+
+    with pytest.raises(RejectedArchiveError, match="more than"):
+        resolver_with(limits=limits).pin("tool-echo", uri)
+
+
+def test_a_file_that_is_no_archive_is_rejected(tmp_path: Path, resolver_with: Resolvers) -> None:
+    (tmp_path / "x.zip").write_text("no archive", encoding="utf-8")
+
+    with pytest.raises(RejectedArchiveError, match="broken"):
+        resolver_with().pin("tool-echo", f"zip+file://{tmp_path}/x.zip")
+    with pytest.raises(FetchError, match="cannot be read"):
+        resolver_with().pin("tool-echo", f"zip+file://{tmp_path}/missing.zip")
+
+
+def test_bytecode_in_an_archive_does_not_reach_the_cache(
+    archive: Archive, resolver_with: Resolvers, module_code: str
+) -> None:
+    bytecode = "amplifier_module_tool_echo/__pycache__/__init__.cpython-311.pyc"
+    uri = archive([(CODE, module_code), (bytecode, "planted"), (".git/config", "x")])
+    resolver = resolver_with()
+    resolver.pin("tool-echo", uri)
+
+    path = resolver.resolve("tool-echo", uri).path
+
+    assert (path / CODE).is_file()
+    assert not (path / bytecode).exists()
+    assert not (path / ".git").exists()
+
+
+class _Site(BaseHTTPRequestHandler):
+    """Serves one archive, and redirections to it and away from it."""
+
+    content = b""
+    away = "http://localhost.example/x.zip"
+
+    def do_GET(self) -> None:
+        places = {"/moved.zip": "/x.zip", "/away.zip": self.away}
+        if self.path in places:
+            self.send_response(302)
+            self.send_header("Location", places[self.path])
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        elif self.path == "/x.zip":
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(self.content)))
+            self.end_headers()
+            self.wfile.write(self.content)
+        else:
+            self.send_error(404)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def site(tmp_path: Path, archive: Archive, module_code: str) -> Iterator[str]:
+    """The address of a server on this machine that serves `x.zip` with the module in `x/`."""
+    archive([(f"x/{CODE}", module_code), ("x/bundle.md", "# A bundle\n")])
+    _Site.content = (tmp_path / "a.zip").read_bytes()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Site)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_an_archive_is_fetched_over_http_and_pinned_by_its_content(
+    site: str, resolver_with: Resolvers, locked: Callable[..., None], tmp_path: Path
+) -> None:
+    uri = f"zip+{site}/moved.zip#subdirectory=x"
+    with pytest.raises(UnpinnedError):
+        resolver_with().resolve("tool-echo", uri)
+    locked("tool-echo", uri)
+
+    located = resolver_with().resolve("tool-echo", uri)
+
+    assert located.path.name == "x"
+    assert (located.path / CODE).is_file()
+
+
+def test_an_archive_that_changed_at_its_address_is_refused(
+    site: str, project: Path, locked: Callable[..., None], tmp_path: Path, archive: Archive
+) -> None:
+    uri = f"zip+{site}/x.zip#subdirectory=x"
+    locked("tool-echo", uri)
+    archive([(f"x/{CODE}", "other = 1\n")])
+    _Site.content = (tmp_path / "a.zip").read_bytes()
+    lock = Lock.read(project / "amplifier.lock")
+
+    with pytest.raises(DriftError):
+        SourceResolver(tmp_path / "n", base=project, lock=lock).resolve("tool-echo", uri)
+
+
+@pytest.mark.attack("U3")
+@pytest.mark.parametrize(
+    ("path", "why"), [("away.zip", "not https"), ("missing.zip", "404"), ("x.zip", "larger than")]
+)
+def test_a_download_that_leads_away_or_fails_is_no_archive(
+    site: str, resolver_with: Resolvers, home: Path, path: str, why: str
+) -> None:
+    with pytest.raises(FetchError, match=why):
+        resolver_with(limits=Limits(bytes=100)).pin("tool-echo", f"zip+{site}/{path}")
+
+    assert list((home / "cache").iterdir()) == []

@@ -1,0 +1,171 @@
+"""The list of sessions says what the folders say, whatever happens to its file."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from amplifier_foundation.store import SessionStore
+
+REPOSITORY = Path(__file__).parents[4]
+
+
+def ids(store: SessionStore) -> list[str]:
+    return [each.session_id for each in store.list()]
+
+
+@pytest.fixture
+def three(store: SessionStore, project: Path) -> list[Path]:
+    """The folders of three sessions."""
+    folders: list[Path] = []
+    for name in ("a", "b", "c"):
+        with store.create(name, project=project) as writer:
+            folders.append(writer.folder)
+    assert ids(store) == ["c", "b", "a"]
+    return folders
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no database" * 500])
+def test_an_index_that_is_missing_or_broken_is_made_again(
+    home: Path, three: list[Path], content: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    index = home / "index.sqlite"
+    index.unlink()
+    if content is not None:
+        index.write_bytes(content)
+    told: list[tuple[int, int]] = []
+
+    store = SessionStore(home, progress=lambda done, total: told.append((done, total)))
+
+    assert ids(store) == ["c", "b", "a"]
+    assert told == [(3, 3)]
+    assert ids(store) == ["c", "b", "a"]
+    assert told == [(3, 3)]
+    assert ("made again" in caplog.text) == (content == b"no database" * 500)
+
+
+def test_an_index_whose_middle_has_rotted_is_made_again(home: Path, project: Path) -> None:
+    store = SessionStore(home)
+    for number in range(40):
+        store.create(f"{number:02}", project=project, metadata={"title": "x" * 500}).close()
+    expected = ids(store)
+    with sqlite3.connect(home / "index.sqlite") as table:
+        table.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    table.close()
+    content = bytearray((home / "index.sqlite").read_bytes())
+    content[4096 : len(content)] = b"\\xff" * (len(content) - 4096)
+    (home / "index.sqlite").write_bytes(content)
+
+    assert ids(store) == expected
+
+
+def test_an_index_of_another_version_is_made_again(
+    home: Path, store: SessionStore, three: list[Path]
+) -> None:
+    with sqlite3.connect(home / "index.sqlite") as table:
+        table.execute("DROP TABLE sessions")
+        table.execute("CREATE TABLE sessions (other TEXT)")
+        table.execute("PRAGMA user_version = 99")
+    table.close()
+
+    assert ids(store) == ["c", "b", "a"]
+
+
+def test_what_changed_behind_the_index_is_noticed(store: SessionStore, three: list[Path]) -> None:
+    first, second, _ = three
+    metadata = json.loads((first / "metadata.json").read_bytes())
+    (first / "metadata.json").write_text(json.dumps({**metadata, "title": "changed"}))
+    second.rename(second.with_name("moved"))
+
+    assert {each.session_id: each.title for each in store.list()} == {
+        "c": "",
+        "b": "",
+        "a": "changed",
+    }
+
+    for each in second.with_name("moved").iterdir():
+        each.unlink()
+    second.with_name("moved").rmdir()
+    assert ids(store) == ["c", "a"]
+
+
+def test_a_folder_that_is_no_session_is_not_listed(store: SessionStore, three: list[Path]) -> None:
+    three[0].with_name("empty").mkdir()
+    (three[0].parent / "a file").write_text("text")
+    (three[0].parent.parent.parent / "a file").write_text("text")
+
+    assert ids(store) == ["c", "b", "a"]
+
+
+def test_an_index_that_cannot_be_written_costs_only_time(
+    home: Path, store: SessionStore, three: list[Path], project: Path
+) -> None:
+    (home / "index.sqlite").unlink()
+    (home / "index.sqlite").mkdir()
+
+    store.create("d", project=project).close()
+
+    assert ids(store) == ["d", "c", "b", "a"]
+    assert store.find("d") == "d"
+
+
+def test_an_index_that_another_process_has_locked_does_not_stop_a_writer(
+    home: Path, store: SessionStore, three: list[Path]
+) -> None:
+    table = sqlite3.connect(home / "index.sqlite", isolation_level=None)
+    table.execute("BEGIN IMMEDIATE")
+    with store.open("a") as writer:
+        writer.update(title="while locked")
+    table.execute("ROLLBACK")
+    table.close()
+
+    assert store.list()[0].title == "while locked"
+
+
+def test_many_sessions_are_made_and_listed_at_once(store: SessionStore, project: Path) -> None:
+    def make(number: int) -> int:
+        with store.create(f"{number}", project=project) as writer:
+            writer.append("prompt", {"text": "x"})
+            return len(store.list())
+
+    with ThreadPoolExecutor(6) as pool:
+        assert max(pool.map(make, range(24))) == 24
+
+    assert sorted(ids(store), key=int) == [str(number) for number in range(24)]
+
+
+def test_a_home_that_is_not_there_has_no_sessions_and_is_not_made(
+    home: Path, store: SessionStore
+) -> None:
+    assert ids(store) == []
+    assert not home.exists()
+
+
+def test_the_store_is_cheap_to_import() -> None:
+    program = "import sys, amplifier_foundation.store; print(*sys.modules)"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    expensive = {"pydantic", "yaml", "amplifier_core", "asyncio", "sqlite3", "logging", "shutil"}
+    assert expensive & set(ended.stdout.split()) == set()
+
+
+@pytest.mark.slow
+def test_thousands_of_sessions_are_listed_and_shown_in_time() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "benchmarks.store"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -1,0 +1,1 @@
+"""The documents, held to what they show."""

@@ -1,0 +1,1 @@
+"""Whole sessions, from the first record to the replay of the last."""

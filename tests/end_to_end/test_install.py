@@ -1,0 +1,108 @@
+"""What a stranger does first: the commands of the README, on a clone, in a fresh environment."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from amplifier_foundation.bundles.providers import KEYS
+from amplifier_foundation.config.named_files import parts_of
+from end_to_end.model_server import ModelServer, Said
+
+_ROOT = Path(__file__).parents[2]
+_CLONED = ("packages", "modules", "requirements.txt", "constraints.txt")
+_DEFAULT = "packages/foundation/src/amplifier_foundation/bundles/default/bundle.md"
+_SECONDS = 900
+_LEFT_OUT = shutil.ignore_patterns("tests", "__pycache__", ".*", "build")
+
+
+class Clone(NamedTuple):
+    """A clone with its environment, and what the README says to type in it last."""
+
+    folder: Path
+    first_prompt: str
+
+    def ask(self, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Type the first prompt in a terminal that knows nothing of this machine's keys."""
+        home = self.folder.parent / "home"
+        clean = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+        return _bash(f". .venv/bin/activate\n{self.first_prompt}", self.folder, clean | environment)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    """Install a copy of this repository as the README says."""
+    folder = tmp_path_factory.mktemp("stranger") / "amplifier"
+    folder.mkdir()
+    for name in _CLONED:
+        if (_ROOT / name).is_dir():
+            shutil.copytree(_ROOT / name, folder / name, ignore=_LEFT_OUT)
+        else:
+            shutil.copy(_ROOT / name, folder)
+    # Building 21 packages may take longer than a test may hang; `_SECONDS` limits it.
+    faulthandler.cancel_dump_traceback_later()
+    *install, first_prompt = _first_commands()
+    # Where packages come from is this machine's business, so its settings for pip stay.
+    python = {"PATH": f"{Path(sys.base_prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    done = _bash("set -e\n" + "\n".join(install), folder, {**os.environ, **python})
+    assert done.returncode == 0, done.stderr
+    return Clone(folder, first_prompt)
+
+
+@pytest.mark.slow
+def test_two_commands_lead_from_a_clone_to_an_answer_that_says_who_gave_it(clone: Clone) -> None:
+    answered = clone.ask()
+
+    assert answered.returncode == 0, answered.stderr
+    assert "requirements.txt" in answered.stdout
+    assert "mock provider: no model answers here, a stand-in does." in answered.stderr
+
+
+@pytest.mark.slow
+def test_with_the_address_of_a_server_the_first_answer_is_the_servers(clone: Clone) -> None:
+    with ModelServer([Said(["A clone of ", "Amplifier."])]) as server:
+        answered = clone.ask(OPENAI_BASE_URL=server.url)
+
+    assert answered.stdout == "A clone of Amplifier.\n", answered.stderr
+    assert f"chat-completions: OPENAI_BASE_URL is {server.url}." in answered.stderr
+    assert server.requests[0]["messages"][-1]["content"] == "what is in this folder?"
+
+
+def test_what_is_installed_is_what_the_default_bundle_and_the_detection_name() -> None:
+    bundle, _ = parts_of(_ROOT / _DEFAULT)
+    session: dict[str, dict[str, Any]] = bundle["session"]
+    named = {each["module"] for each in (*session.values(), *bundle["tools"], *bundle["hooks"])}
+    named |= {*KEYS, "provider-chat-completions", "provider-mock"}
+
+    lines = (_ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+
+    assert {Path(line).name for line in lines if line.startswith("./modules/")} == named
+
+
+def _first_commands() -> list[str]:
+    """Return the first block of the README that installs something."""
+    text = (_ROOT / "README.md").read_text(encoding="utf-8")
+    installing = (block for block in re.findall(r"```bash\n(.*?)```", text, re.DOTALL))
+    return next(block for block in installing if "requirements.txt" in block).strip().splitlines()
+
+
+def _bash(script: str, folder: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=_SECONDS,
+        check=False,
+    )

@@ -1,0 +1,250 @@
+"""The chat in a real terminal: streamed, asked, stopped, killed, resumed, shared."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from end_to_end.chat_runs import ChatRun, assert_looks_like, conversation, normalised
+from end_to_end.model_server import ModelServer, Said
+
+pytestmark = pytest.mark.slow
+
+# Of what a terminal is told about looks: bold, dim, italic, underlined, turned round, and back.
+_NO_COLORS = {"", "0", "1", "2", "3", "4", "7", "39", "49"}
+_LISTING = """\
+There are **two files**:
+
+1. `notes.md`, which says what is to be done
+2. `main.py`
+
+```python
+def main() -> None:
+    print("hello")
+```
+
+Nothing else."""
+
+
+def test_a_tool_runs_after_the_person_has_seen_exactly_what_it_will_do(tmp_path: Path) -> None:
+    command = "echo first; echo second"
+    script = [Said(["I look."], [("bash", {"command": command})]), Said([_LISTING])]
+    with ModelServer(script) as server, ChatRun(tmp_path, server).chat() as screen:
+        screen.wait_for("ready")
+        screen.type("what is in this folder?")
+        screen.press("Enter")
+        asked = screen.wait_for("1 Allow once", "2 Allow always", "3 Deny")
+        assert_looks_like(asked, "question")
+        screen.press("1")
+        assert_looks_like(screen.wait_for("Nothing else.", "ready"), "answer")
+        screen.type("/expand")
+        screen.press("Enter")
+        assert_looks_like(screen.wait_for("│ second"), "expanded")
+
+
+def test_enter_denies_what_nobody_chose_to_allow(tmp_path: Path) -> None:
+    script = [Said(calls=[("bash", {"command": "touch made"})]), Said(["All right."])]
+    with ModelServer(script) as server:
+        run = ChatRun(tmp_path, server)
+        with run.chat() as screen:
+            screen.wait_for("ready")
+            screen.type("make it")
+            screen.press("Enter")
+            screen.wait_for("3 Deny")
+            screen.press("Enter")
+            assert "⊘ bash" in screen.wait_for("All right.", "ready")
+        assert not (run.project / "made").exists()
+        assert "denied" in str(server.requests[1]["messages"][-1]["content"]).lower()
+
+
+def test_escape_in_mid_stream_keeps_what_was_said_and_holds_the_queue(tmp_path: Path) -> None:
+    gate = Event()
+    half = ["The first ", "paragraph.\n\n", "And half ", "of the ", "second ", gate, "is unsaid."]
+    with ModelServer([Said([*half]), Said(["Gladly."])]) as server:
+        with ChatRun(tmp_path, server).chat() as screen:
+            screen.wait_for("ready")
+            screen.type("tell me")
+            screen.press("Enter")
+            screen.wait_for("And half of the second")
+            screen.type("then go on")
+            screen.press("Enter")
+            screen.wait_for("next  then go on")
+            screen.press("Escape")
+            assert_looks_like(screen.wait_for("Stopped.", "held"), "stopped")
+            assert len(server.requests) == 1
+            screen.press("Escape")
+            assert "› then go on" in screen.wait_for("in the input line again")
+            screen.press("Enter")
+            screen.wait_for("Gladly.", "ready")
+        said = [each["content"] for each in server.requests[1]["messages"]]
+        assert said[1:] == [
+            "tell me",
+            "The first paragraph.\n\nAnd half of the second ",
+            "then go on",
+        ]
+        gate.set()
+
+
+def test_what_is_said_meanwhile_is_sent_in_order_and_steering_reaches_the_turn(
+    tmp_path: Path,
+) -> None:
+    gate = Event()
+    script = [Said(["One. ", gate]), Said(["In French: un."]), Said(["Two."]), Said(["Three."])]
+    with ModelServer(script) as server, ChatRun(tmp_path, server).chat() as screen:
+        screen.wait_for("ready")
+        for text in ("count", "again", "and again"):
+            screen.type(text)
+            screen.press("Enter")
+        screen.wait_for("One.", "2 queued")
+        screen.type("/steer in French")
+        screen.press("Enter")
+        screen.wait_for("reads it with its next step")
+        gate.set()
+        shown = conversation(screen.wait_for("Three.", "ready"))
+        said = [line for line in shown if line[0] in "›»"]
+        assert said == ["› count", "» in French", "› again", "› and again"]
+        assert shown.index("One.") < shown.index("» in French") < shown.index("In French: un.")
+
+
+@pytest.mark.parametrize("moment", ["streaming", "asking", "running"])
+def test_nothing_is_missing_after_a_kill(tmp_path: Path, moment: str) -> None:
+    gate = Event()
+    working = [("bash", {"command": "echo begun; sleep 30"})]
+    first = {
+        "streaming": Said(["A whole paragraph.\n\n", "- one\n", "- and tw", "o ", gate]),
+        "asking": Said(["I would like to:"], working),
+        "running": Said(["I do it:"], working),
+    }[moment]
+    awaited = {"streaming": "and two", "asking": "3 Deny", "running": "  begun\n"}[moment]
+    with ModelServer([Said(["Hello."]), first, Said(["I go on."])]) as server:
+        run = ChatRun(tmp_path, server)
+        with run.chat() as screen:
+            screen.wait_for("ready")
+            screen.type("hello")
+            screen.press("Enter")
+            screen.wait_for("Hello.", "ready")
+            screen.type("do it")
+            screen.press("Enter")
+            if moment == "running":
+                screen.wait_for("1 Allow once")
+                screen.press("1")
+            before = conversation(screen.wait_for(awaited) and screen.text(scrollback=True))
+            os.kill(screen.pid, signal.SIGKILL)
+            screen.wait_for_end()
+        gate.set()
+        with run.chat("--resume", "last") as screen:
+            screen.wait_for("ready")
+            after = conversation(screen.text(scrollback=True))
+            assert [
+                line for line in map(_settled, before) if line not in map(_settled, after)
+            ] == []
+            assert_looks_like("\n".join(after), f"resumed-{moment}")
+            screen.type("go on")
+            screen.press("Enter")
+            screen.wait_for("I go on.", "ready")
+
+
+def _settled(line: str) -> str:
+    """A line without the mark, the time and the options of something that was under way."""
+    if "1 Allow once" in line:
+        return "┗ no answer"
+    bare = re.sub(r"^[⠋?■] ", "", normalised(line).rstrip("\n"))
+    return re.sub(r"  (no result · )?(Ns · )?#", "  #", bare)
+
+
+def test_the_second_process_is_offered_three_ways(tmp_path: Path) -> None:
+    script = [Said(["Hello."]), Said(["I am the second."])]
+    with ModelServer(script) as server:
+        run = ChatRun(tmp_path, server)
+        with run.chat() as first:
+            first.wait_for("ready")
+            first.type("hello")
+            first.press("Enter")
+            first.wait_for("Hello.", "ready")
+            with run.chat("--resume", "last") as second:
+                second.wait_for("watch", "take-over", "fork", "What now")
+                second.type("take-over")
+                second.press("Enter")
+                assert "Hello." in second.wait_for("ready")
+                first.type("me again")
+                first.press("Enter")
+                first.wait_for("cannot be written")
+                second.type("and you?")
+                second.press("Enter")
+                second.wait_for("I am the second.", "ready")
+            assert len(server.requests) == 2
+
+
+def test_a_narrow_terminal_shows_everything_without_colours_if_so_wished(tmp_path: Path) -> None:
+    table = "| a | b |\n|-|-|\n| 1 | 漢 |"
+    text = f"漢字かな混じり文は幅が二つ分あります。 A line that is too long for it.\n\n{table}"
+    calls = [("bash", {"command": "echo a rather long line of words"})]
+    with (
+        ModelServer([Said([text], calls), Said(["Done."])]) as server,
+        ChatRun(tmp_path, server).chat(columns=40, NO_COLOR="1") as screen,
+    ):
+        screen.wait_for("ready")
+        screen.type("hello")
+        screen.press("Enter")
+        screen.wait_for("1 Allow once")
+        screen.press("1")
+        assert_looks_like(screen.wait_for("Done.", "ready"), "narrow")
+        codes = re.findall(r"\x1b\[([0-9;]*)m", screen.text(colors=True))
+        is_color = {code for each in codes for code in each.split(";")} - _NO_COLORS
+        assert not is_color
+
+
+def test_a_terminal_that_can_only_print_has_a_chat_too(tmp_path: Path) -> None:
+    script = [Said(["**Hello.**"]), Said(calls=[("bash", {"command": "echo"})]), Said(["Done."])]
+    with (
+        ModelServer(script) as server,
+        ChatRun(tmp_path, server).chat(TERM="dumb") as screen,
+    ):
+        screen.wait_until(lambda text: text.endswith(">"), "prompt")
+        screen.type("hello")
+        screen.press("Enter")
+        screen.wait_until(lambda text: "\nHello." in text, "answer")
+        screen.type("run it")
+        screen.press("Enter")
+        screen.wait_for("1  Allow once")
+        screen.type("1")
+        screen.press("Enter")
+        screen.wait_for("Done.")
+        screen.press("C-d")
+        screen.wait_for("amplifier chat --resume")
+        assert "\x1b" not in screen.text(colors=True)
+
+
+def test_commands_complete_and_answer(tmp_path: Path) -> None:
+    with (
+        ModelServer([Said(["Hello."])]) as server,
+        ChatRun(tmp_path, server).chat() as screen,
+    ):
+        screen.wait_for("ready")
+        screen.type("hello")
+        screen.press("M-Enter")
+        screen.type("twice")
+        screen.press("Enter")
+        screen.wait_for("› hello\n  twice", "Hello.", "ready")
+        screen.type("/")
+        assert_looks_like(screen.wait_for("/help", "/quit"), "menu")
+        screen.press("Escape")
+        screen.wait_for("› /", absent="/quit")
+        screen.type("cost")
+        screen.press("Enter")
+        screen.wait_for("model calls", "$0.0011")
+        screen.type("/export talk.md")
+        screen.press("Enter")
+        screen.wait_for("Written to")
+        screen.type("/fork")
+        screen.press("Enter")
+        screen.wait_for("A copy goes on here", "ready")
+        screen.type("/quit")
+        screen.press("Enter")
+        screen.wait_for_end()
+        screen.wait_for("amplifier chat --resume")
