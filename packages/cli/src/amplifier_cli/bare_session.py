@@ -70,5 +70,6 @@ async def _bare_session(ready: Ready, *sections: str) -> AsyncGenerator[Any]:
     session = AmplifierSession(plan, display_system=Notices())
     session.coordinator.register_capability("session.working_dir", str(Path.cwd()))
     await session.coordinator.mount("module-source-resolver", ready.resolver)
+    await ready.require_pins()
     async with session:
         yield session.coordinator

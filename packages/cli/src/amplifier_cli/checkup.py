@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from amplifier_cli.installed import installed_modules
+from amplifier_cli.render.plain import counted
 from amplifier_cli.times import size
 from amplifier_foundation import paths
 from amplifier_foundation.bundles.providers import KEYS, detect_provider
@@ -79,7 +80,9 @@ def _keys() -> Iterator[Finding]:
 def _trust() -> Iterator[Finding]:
     status = Trust(paths.home()).status(Path.cwd())
     if status.trusted:
-        yield Finding("ok", "trust", f"this folder is trusted ({len(status.files)} files)")
+        yield Finding(
+            "ok", "trust", f"this folder is trusted ({counted(len(status.files), 'file')})"
+        )
     elif status.unverifiable:
         told = f"cannot be verified: {', '.join(status.unverifiable)}"
         yield Finding("warning", "trust", told, "amplifier trust show")
@@ -142,7 +145,11 @@ def _lock() -> Iterator[Finding]:
             drifted += 1
             yield Finding("error", "lock", f"{error.message} {error.why}".strip(), error.fix)
     if not drifted:
-        yield Finding("ok", "lock", f"{len(lock.modules)} modules are what {LOCK_NAME} pins")
+        yield Finding(
+            "ok",
+            "lock",
+            f"{LOCK_NAME} pins {counted(len(lock.modules), 'module')}, none has changed",
+        )
 
 
 def _disk() -> Iterator[Finding]:

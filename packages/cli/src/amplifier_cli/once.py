@@ -82,13 +82,14 @@ class Once:
             return asyncio.run(self._run(prompt))
 
     async def _run(self, prompt: str) -> int:
-        ready = await get_ready(self._wishes)
-        self._introduce(ready)
-        resumed = None
+        resumed, wishes = None, self._wishes
         if self._resume is not None:
-            from amplifier_cli.sessions import find_session  # noqa: PLC0415 - most runs are new
+            from amplifier_cli.sessions import find_session, with_own_bundle  # noqa: PLC0415 - most runs are new
 
             resumed = self._session_id = find_session(self._resume)
+            wishes = with_own_bundle(wishes, resumed)
+        ready = await get_ready(wishes)
+        self._introduce(ready)
         async with open_session(
             ready,
             session_id=resumed,

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from amplifier_cli.failures import CommandError
 from amplifier_cli.terminal import notice
 from amplifier_foundation import paths
 from amplifier_foundation.store import SessionNotFoundError, SessionReader, SessionStore
 
-__all__ = ["SESSION", "children_of", "find_session", "read_session", "store"]
+if TYPE_CHECKING:
+    from amplifier_foundation.preparing import Wishes
+
+__all__ = [
+    "SESSION",
+    "children_of",
+    "find_session",
+    "read_session",
+    "store",
+    "with_own_bundle",
+]
 
 SESSION = click.argument("session_id", metavar="SESSION", default="last")
 
@@ -37,6 +49,28 @@ def find_session(text: str) -> str:
 def read_session(text: str) -> SessionReader:
     """Return a reader of the session that `text` stands for."""
     return store().read(find_session(text))
+
+
+def with_own_bundle(wishes: Wishes, session_id: str) -> Wishes:
+    """Return the wishes with the bundle that a session was opened with, unless they name one.
+
+    Raises:
+        CommandError: the bundle is a file of another folder, whose trust is not asked for here.
+    """
+    metadata = store().read(session_id).metadata
+    bundle, project = metadata.get("bundle"), Path(metadata.get("project") or Path.cwd())
+    if wishes.bundle is not None or not bundle:
+        return wishes
+    is_elsewhere = project.resolve() != Path.cwd().resolve()
+    if is_elsewhere and Path(bundle).is_relative_to(project.resolve()):
+        raise CommandError(
+            f"The session's bundle `{bundle}` is not used from here.",
+            why=f"Whether it may act is decided in `{project}`.",
+            fix=f"cd {project}",
+        )
+    from dataclasses import replace  # noqa: PLC0415 - whoever has wishes has it loaded
+
+    return replace(wishes, bundle=bundle)
 
 
 def children_of(reader: SessionReader) -> list[SessionReader]:

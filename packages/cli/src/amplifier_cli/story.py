@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import click
 
-from amplifier_cli.render.plain import visible
+from amplifier_cli.render.plain import counted, visible
 from amplifier_cli.terminal import fitted, screen_width
 from amplifier_cli.times import took
 
@@ -89,7 +89,11 @@ class Story:
         if not self._full and len(lines) > _LONG_TEXT_LINES:
             kept = _LONG_TEXT_LINES // 2
             left_out = len(lines) - 2 * kept
-            lines = [*lines[:kept], click.style(f"[{left_out} lines]", dim=True), *lines[-kept:]]
+            lines = [
+                *lines[:kept],
+                click.style(f"[{counted(left_out, 'line')}]", dim=True),
+                *lines[-kept:],
+            ]
         return ("\n" + " " * indent).join(lines)
 
 

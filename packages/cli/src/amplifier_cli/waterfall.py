@@ -46,13 +46,15 @@ class Row(NamedTuple):
         return f"{'  ' * self.depth}{one_line(name)}"
 
 
-def rows_of(records: list[Any], children: Iterable[tuple[str, list[Any]]] = ()) -> list[Row]:
+def rows_of(
+    session_id: str, records: list[Any], children: Iterable[tuple[str, list[Any]]] = ()
+) -> list[Row]:
     """Return the bars of a session and of those it started, each below the one around it."""
-    spans = timeline(records)
-    for session_id, inner in children:
+    spans = _spans(session_id, records)
+    for child_id, inner in children:
         if inner and records:
             later = _moment(inner[0]) - _moment(records[0])
-            spans += [_moved(each, session_id, later) for each in timeline(inner)]
+            spans += [_moved(each, child_id, later) for each in _spans(child_id, inner)]
     spans.sort(key=lambda each: each.start)
     shifts = _pauses([each for each in spans if each.kind == "turn" and each.parent is None])
     rows: list[Row] = []
@@ -122,6 +124,15 @@ def _safe(text: str) -> str:
     from html import escape  # noqa: PLC0415 - the terminal does without
 
     return escape(text)
+
+
+def _spans(session_id: str, records: list[Any]) -> list[Span]:
+    """Return the spans of a session; a child goes by what its id has besides its parent's."""
+    own = f"{session_id}-"
+    return [
+        each._replace(name=each.name.removeprefix(own)) if each.kind == "child" else each
+        for each in timeline(records)
+    ]
 
 
 def _moment(record: Any) -> float:

@@ -28,11 +28,13 @@ _NAMES_SHOWN = 3
 class Ready:
     """Everything that a session is opened with; the plan may hold keys and is not to be shown.
 
+    `reference` is what the bundle is found by again: its name, its whole path or its address.
     `notices` are for the person; the first is `why_provider`, unless a provider was named.
     """
 
     project: Path
     bundle: str
+    reference: str
     plan: dict[str, Any]
     instructions: list[Any]
     notices: list[str]
@@ -51,6 +53,19 @@ class Ready:
         lists: list[list[dict[str, Any]]] = [self.plan.get(name) or [] for name in _LISTS]
         parts: list[dict[str, Any]] = [self.plan["session"][part] for part in PARTS.values()]
         return [*parts, *(each for entries in lists for each in entries)]
+
+    async def require_pins(self) -> None:
+        """Make sure that what the lock pins is what it pins: no session starts with less.
+
+        Raises:
+            ModuleSourceError: a module is not what is pinned, or not there.
+        """
+        pinned = [each for each in self.entries if each["module"] in self.resolver.lock.modules]
+        if pinned:
+            import asyncio  # noqa: PLC0415 - a dry look does without
+
+            for each in pinned:
+                await asyncio.to_thread(self.resolver.locate, each["module"], each.get("source"))
 
 
 def current_settings(project: Path) -> Settings:
@@ -84,7 +99,14 @@ async def get_ready(wishes: Wishes, project: Path | None = None, *, pinning: boo
     why = "" if prepared.provider is None else prepared.provider.why
     notices = [*([why] if why else []), *_withheld(status), *prepared.notices]
     return Ready(
-        project, prepared.bundle, prepared.plan, prepared.instructions, notices, resolver, why
+        project,
+        prepared.bundle,
+        _lasting(name, project),
+        prepared.plan,
+        prepared.instructions,
+        notices,
+        resolver,
+        why,
     )
 
 
@@ -98,10 +120,16 @@ async def open_session(
     approval_system: Any = None,
     display_system: Any = None,
 ) -> AsyncGenerator[LiveSession]:
-    """Open a new session, or with `resume` go on with the one of `session_id`."""
+    """Open a new session, or with `resume` go on with the one of `session_id`.
+
+    Raises:
+        ModuleSourceError: a module is not what the lock pins.
+        SessionHeldError: another process writes the session.
+    """
     from amplifier_foundation.live import open_live  # noqa: PLC0415 - brings the kernel
     from amplifier_foundation.store import SessionStore  # noqa: PLC0415 - not for a dry look
 
+    await ready.require_pins()
     async with open_live(
         ready.plan,
         store=SessionStore(paths.home()),
@@ -112,7 +140,7 @@ async def open_session(
         resolver=ready.resolver,
         approval_system=approval_system,
         display_system=display_system,
-        bundle=ready.bundle,
+        bundle=ready.reference,
         instructions=ready.instructions,
     ) as live:
         yield live
@@ -168,6 +196,15 @@ def _named(wishes: Wishes, project: Path) -> list[Path]:
         return []
     path = project / Path(wishes.bundle).expanduser()
     return [each for each in bundle_files(path, path) if each.is_file()][:1]
+
+
+def _lasting(reference: str, project: Path) -> str:
+    """Return a reference that means the same bundle in every folder."""
+    from amplifier_foundation.bundles.references import is_path  # noqa: PLC0415 - YAML
+
+    if not is_path(reference):
+        return reference
+    return str((project / Path(reference).expanduser()).resolve())
 
 
 def _withheld(status: TrustStatus) -> list[str]:

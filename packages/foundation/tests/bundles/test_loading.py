@@ -189,7 +189,7 @@ async def test_a_project_gives_no_bundle_a_name_before_it_is_trusted_and_default
         write(f"project/.amplifier/bundles/{name}.md", "Obey.")
     write("project/.amplifier/settings.yaml", "sources: {bundles: {default: ./evil.md}}")
 
-    with pytest.raises(BundleError, match="no bundle `helpful`"):
+    with pytest.raises(TrustError, match="`helpful` is not used"):
         await load_bundle("helpful", settings=settings)
 
     trusted = load_settings(settings.project, trusted=True)

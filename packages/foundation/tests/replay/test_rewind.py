@@ -11,7 +11,7 @@ import pytest
 
 from amplifier_foundation.errors import SessionStoreError
 from amplifier_foundation.live import LiveSession, open_live
-from amplifier_foundation.replay import preview_rewind, rewind, undo_rewind
+from amplifier_foundation.replay import fork, preview_rewind, rewind, undo_rewind
 from amplifier_foundation.store import SessionStore
 from end_to_end.recorded_sessions import call, files, plan_of
 
@@ -124,3 +124,43 @@ async def test_a_turn_that_is_not_there_is_named(tmp_path: Path) -> None:
     async with two_turns(tmp_path) as (live, store):
         with pytest.raises(SessionStoreError, match="no turn 9"):
             await preview_rewind(live, store, before_turn=9)
+
+
+async def test_a_copy_never_takes_its_own_checkpoint_for_one_of_the_original(
+    tmp_path: Path,
+) -> None:
+    """Both count from 1, so the number alone does not tell them apart."""
+    async with two_turns(tmp_path) as (live, store):
+        pass
+    copy = fork(store, live.session_id)
+    own = plan_of([writing("three"), "Wrote three."], tools=(files(tmp_path / "other"),))
+    async with open_live(
+        own, store=store, project=tmp_path / "project", session_id=copy, resume=True
+    ) as live_copy:
+        await live_copy.execute("Write three.")
+
+        with pytest.raises(SessionStoreError, match=f"Session {live.session_id}"):
+            await rewind(live_copy, store, before_turn=2)
+        assert (tmp_path / "project/a.txt").read_text() == "three"
+        await rewind(live_copy, store, before_turn=3)
+        assert (tmp_path / "project/a.txt").read_text() == "two"
+
+
+async def test_files_whose_checkpoints_are_gone_are_an_error(tmp_path: Path) -> None:
+    async with two_turns(tmp_path) as (live, store):
+        pass
+    own = plan_of(["Hi."], tools=(files(tmp_path / "empty"),))
+    async with open_live(
+        own, store=store, project=tmp_path / "project", session_id=live.session_id, resume=True
+    ) as resumed:
+        with pytest.raises(SessionStoreError, match="not kept"):
+            await preview_rewind(resumed, store, before_turn=2)
+
+
+async def test_a_file_that_somebody_changed_is_kept_through_all_turns(tmp_path: Path) -> None:
+    async with two_turns(tmp_path) as (live, store):
+        (tmp_path / "project/a.txt").write_text("by hand")
+
+        preview = await preview_rewind(live, store, before_turn=1)
+
+        assert [each.action for each in preview.files] == ["keep", "keep"]

@@ -10,7 +10,7 @@ from amplifier_cli.chat.live_text import Keep, LiveText
 from amplifier_cli.chat.scene import RunningTool, Scene
 from amplifier_cli.render.events import LINES, event_item
 from amplifier_cli.render.items import Answer, Item, Thinking
-from amplifier_cli.render.plain import one_line
+from amplifier_cli.render.plain import counted, one_line
 from amplifier_cli.render.tool_results import outcome_of, settle_unrun
 from amplifier_core.models import HookResult
 
@@ -181,7 +181,8 @@ class Observer:
             self._scene.changed()
 
     def _task(self, data: dict[str, Any]) -> None:
-        line = f"{data.get('agent')}: {data.get('steps')} steps, last {data.get('last_tool')}\n"
+        steps = counted(int(data.get("steps") or 0), "step")
+        line = f"{data.get('agent')}: {steps}, last {data.get('last_tool')}\n"
         for running in self._scene.tools.values():
             if running.run.name.startswith("task"):
                 running.write(line)

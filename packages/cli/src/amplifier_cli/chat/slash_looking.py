@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from amplifier_cli.render.items import Notice
-from amplifier_cli.render.plain import count, money, one_line
+from amplifier_cli.render.plain import count, counted, money, one_line
 
 if TYPE_CHECKING:
     from amplifier_cli.chat.chat import Chat
@@ -70,7 +70,7 @@ async def show_context(chat: Chat, argument: str) -> None:
         size = len(str(message.get("content") or "")) + len(str(message.get("tool_calls") or ""))
         sizes.setdefault(str(message.get("role")), []).append(size // _CHARACTERS_PER_TOKEN)
     rows = [
-        (role, f"{len(each)} messages, about {count(sum(each))} tokens")
+        (role, f"{counted(len(each), 'message')}, about {count(sum(each))} tokens")
         for role, each in sizes.items()
     ]
     window = chat.window

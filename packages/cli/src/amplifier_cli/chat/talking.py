@@ -13,7 +13,7 @@ from amplifier_cli.chat.plain import PlainChat
 from amplifier_cli.failures import CommandError
 from amplifier_cli.held import Answer, choose
 from amplifier_cli.render.items import Notice
-from amplifier_cli.sessions import find_session, store
+from amplifier_cli.sessions import find_session, store, with_own_bundle
 from amplifier_foundation import paths
 from amplifier_foundation.preparing import Ready, Wishes, get_ready, open_session
 from amplifier_foundation.store.errors import SessionHeldError
@@ -28,6 +28,8 @@ def talk(wishes: Wishes, resume: str | None, when_held: Answer | None) -> int:
             fix='amplifier run "..."',
         )
     session_id = None if resume is None else find_session(resume)
+    if session_id is not None:
+        wishes = with_own_bundle(wishes, session_id)
     ready = asyncio.run(get_ready(wishes))
     takeover = False
     holder = None if session_id is None else store().holder(session_id)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from amplifier_cli.render.plain import counted
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def show(name: str, as_plan: bool) -> None:
         print_columns((f"  {name}",) for name in ready.plan["agents"])
     heading("instructions")
     print_columns(
-        [(f"  {each.origin}", f"{len(each.text):,} characters") for each in ready.instructions]
+        [(f"  {each.origin}", counted(len(each.text), "character")) for each in ready.instructions]
     )
     for line in ready.notices:
         notice(line)

@@ -12,6 +12,7 @@ from amplifier_cli.sessions import SESSION
 
 @click.command("continue")
 @SESSION
+@click.option("-b", "--bundle", help="Another bundle than the session's own.")
 @click.option("-p", "--provider", help="Provider, such as anthropic.")
 @click.option("-m", "--model", help="Model of that provider.")
 @click.option("--budget", "budget_usd", metavar="USD", help="Spend no more, as in 0.50.")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from amplifier_cli.failures import CommandError
-from amplifier_cli.render.plain import count, money, visible
+from amplifier_cli.render.plain import count, counted, money, visible
 from amplifier_cli.sessions import SESSION, read_session
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 from amplifier_foundation.reading.explanation import Explanation, Part
@@ -56,7 +56,7 @@ def _show_parts(found: Explanation, *, full: bool) -> None:
     ]
     if hidden:
         tokens = count(sum(each.tokens for each in hidden))
-        rows.append(("", _TOOL, tokens, f"{len(hidden)} more tools"))
+        rows.append(("", _TOOL, tokens, counted(len(hidden), "more tool")))
     rows.append(("", "", count(sum(each.tokens for each in parts)), "all"))
     print_columns(rows, ("", "role", "tokens", "who added it"), right=(0, 2))
     if full:

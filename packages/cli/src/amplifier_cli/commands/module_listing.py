@@ -8,6 +8,7 @@ from itertools import groupby
 import click
 
 from amplifier_cli.installed import InstalledModule, find_module, installed_modules
+from amplifier_cli.render.plain import counted
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width, working
 
 _KINDS = {"loop": "loops", "context": "contexts", "provider": "providers", "tool": "tools"}
@@ -77,7 +78,7 @@ def lock(bundle: str | None, update: bool, accept: tuple[str, ...]) -> None:
         rows.append((entry["module"], pin.sha256[:12], pin.commit or pin.version or ""))
     is_trusted = write_lock(ready)
     print_columns(rows, ("module", "sha256", "version"))
-    notice(f"{ready.resolver.lock.path}: {len(rows)} modules pinned")
+    notice(f"{ready.resolver.lock.path}: {counted(len(rows), 'module')} pinned")
     if not is_trusted:
         notice("It holds once this folder is trusted: amplifier trust", level="warning")
 

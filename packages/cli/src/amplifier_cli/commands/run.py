@@ -54,7 +54,7 @@ def _schema(_: click.Context, __: click.Parameter, value: Path | None) -> dict[s
 )
 @click.option("--resume", metavar="SESSION", help="Go on with a session (an id, or `last`).")
 @click.option("--module", "modules", multiple=True, metavar="FOLDER-OR-ID", help="Add a module.")
-@click.option("--no-tools", is_flag=True, help="Answer without tools.")
+@click.option("--no-tools", is_flag=True, help="Leave out all but the context's read_result.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but the answer and errors.")
 @when_held_options
 def run(

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplifier_cli.failures import CommandError
-from amplifier_cli.render.plain import visible
+from amplifier_cli.render.plain import counted, visible
 from amplifier_cli.sessions import SESSION, find_session, read_session, store
 from amplifier_cli.terminal import fitted, heading, is_terminal, notice, screen_width
 from amplifier_foundation.replay import forking
 
 if TYPE_CHECKING:
-    from amplifier_foundation.replay.rewinding import RewindPreview
+    from amplifier_foundation.replay.rewinding import FileChange, RewindPreview
 
 
 def fork_session(session_id: str, at: int | None = None) -> str:
@@ -70,7 +70,7 @@ def diff(context: click.Context, one: str, other: str) -> None:
     for each in found:
         click.echo(visible(str(each)))
         click.echo()
-    notice(f"{len(found)} differences" if found else "no difference")
+    notice(counted(len(found), "difference") if found else "no difference")
     context.exit(1 if found else 0)
 
 
@@ -99,24 +99,38 @@ async def _rewind(session_id: str, before_turn: int, what: Any, preview: bool, y
                 )
             click.confirm("Do this?", abort=True, err=True)
         done = await rewinding.rewind(live, store(), **aim)
-        kept = [each for each in done.files if each.action == "keep"]
-        notice(f"Done. {len(kept)} files kept as they are." if kept else "Done.")
+        kept = {each.path for each in done.files if each.action == "keep"}
+        notice(f"Done. Kept as before: {counted(len(kept), 'file')}." if kept else "Done.")
 
 
 def _show(preview: RewindPreview) -> None:
-    room = screen_width() - 6
-    heading("Prompts that go")
-    for prompt in preview.prompts:
-        click.echo(f"  {fitted(prompt, room)}")
-    click.echo(f"  messages: {preview.messages_before} -> {preview.messages_after}")
+    if preview.what != "files":
+        room = screen_width() - 6
+        heading("Prompts that go")
+        for prompt in preview.prompts:
+            click.echo(f"  {fitted(prompt, room)}")
+        click.echo(f"  messages: {preview.messages_before} -> {preview.messages_after}")
     if preview.files:
         heading("Files")
+    by_path: dict[str, list[FileChange]] = {}
     for change in preview.files:
-        reason = f"  ({change.reason})" if change.reason else ""
-        click.echo(f"  {change.action:<8} {_seen_from_here(change.path)}{reason}")
-        for line in visible(change.diff).splitlines():
-            color = {"+": "green", "-": "red"}.get(line[:1])
-            click.echo("    " + click.style(line, fg=color))
+        by_path.setdefault(change.path, []).append(change)
+    for changes in by_path.values():
+        _show_file(changes)
+
+
+def _show_file(changes: list[FileChange]) -> None:
+    """Show what becomes of one file that these changes, newest first, are taken back of."""
+    acting = (each for each in changes if each.action in ("restore", "remove"))
+    change = next(acting, changes[0])
+    reason = change.reason
+    if len(changes) > 1 and not reason:
+        reason = f"{len(changes)} changes are taken back; this is the newest"
+    told = f"  ({reason})" if reason else ""
+    click.echo(f"  {change.action:<8} {_seen_from_here(change.path)}{told}")
+    for line in visible(change.diff).splitlines():
+        color = {"+": "green", "-": "red"}.get(line[:1])
+        click.echo("    " + click.style(line, fg=color))
 
 
 def _seen_from_here(path: str) -> str:

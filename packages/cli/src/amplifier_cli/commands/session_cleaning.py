@@ -7,6 +7,7 @@ import sys
 import click
 
 from amplifier_cli.failures import CommandError
+from amplifier_cli.render.plain import counted
 from amplifier_cli.sessions import find_session, store
 from amplifier_cli.terminal import fitted, is_terminal, notice, working
 
@@ -67,7 +68,7 @@ def scrub(session_ids: tuple[str, ...], from_stdin: bool, check: bool, yes: bool
             with working(f"writing {session_id[:8]} anew"):
                 done = scrub_session(store(), session_id, further)
             files = f", and in {', '.join(done.files)}" if done.files else ""
-            notice(f"{session_id[:8]}: blanked in {done.records:,} records{files}")
+            notice(f"{session_id[:8]}: blanked in {counted(done.records, 'record')}{files}")
             for damaged in done.unsure:
                 line = f"its large texts stay: session {damaged} is damaged and may need them"
                 notice(line, level="warning")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from amplifier_cli.render.plain import money
+from amplifier_cli.render.plain import counted, money
 from amplifier_cli.sessions import SESSION, read_session, store
 from amplifier_cli.story import Story, tell
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
@@ -114,12 +114,13 @@ def export(session_id: str, output: Path | None, form: str) -> None:
 def _show_facts(session_id: str, metadata: dict[str, Any]) -> None:
     heading(fitted(str(metadata.get("title") or "(no title)"), screen_width()))
     cost = _money(metadata.get("cost_usd"))
+    turns = counted(int(metadata.get("turns") or 0), "turn")
     facts = [
         ("session", session_id),
         ("folder", str(metadata.get("project", ""))),
         ("with", " ".join(str(metadata.get(key) or "") for key in ("bundle", "model")).strip()),
         ("begun", local_time(str(metadata.get("created_at", "")))),
-        ("state", f"{metadata.get('status', '')}, {metadata.get('turns', 0)} turns, {cost}"),
+        ("state", f"{metadata.get('status', '')}, {turns}, {cost}"),
     ]
     if metadata.get("parent_id"):
         facts.append(("parent", str(metadata["parent_id"])))

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from amplifier_cli.render.plain import count, money, visible
+from amplifier_cli.render.plain import count, counted, money, visible
 from amplifier_cli.sessions import SESSION, children_of, read_session
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 from amplifier_cli.times import took
@@ -30,12 +30,10 @@ def top(session_id: str, as_json: bool) -> None:
     heading(fitted(str(reader.metadata.get("title") or reader.session_id), screen_width()))
     _show(took)
     if children:
-        notice(f"with {len(children)} sessions that it started")
+        notice(f"with {counted(len(children), 'session')} that it started")
     if took.unpriced_calls:
-        notice(
-            f"{took.unpriced_calls} model calls have no known price; the sum leaves them out.",
-            level="warning",
-        )
+        calls = counted(took.unpriced_calls, "model call")
+        notice(f"the sum leaves out {calls} without a known price", level="warning")
 
 
 def _show(took: Spending) -> None:

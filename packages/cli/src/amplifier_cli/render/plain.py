@@ -88,7 +88,12 @@ def money(amount: Decimal) -> str:
     return f"${amount:.4f}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things, in words: `1 session`, `2 sessions`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def lines_of(text: str) -> str:
     """Return how many lines a text has, in words."""
     number = len(text.rstrip("\n").split("\n")) if text.strip() else 0
-    return "no output" if number == 0 else "1 line" if number == 1 else f"{number} lines"
+    return "no output" if number == 0 else counted(number, "line")

@@ -26,6 +26,11 @@ class Place(NamedTuple):
         )
         return f"bundle:{self.namespace}/{file}"
 
+    @property
+    def told(self) -> str:
+        """What an error adds to a name: the file that has it, unless it was asked for itself."""
+        return f" (named in `{self.file}`)" if self.namespace else ""
+
 
 class Written(NamedTuple):
     """A text (an instruction, or a reference to a file) and where it was written."""

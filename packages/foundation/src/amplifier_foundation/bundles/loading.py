@@ -19,7 +19,8 @@ from amplifier_foundation.bundles.references import bundle_files, find, is_addre
 from amplifier_foundation.config.addresses import addresses_in, providers_in
 from amplifier_foundation.config.documents import suggestion
 from amplifier_foundation.config.project_files import is_of_project, refuse_untrusted
-from amplifier_foundation.errors import BundleError
+from amplifier_foundation.errors import BundleError, TrustError
+from amplifier_foundation.paths import local_settings, project_settings
 from amplifier_foundation.settings import Settings
 
 __all__ = ["BundleSource", "default_bundle", "known_bundles", "load_bundle"]
@@ -83,7 +84,7 @@ class _Loader:
 
     async def load(self, reference: str) -> Bundle:
         project = self._settings.project
-        here = Place(project / "the command line", project, "")
+        here = Place(project / "asked for", project, "")
         bundle = await self._compose(await self._locate(reference, here), ())
         agents = {
             name: resolve_agent(agent, self._namespaces, self._document)
@@ -168,7 +169,7 @@ class _Loader:
 
     def _existing(self, path: Path | None, reference: str, place: Place) -> Path:
         if path is None:
-            raise BundleError(f"There is no bundle `{reference}`, named in `{place.file}`.")
+            raise BundleError(f"There is no bundle `{reference}`{place.told}.")
         return path.resolve()
 
     async def _fetch(self, address: str) -> Path:
@@ -188,12 +189,35 @@ class _Loader:
                     return root / file
         known = known_bundles(self._settings)
         if name not in known:
+            withheld = self._withheld(name)
             raise BundleError(
-                f"There is no bundle `{name}`, named in `{place.file}`.",
-                why=f"Known: {', '.join(['default', *known])}.{suggestion(name, list(known))}",
+                f"There is no bundle `{name}`{place.told}.",
+                why=f"Known: {', '.join(['default', *known])}."
+                f"{suggestion(name, list(known))}{withheld}",
                 fix=f"amplifier bundle add {name} <path or address>",
             )
         return await self._locate(known[name], place)
+
+    def _withheld(self, name: str) -> str:
+        """Return what else an error about an unknown name says in a folder that is not trusted.
+
+        Raises:
+            TrustError: the folder has a bundle of that name.
+        """
+        project = self._settings.project
+        if self._settings.trusted:
+            return ""
+        file = project / ".amplifier" / "bundles" / name
+        if any(each.is_file() for each in bundle_files(file, file)):
+            raise TrustError(
+                f"The bundle `{name}` is not used.",
+                why=f"It lies in `{project}`, which is not trusted.",
+                fix="amplifier trust grant",
+            )
+        files = (project_settings(project), local_settings(project))
+        if any(each.is_file() and is_of_project(each, self._settings) for each in files):
+            return " This folder, which is not trusted, may have it (amplifier trust grant)."
+        return ""
 
 
 def _from(folder: Path, path: str) -> Path:

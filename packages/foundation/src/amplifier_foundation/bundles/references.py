@@ -43,7 +43,7 @@ def find(
     root = place.root if name == place.namespace else namespaces.get(name)
     if root is None:
         raise BundleError(
-            f"`{reference}` in `{place.file}` names a bundle that is not there.",
+            f"`{reference}`{place.told} names a bundle that is not there.",
             why=f"No bundle `{name}` was included.{suggestion(name, list(namespaces))}",
         )
     folders = (root,) if colon else dict.fromkeys((place.file.parent, root))

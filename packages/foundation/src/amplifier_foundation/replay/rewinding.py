@@ -47,7 +47,7 @@ async def preview_rewind(
     """Return what `rewind` would do; nothing is changed.
 
     Raises:
-        SessionStoreError: the session has no such turn.
+        SessionStoreError: the session has no such turn, or not what its files were before.
     """
     return (await _planned(live, store, before_turn, what))[0]
 
@@ -112,7 +112,10 @@ async def _planned(
     gone = [each for each in records if each.seq >= start]
     kept = state_of(each for each in records if each.seq < start)
     checkpoints = [each.data["id"] for each in reversed(gone) if each.kind == "checkpoint"]
-    files = [] if what == "conversation" else await _preview(live, checkpoints)
+    files: list[FileChange] = []
+    if what != "conversation":
+        await _require_checkpoints(live, checkpoints, before_turn, _owner_of_copied(gone))
+        files = await _preview(live, checkpoints)
     now = len(state_of(records).messages)
     preview = RewindPreview(
         start - 1,
@@ -129,16 +132,52 @@ def _checkpoints(live: LiveSession) -> Any:
     return live.session.coordinator.get_capability("files.checkpoints")
 
 
+def _owner_of_copied(gone: list[Any]) -> str | None:
+    """Return who has the newest of these checkpoints that were copied by a fork, if one was."""
+    owner: str | None = None
+    for record in reversed(gone):
+        if record.kind == "fork":
+            owner = str(record.data["from"])
+        elif record.kind == "checkpoint" and owner is not None:
+            return owner
+    return None
+
+
+async def _require_checkpoints(
+    live: LiveSession, checkpoints: list[int], before_turn: int, owner: str | None
+) -> None:
+    """Raise when what files were is not there; a copy counts its own checkpoints from 1 again."""
+    problem = f"The files cannot be set back to before turn {before_turn}."
+    if owner is not None:
+        raise SessionStoreError(
+            problem,
+            why=f"Session {owner}, of which this is a copy, has what they were then. "
+            "With `--what conversation`, the conversation alone goes back.",
+            fix=f"amplifier session rewind {owner} --before-turn {before_turn} --what files",
+        )
+    saved: Any = _checkpoints(live)
+    there = {each.turn for each in await saved.list()} if saved and checkpoints else set[int]()
+    if not there.issuperset(checkpoints):
+        own = f"amplifier session rewind {live.session_id}"
+        raise SessionStoreError(
+            problem,
+            why="What they were then is not kept, or not any more.",
+            fix=f"{own} --before-turn {before_turn} --what conversation",
+        )
+
+
 async def _preview(live: LiveSession, checkpoints: list[int]) -> list[FileChange]:
     """Return what undoing these, newest first, does to each file."""
     saved: Any = _checkpoints(live)
     found: list[FileChange] = []
-    touched: dict[str, int] = {}
-    for checkpoint in checkpoints if saved else ():
+    taken_back: dict[str, int] = {}
+    for checkpoint in checkpoints:
         for step in await saved.preview(checkpoint):
-            newer = touched.setdefault(step.path, checkpoint)
             change = FileChange(checkpoint, step.path, step.action, step.reason, step.diff)
-            if newer != checkpoint and step.action == "keep":
+            newer = taken_back.get(step.path)
+            if step.action in ("restore", "remove"):
+                taken_back.setdefault(step.path, checkpoint)
+            elif step.action == "keep" and newer is not None:
                 # A newer checkpoint changed it since, which is taken back before.
                 reason = f"after checkpoint {newer} was taken back"
                 change = change._replace(action="restore", reason=reason)

@@ -1,0 +1,116 @@
+"""`amplifier run` with a bundle of its own, from a folder not trusted, or with a drifted module."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def write_bundle(path: Path, answer: str, **more: Any) -> None:
+    """Write a bundle whose model gives one answer."""
+    provider = {"module": "provider-mock", "config": {"script": [answer]}}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {"includes": ["default"], "providers": [provider], **more}
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+@pytest.mark.attack("U1")
+def test_a_pinned_module_whose_bytes_have_changed_is_refused(
+    amplifier: Command, home: Path, project: Path
+) -> None:
+    amplifier("module", "new", "tool-weather")
+    tool = {"module": "tool-weather", "source": str(project / "tool-weather")}
+    write_bundle(home / "bundles" / "own.yaml", "Hello.", tools=[tool])
+    assert amplifier("module", "lock", "-b", "own").returncode == 0
+    assert amplifier("run", "-b", "own", "hello").stdout == "Hello.\n"
+    (code,) = (project / "tool-weather").rglob("amplifier_module_tool_weather/__init__.py")
+    code.write_text(code.read_text("utf-8") + "\nCHANGED = True\n", encoding="utf-8")
+
+    for command in (("run", "-b", "own", "hello"), ("tool", "list", "-b", "own")):
+        refused = amplifier(*command)
+
+        assert refused.returncode == 3, command
+        assert refused.stdout == ""
+        assert "Traceback" not in refused.stderr
+        assert "error  `tool-weather` is not what amplifier.lock pins." in refused.stderr
+        assert "next   amplifier module lock" in refused.stderr
+    assert len(json.loads(amplifier("session", "list", "--json").stdout)) == 1
+
+
+def test_a_bundle_of_a_folder_that_is_not_trusted_says_so(
+    amplifier: Command, project: Path
+) -> None:
+    write_bundle(project / ".amplifier" / "bundles" / "team.yaml", "From the team.")
+
+    refused = amplifier("run", "-b", "team", "hello")
+
+    assert refused.returncode == 3
+    assert "There is no bundle" not in refused.stderr
+    assert "which is not trusted" in refused.stderr
+    assert "next   amplifier trust grant" in refused.stderr
+    assert amplifier("trust", "grant", "--yes").returncode == 0
+    assert amplifier("run", "-b", "team", "hello").stdout == "From the team.\n"
+
+
+def test_a_bundle_that_settings_not_trusted_may_name_says_so(
+    amplifier: Command, project: Path
+) -> None:
+    (project / ".amplifier").mkdir()
+    added = {"bundle": {"added": {"team": "./team.yaml"}}}
+    (project / ".amplifier" / "settings.yaml").write_text(json.dumps(added), encoding="utf-8")
+
+    refused = amplifier("run", "-b", "team", "hello")
+
+    assert refused.returncode == 2
+    assert "not trusted, may have it (amplifier trust grant)" in refused.stderr
+
+
+@pytest.mark.parametrize("reference", ["none", "./none.yaml"])
+def test_an_unknown_bundle_is_not_said_to_be_named_in_a_file(
+    amplifier: Command, reference: str
+) -> None:
+    told = amplifier("run", "-b", reference, "hello").stderr
+
+    assert f"There is no bundle `{reference}`." in told
+
+
+def test_a_session_goes_on_with_its_own_bundle_unless_another_is_named(
+    amplifier: Command, home: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "own" / "poet.yaml"
+    write_bundle(own, "A verse.")
+    write_bundle(home / "bundles" / "other.yaml", "Prose.")
+    amplifier("run", "-b", "../own/poet.yaml", "hello")
+
+    assert amplifier("run", "--resume", "last", "again").stdout == "A verse.\n"
+    assert amplifier("run", "--resume", "last", "-b", "other", "again").stdout == "Prose.\n"
+    copy = amplifier("session", "fork", "last").stdout.strip()
+    elsewhere = amplifier("run", "--resume", copy, "again", cwd=home)
+    assert elsewhere.stdout == "A verse.\n", elsewhere.stderr
+
+
+@pytest.mark.attack("C4")
+def test_a_bundle_of_another_folder_does_not_escape_its_trust(
+    amplifier: Command, project: Path, tmp_path: Path
+) -> None:
+    write_bundle(project / "team.yaml", "From the team.")
+    assert amplifier("trust", "grant", "--file", "team.yaml", "--yes").returncode == 0
+    first = json.loads(amplifier("run", "--json", "-b", "./team.yaml", "hello").stdout)
+
+    refused = amplifier("run", "--resume", first["session_id"], "again", cwd=tmp_path)
+
+    assert refused.returncode == 2
+    assert f"next   cd {project}" in refused.stderr
+    again = amplifier("run", "--resume", first["session_id"], "again")
+    assert again.stdout == "From the team.\n", again.stderr
+
+
+def test_the_tool_that_stays_without_tools_is_named(amplifier: Command) -> None:
+    assert "read_result" in amplifier("run", "--help").stdout
