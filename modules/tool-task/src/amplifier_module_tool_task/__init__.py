@@ -9,6 +9,7 @@ from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_module_tool_task.child import EVENTS, NAME
 from amplifier_module_tool_task.config import TaskConfig
+from amplifier_module_tool_task.remote import RUNNER, RemoteTasks, TaskRunner
 from amplifier_module_tool_task.tasks import Tasks
 from amplifier_module_tool_task.tools import tools_for
 
@@ -22,20 +23,29 @@ async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], Awaitable[None]] | None:
     """Mount the tools, unless the session is as deep as agents may be. Cleanup: ends the tasks."""
-    tasks, hooks = Tasks(coordinator, TaskConfig.model_validate(config or {})), coordinator.hooks
+    settings, hooks = TaskConfig.model_validate(config or {}), coordinator.hooks
+    runner: TaskRunner | None = coordinator.get_capability(RUNNER)
+    tasks = (
+        Tasks(coordinator, settings)
+        if runner is None
+        else RemoteTasks(coordinator, settings, runner)
+    )
     if tasks.depth >= tasks.config.max_depth:
         return None
     coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
-    coordinator.register_contributor("session.cost", NAME, tasks.cost)
-    # Before the cleanups: children share the guards of this session, which are among them.
-    undo = [hooks.register(events.SESSION_END, lambda event, data: tasks.close(), name=NAME)]
+    undo: list[Callable[[], None]] = []
+    if isinstance(tasks, Tasks):
+        coordinator.register_contributor("session.cost", NAME, tasks.cost)
+        # Before the cleanups: children share the guards of this session, which are among them.
+        undo += [hooks.register(events.SESSION_END, tasks.end_with_session, name=NAME)]
     if tasks.config.notify:
         undo += [hooks.register(events.PROVIDER_REQUEST, tasks.tell_news, _LATE, NAME)]
     for tool in tools_for(tasks):
         await coordinator.mount("tools", tool)
 
     async def cleanup() -> None:
-        await tasks.close()
+        if isinstance(tasks, Tasks):
+            await tasks.close()
         while undo:
             undo.pop()()
 

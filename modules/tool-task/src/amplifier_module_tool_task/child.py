@@ -32,7 +32,7 @@ EVENTS = [STARTED, PROGRESS, FINISHED, FAILED, ABANDONED, REFUSED]
 COMPLETED = "completed"
 # Reasons to stop after which nobody waits for a step to be finished.
 _AT_ONCE = ("interrupted", "parent_ended")
-_LONGEST_RESULT = 50_000
+LONGEST_RESULT = 50_000
 _CLEANUP_SECONDS = 10.0
 _SAID_LAST, _LONGEST_SAID = 3, 6_000
 _RESULTS_SHOWN, _LONGEST_SHOWN = 20, 500
@@ -185,12 +185,12 @@ class Child:
                 if reason != COMPLETED:
                     cause = f" ({describe_error(error)})" if error else ""
                     text = f"[{self.handle} is incomplete: {reason}{cause}]\n"
-                    text += await _partial_work(session.coordinator)
+                    text += partial_work(await session.coordinator.get("context").get_messages())
                 cost = await _cost_of(session.coordinator)
         except Exception:
             logger.exception("remains of a child not read session=%s", session.session_id)
         self._until = min(self._until, self._clock() + _CLEANUP_SECONDS)
-        text = shorten(text, _LONGEST_RESULT)
+        text = shorten(text, LONGEST_RESULT)
         self.outcome = self.outcome or Outcome(reason, text, self._seconds(), cost)
         return self.outcome
 
@@ -215,9 +215,8 @@ async def _cost_of(coordinator: ModuleCoordinator) -> Decimal | None:
     return sum(known, Decimal(0)) if known else None
 
 
-async def _partial_work(coordinator: ModuleCoordinator) -> str:
+def partial_work(messages: list[dict[str, Any]]) -> str:
     """Return a session's last words and the results it got."""
-    messages: list[dict[str, Any]] = await coordinator.get("context").get_messages()
     texts = [(each, "\n".join(texts_in(each.get("content"))).strip()) for each in messages]
     said = [text for each, text in texts if each.get("role") == "assistant" and text]
     results = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Collection
 from decimal import Decimal
 from typing import Any
 
@@ -20,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 _ABOVE = "task.above"
 # The name under which other modules know it, and by which an app tells of a tree of its own.
-_DEPTH = "self_delegation_depth"
+DEPTH = "self_delegation_depth"
 
 
 class RefusedError(Exception):
@@ -37,7 +38,7 @@ class Tasks:
         self._starting = 0
         self._is_closed = False
         above: Tasks | None = coordinator.get_capability(_ABOVE)
-        self.depth: int = coordinator.get_capability(_DEPTH) or 0
+        self.depth: int = coordinator.get_capability(DEPTH) or 0
         self.config = config if above is None else config.narrowed(above.config)
         self._root: Tasks = self if above is None else above._root
         self._started_in_tree = 0
@@ -72,6 +73,10 @@ class Tasks:
         self._is_closed = True
         await asyncio.gather(*(each.stop("parent_ended") for each in self._running()))
 
+    async def end_with_session(self, event: str, data: dict[str, Any]) -> None:
+        """End all children, while the guards that they share still stand."""
+        await self.close()
+
     def cost(self) -> dict[str, str] | None:
         """Return what the children that have ended did cost."""
         ended = [each.outcome for each in self.children.values() if each.outcome]
@@ -81,22 +86,17 @@ class Tasks:
     async def tell_news(self, event: str, data: dict[str, Any]) -> HookResult:
         """Let the model know, with its next request, which tasks have ended unread."""
         news = [each for each in self.children.values() if each.outcome and not each.is_read]
-        if not news:
-            return HookResult()
-        lines = ["These tasks have ended; `task_result` gives their results:"]
         for child in news:
             child.is_read = True
-            lines.append(f"- {child.line}")
-        notice = {"context_injection": "\n".join(lines), "context_injection_role": "user"}
-        return HookResult.model_validate({"action": "inject_context", "ephemeral": True, **notice})
+        return news_of([child.line for child in news])
 
     def _running(self) -> list[Child]:
         return [each for each in self.children.values() if not each.watch.done()]
 
     async def _refusal(self, agent: str, session_id: str) -> str | None:
         """Return why this child, which is counted already, may not be started."""
-        if agent and agent not in self.agents:
-            return f"There is no agent `{agent[:100]}`. Known: {', '.join(self.agents) or 'none'}."
+        if refusal := unknown_agent(self.agents, agent):
+            return refusal
         most, total = self.config.max_children, self._root.config.max_total
         if len(self._running()) + self._starting > most:
             return f"{most} tasks are running, the most there may be. Wait for one to end."
@@ -120,7 +120,29 @@ class Tasks:
         parent: AmplifierSession = self._coordinator.session
         child = parent.fork(overlay_of(agent, parent.config), session_id=session_id)
         given = {name: self._coordinator.get_capability(name) for name in self.config.hand_down}
-        for name, value in {**given, _ABOVE: self, _DEPTH: self.depth + 1}.items():
+        for name, value in {**given, _ABOVE: self, DEPTH: self.depth + 1}.items():
             if value is not None:
                 child.coordinator.register_capability(name, value)
         return child
+
+
+def unknown_agent(agents: Collection[str], agent: str) -> str | None:
+    """Return why an agent of this name cannot be had, if so."""
+    if not agent or agent in agents:
+        return None
+    return f"There is no agent `{agent[:100]}`. Known: {', '.join(agents) or 'none'}."
+
+
+def unknown_task(known: Collection[str]) -> RefusedError:
+    """Return the answer to a handle that nobody gave."""
+    return RefusedError(f"There is no such task. Known: {', '.join(known) or 'none'}.")
+
+
+def news_of(ended: list[str]) -> HookResult:
+    """Return what tells the model, with one request, of tasks that have ended."""
+    if not ended:
+        return HookResult()
+    lines = ["These tasks have ended; `task_result` gives their results:"]
+    notice = "\n".join([*lines, *(f"- {line}" for line in ended)])
+    given = {"context_injection": notice, "context_injection_role": "user"}
+    return HookResult.model_validate({"action": "inject_context", "ephemeral": True, **given})

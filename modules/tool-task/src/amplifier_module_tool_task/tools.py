@@ -14,7 +14,8 @@ from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_kit.tool_inputs import problems_in
 from amplifier_module_tool_task.child import COMPLETED, Child
-from amplifier_module_tool_task.tasks import RefusedError, Tasks
+from amplifier_module_tool_task.remote import RemoteTask, RemoteTasks
+from amplifier_module_tool_task.tasks import RefusedError, Tasks, unknown_task
 
 # What a call may need beyond the time of its child: to have it stopped, and to tell of it.
 _MARGIN_SECONDS = 30.0
@@ -67,8 +68,8 @@ class TaskTool:
     deadline_seconds: float
     description: str
     asked: type[Input]
-    run: Callable[[Tasks, Any], Awaitable[ToolResult]]
-    tasks: Tasks
+    run: Callable[[Any, Any], Awaitable[ToolResult]]
+    tasks: Tasks | RemoteTasks
     output_trusted = False
 
     @cached_property
@@ -86,32 +87,53 @@ class TaskTool:
             return _failure(str(error))
 
 
-def tools_for(tasks: Tasks) -> list[TaskTool]:
+def tools_for(tasks: Tasks | RemoteTasks) -> list[TaskTool]:
     """Return the tools, the first one with the names of the agents."""
     agents = [f"- {name}: {each.get('description', '')}" for name, each in tasks.agents.items()]
     about = "\n".join([_TASK, *agents])
     short = _MARGIN_SECONDS + _WAYS_TO_STOP * tasks.config.grace_seconds
     long, wait = short + tasks.config.timeout_seconds, short + _LONGEST_WAIT
+    if isinstance(tasks, RemoteTasks):
+        # A runner finds the child of a call that is repeated: there is no second one.
+        effect, runs = "idempotent", (_start_remote, _list_remote, _read_remote, _cancel_remote)
+    else:
+        effect, runs = "unsafe", (_start, _list, _read, _cancel)
     return [
-        TaskTool("task", "unsafe", long, about, StartTask, _start, tasks),
-        TaskTool("task_status", "pure", short, _STATUS, ListTasks, _list, tasks),
-        TaskTool("task_result", "pure", wait, _RESULT, ReadTask, _read, tasks),
-        TaskTool("task_cancel", "idempotent", short, _CANCEL, OneTask, _cancel, tasks),
+        TaskTool("task", effect, long, about, StartTask, runs[0], tasks),
+        TaskTool("task_status", "pure", short, _STATUS, ListTasks, runs[1], tasks),
+        TaskTool("task_result", "pure", wait, _RESULT, ReadTask, runs[2], tasks),
+        TaskTool("task_cancel", "idempotent", short, _CANCEL, OneTask, runs[3], tasks),
     ]
 
 
 async def _start(tasks: Tasks, asked: StartTask) -> ToolResult:
-    most = tasks.config.timeout_seconds
-    seconds = min(asked.timeout_seconds or most, most)
+    seconds = _seconds_for(tasks, asked)
     child = await tasks.start(asked.prompt, asked.agent, asked.background, seconds)
     if asked.background:
-        return ToolResult(output=f"{child.handle} runs. Read it with `task_result`.")
+        return _runs(child.handle)
     try:
         await asyncio.wait({child.watch})
     except asyncio.CancelledError:
         await child.stop("interrupted")
         raise
     return _result(child)
+
+
+async def _start_remote(tasks: RemoteTasks, asked: StartTask) -> ToolResult:
+    seconds = _seconds_for(tasks, asked)
+    task = await tasks.start(asked.prompt, asked.agent, asked.background, seconds)
+    if asked.background:
+        return _runs(task.handle)
+    return _remote_result(await tasks.wait(task.handle, None))
+
+
+def _seconds_for(tasks: Tasks | RemoteTasks, asked: StartTask) -> float:
+    most = tasks.config.timeout_seconds
+    return min(asked.timeout_seconds or most, most)
+
+
+def _runs(handle: str) -> ToolResult:
+    return ToolResult(output=f"{handle} runs. Read it with `task_result`.")
 
 
 async def _list(tasks: Tasks, asked: ListTasks) -> ToolResult:
@@ -131,9 +153,29 @@ async def _cancel(tasks: Tasks, asked: OneTask) -> ToolResult:
     return ToolResult(output=_result(child).output)
 
 
+async def _list_remote(tasks: RemoteTasks, asked: ListTasks) -> ToolResult:
+    found = [await tasks.find(asked.handle)] if asked.handle else await tasks.all()
+    return ToolResult(output="\n".join(each.line for each in found) or "There are none.")
+
+
+async def _read_remote(tasks: RemoteTasks, asked: ReadTask) -> ToolResult:
+    return _remote_result(await tasks.wait(asked.handle, asked.wait_seconds))
+
+
+async def _cancel_remote(tasks: RemoteTasks, asked: OneTask) -> ToolResult:
+    await tasks.stop(asked.handle)
+    return ToolResult(output=_remote_result(await tasks.wait(asked.handle, None)).output)
+
+
+def _remote_result(task: RemoteTask) -> ToolResult:
+    if task.stop_reason is None:
+        return ToolResult(output=f"Still running. {task.line}")
+    return _as_result(task.stop_reason, task.text(), task.handle)
+
+
 def _find(tasks: Tasks, handle: str) -> Child:
     if handle not in tasks.children:
-        raise RefusedError(f"There is no such task. Known: {', '.join(tasks.children) or 'none'}.")
+        raise unknown_task(tasks.children)
     return tasks.children[handle]
 
 
@@ -142,9 +184,13 @@ def _result(child: Child) -> ToolResult:
         return ToolResult(output=f"Still running. {child.line}")
     child.is_read = True
     reason, text, *_ = child.outcome
+    return _as_result(reason, text, child.handle)
+
+
+def _as_result(reason: str, text: str, handle: str) -> ToolResult:
     if reason == COMPLETED:
         return ToolResult(output=text)
-    return _failure(text, stop_reason=reason, handle=child.handle)
+    return _failure(text, stop_reason=reason, handle=handle)
 
 
 def _failure(message: str, **facts: str) -> ToolResult:

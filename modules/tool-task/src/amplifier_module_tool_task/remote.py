@@ -1,0 +1,182 @@
+"""Children that somebody else runs: the capability `task.runner` in the place of forks."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+
+from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_core.models import HookResult
+from amplifier_kit.memory.texts import shorten
+from amplifier_kit.notices import show
+from amplifier_module_tool_task.agents import agents_in, overlay_of
+from amplifier_module_tool_task.child import (
+    COMPLETED,
+    FAILED,
+    FINISHED,
+    LONGEST_RESULT,
+    NAME,
+    REFUSED,
+    STARTED,
+    partial_work,
+)
+from amplifier_module_tool_task.config import TaskConfig
+from amplifier_module_tool_task.tasks import (
+    DEPTH,
+    RefusedError,
+    news_of,
+    unknown_agent,
+    unknown_task,
+)
+
+RUNNER = "task.runner"
+
+
+class RemoteTask(BaseModel, frozen=True):
+    """A child as its runner knows it; without a `stop_reason` it has not ended.
+
+    `child_session_id` and `is_new` are for the events; `messages` is what it has so far.
+    """
+
+    handle: str
+    agent: str
+    background: bool
+    child_session_id: str
+    seconds: float
+    stop_reason: str | None = None
+    answer: str | None = None
+    error: str | None = None
+    messages: list[dict[str, Any]] = []
+    is_new: bool = False
+
+    @property
+    def line(self) -> str:
+        """How it fares."""
+        who = f"{self.handle} {self.agent}".strip()
+        return f"{who}: {self.stop_reason or 'running'}, {self.seconds:.1f} s"
+
+    def text(self) -> str:
+        """Return the answer, or what there is instead of one."""
+        if self.stop_reason == COMPLETED:
+            return shorten(self.answer or "", LONGEST_RESULT)
+        cause = f" ({self.error})" if self.error else ""
+        head = f"[{self.handle} is incomplete: {self.stop_reason}{cause}]\n"
+        return shorten(head + partial_work(self.messages), LONGEST_RESULT)
+
+
+class TaskRunner(Protocol):
+    """What the capability offers: plain data in, plain data out (the fields of RemoteTask).
+
+    A call that is repeated finds the child of the first one. `limits` bind who asks; None: nobody
+    is above it.
+    """
+
+    limits: dict[str, int] | None
+
+    async def start(self, order: dict[str, Any]) -> dict[str, Any] | str:
+        """Start a child and return it, or why there is none."""
+        ...
+
+    async def tasks(self) -> list[dict[str, Any]]:
+        """Return the children of this session."""
+        ...
+
+    async def wait(self, handle: str, seconds: float | None) -> dict[str, Any]:
+        """Return a child when it has ended, or after so many seconds."""
+        ...
+
+    async def stop(self, handle: str) -> None:
+        """Have a child ended."""
+        ...
+
+    async def news(self) -> list[dict[str, Any]]:
+        """Return the children that have ended and that nobody was told of; asked per request."""
+        ...
+
+
+class RemoteTasks:
+    """The children of one session, wherever they run; they do not end with this process."""
+
+    def __init__(
+        self, coordinator: ModuleCoordinator, config: TaskConfig, runner: TaskRunner
+    ) -> None:
+        self.agents = agents_in(coordinator.config)
+        self.depth: int = coordinator.get_capability(DEPTH) or 0
+        self.config = config.narrowed(config.model_copy(update=runner.limits or {}))
+        self._most_in_tree = (runner.limits or {}).get("max_total", config.max_total)
+        self._coordinator = coordinator
+        self._runner = runner
+
+    async def start(self, prompt: str, agent: str, background: bool, seconds: float) -> RemoteTask:
+        """Start a child; raises RefusedError, and says it, when there may be none."""
+        chosen = self.agents.get(agent, {})
+        system: dict[str, Any] = chosen.get("system") or {}
+        facts = {"agent": agent, "background": background, "depth": self.depth + 1}
+        order = {
+            **facts,
+            "prompt": prompt,
+            "instruction": system.get("instruction") or "",
+            "seconds": seconds,
+            # What is laid over the plan of the session that asks.
+            "overlay": overlay_of(chosen, self._coordinator.config),
+            "limits": {
+                "max_depth": self.config.max_depth,
+                "max_children": self.config.max_children,
+                "max_total": self._most_in_tree,
+            },
+        }
+        started = unknown_agent(self.agents, agent) or await self._runner.start(order)
+        if isinstance(started, str):
+            await self._coordinator.hooks.emit(REFUSED, {**facts, "reason": started})
+            show(self._coordinator, f"No task was started: {started}", source=NAME)
+            raise RefusedError(started)
+        task = RemoteTask.model_validate(started)
+        if task.is_new:
+            await self._announce(STARTED, task)
+        return task
+
+    async def all(self) -> list[RemoteTask]:
+        """Return every child of the session."""
+        return [RemoteTask.model_validate(each) for each in await self._runner.tasks()]
+
+    async def find(self, handle: str) -> RemoteTask:
+        """Return a child by its handle; raises RefusedError with the known ones."""
+        tasks = {each.handle: each for each in await self.all()}
+        if handle not in tasks:
+            raise unknown_task(tasks)
+        return tasks[handle]
+
+    async def wait(self, handle: str, seconds: float | None) -> RemoteTask:
+        """Wait for a child's end, and tell of it."""
+        await self.find(handle)
+        task = RemoteTask.model_validate(await self._runner.wait(handle, seconds))
+        if task.stop_reason is not None:
+            await self._announce(FAILED if task.stop_reason == "error" else FINISHED, task)
+            if task.stop_reason != COMPLETED:
+                line = f"A task did not come to its end. {task.line}."
+                show(self._coordinator, line, source=NAME)
+        return task
+
+    async def stop(self, handle: str) -> None:
+        """Have a child ended; one that has ended stays as it is."""
+        await self.find(handle)
+        await self._runner.stop(handle)
+
+    async def tell_news(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Let the model know, with its next request, which tasks have ended unread."""
+        ended = [RemoteTask.model_validate(each) for each in await self._runner.news()]
+        return news_of([each.line for each in ended])
+
+    async def _announce(self, event: str, task: RemoteTask) -> None:
+        facts = {
+            "handle": task.handle,
+            "child_session_id": task.child_session_id,
+            "agent": task.agent,
+            "background": task.background,
+            "depth": self.depth + 1,
+            "seconds": task.seconds,
+        }
+        if task.stop_reason is not None:
+            facts |= {"stop_reason": task.stop_reason, "cost_usd": None}
+        await self._coordinator.hooks.emit(event, facts)
