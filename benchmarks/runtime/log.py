@@ -1,0 +1,149 @@
+"""How soon a reader elsewhere sees what a turn says: from the hook to the reader, in milliseconds.
+
+`python -m benchmarks.runtime.log [SESSIONS]` runs that many turns at once in a worker process, each
+of which shows a piece of its answer every 100 ms and logs an event every second, and reads along
+from this process, on SQLite and PostgreSQL. It fails when the 99th percentile misses the bar.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.runtime.side import PLAN, Model, mount
+
+from amplifier_core import events
+from amplifier_kit.calls.block_stream import BLOCK_DELTA, BlockStream
+from amplifier_runtime.client import Client
+from amplifier_runtime.database import Database
+from amplifier_runtime.event_reading import LogReader
+from amplifier_runtime.events import TURN_ENDED, EventLog
+from amplifier_runtime.local_postgres import LocalPostgres
+from amplifier_runtime.migrating import migrate
+from amplifier_runtime.turns import TurnPart, TurnRun
+from amplifier_runtime.worker import WorkerSettings, run_worker
+
+BAR = 100.0
+"""Milliseconds until 99 of 100 are seen."""
+PIECES, PAUSE = 100, 0.1
+
+
+class Talking(Model):
+    """Shows a piece of its answer ten times a second; each says when."""
+
+    def __init__(self, hooks: Any) -> None:
+        self._hooks = hooks
+
+    async def complete(self, request: Any, **kwargs: Any) -> Any:
+        """Talk, then answer."""
+        stream = BlockStream(self._hooks)
+        await stream.start(0, "text")
+        for number in range(PIECES):
+            await asyncio.sleep(PAUSE)
+            await stream.delta(0, f"{time.time():.6f} and some more text ")
+            if number % 10 == 0:
+                await self._hooks.emit(events.PROVIDER_RETRY, {"said_at": time.time()})
+        await stream.end(0)
+        return await super().complete(request, **kwargs)
+
+
+class Modules(TurnPart):
+    """Mounts the model that talks."""
+
+    async def attach(self, run: TurnRun) -> None:
+        """Mount."""
+        await mount(run.session)
+        coordinator = run.session.coordinator
+        model = Talking(coordinator.hooks)
+        coordinator.interpose("providers", lambda name, inner: model, name="talking", priority=1)
+
+
+class Delays:
+    """How long it took until each was seen."""
+
+    def __init__(self) -> None:
+        self.live: list[float] = []
+        self.logged: list[float] = []
+
+    async def follow(self, reader: LogReader, session_id: str) -> None:
+        """Read one turn."""
+        async for entry in reader.tail("t", session_id):
+            if entry.name == BLOCK_DELTA:
+                self.live.append(1000 * (time.time() - float(entry.data["text"].split()[0])))
+            elif entry.name == events.PROVIDER_RETRY:
+                self.logged.append(1000 * (time.time() - entry.data["said_at"]))
+            elif entry.name == TURN_ENDED:
+                return
+
+
+def work(url: str, sessions: int) -> None:
+    """Be the worker."""
+    parts = [EventLog(Database(url, connections=2)), Modules()]
+    asyncio.run(run_worker(WorkerSettings(url, concurrency=sessions, parts=parts)))
+
+
+def start(url: str, sessions: int) -> subprocess.Popen[bytes]:
+    """Start a worker in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.runtime.log", "worker", url, str(sessions)]
+    return subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+
+async def measure(url: str, sessions: int) -> Delays:
+    """Let the turns run, and read all of them."""
+    database, delays = Database(url), Delays()
+    await migrate(database)
+    client, reader = Client(database, "t"), LogReader(database)
+    for number in range(sessions):
+        await client.create_session(f"s{number}", PLAN)
+        await client.submit(f"s{number}", "Talk.", idempotency_key="k")
+    worker = start(url, sessions)
+    async with asyncio.timeout(120):
+        await asyncio.gather(*(delays.follow(reader, f"s{n}") for n in range(sessions)))
+    worker.kill()
+    worker.wait()
+    database.close()
+    return delays
+
+
+def report(name: str, kind: str, delays: list[float], expected: int) -> float:
+    """Print one line and return the 99th percentile."""
+    ordered = sorted(delays)
+    half, most = ordered[len(ordered) // 2], ordered[int(0.99 * len(ordered))]
+    counted = f"{len(ordered)} of {expected} {kind}"
+    print(f"{name:<11} {counted:<22} p50 {half:6.1f}  p99 {most:6.1f}  slowest {ordered[-1]:6.1f}")
+    return most
+
+
+def main(sessions: int) -> int:
+    """Measure and print; the exit code is the verdict."""
+    print(f"{sessions} sessions, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, ms")
+    worst = 0.0
+    with LocalPostgres() as server, tempfile.TemporaryDirectory() as folder:
+        urls = {
+            "SQLite": f"sqlite:///{Path(folder) / 'runtime.sqlite'}",
+            "PostgreSQL": server.create_database("log"),
+        }
+        for name, url in urls.items():
+            delays = asyncio.run(measure(url, sessions))
+            shown, logged = sessions * PIECES, sessions * PIECES // 10
+            worst = max(worst, report(name, "live", delays.live, shown))
+            worst = max(worst, report(name, "logged", delays.logged, logged))
+    spent = resource.getrusage(resource.RUSAGE_SELF)
+    print(f"reader CPU {1000 * (spent.ru_utime + spent.ru_stime) / (2 * sessions * PIECES):.2f} ms")
+    verdict = "ok" if worst <= BAR else "MISSED"
+    print(f"99 of 100 seen within {worst:.0f} ms, bar {BAR:g} ms: {verdict}")
+    return 0 if verdict == "ok" else 1
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["worker"]:
+        work(sys.argv[2], int(sys.argv[3]))
+    else:
+        sys.exit(main(int((*sys.argv[1:], "50")[0])))

@@ -1,0 +1,1 @@
+"""Durable, distributed sessions: turns as workflows over SQLite or PostgreSQL."""

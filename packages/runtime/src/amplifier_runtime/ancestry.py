@@ -1,0 +1,59 @@
+"""What a child turn has from the sessions above it, though these are at rest or elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from amplifier_core.session import AmplifierSession
+from amplifier_runtime.database import Row
+
+__all__ = ["dismiss", "inherit", "stand_in_for"]
+
+
+async def stand_in_for(ancestors: Iterable[Row]) -> list[AmplifierSession]:
+    """Return a session for each ancestor, the root first, with its hooks and its state.
+
+    Each is forked from the one above it, so that guards and interposers come down by the law of
+    the kernel. They run no turn: tools and providers are left out.
+    """
+    stand_ins: list[AmplifierSession] = []
+    for row in ancestors:
+        plan: dict[str, Any] = {**json.loads(row["plan"]), "tools": [], "providers": []}
+        session = (
+            stand_ins[-1].fork(plan, session_id=row["session_id"])
+            if stand_ins
+            else AmplifierSession(
+                plan, session_id=row["session_id"], parent_id=row["parent_id"], is_resumed=True
+            )
+        )
+        stand_ins.append(session)
+        session.coordinator.session_state.update(json.loads(row["state"]))
+        try:
+            await session.initialize()
+        except BaseException:
+            await dismiss(stand_ins)
+            raise
+    return stand_ins
+
+
+async def dismiss(stand_ins: list[AmplifierSession]) -> None:
+    """End what `stand_in_for` made."""
+    for session in reversed(stand_ins):
+        await session.cleanup()
+
+
+def inherit(session: AmplifierSession, parent: AmplifierSession) -> None:
+    """Give a session what a fork of `parent` would have from it."""
+    mine, theirs = parent.coordinator, session.coordinator
+    theirs.hooks.inherit_guards(mine.hooks)
+    for each in mine.interposers:
+        if each.inherit:
+            theirs.interpose(
+                each.mount_point, each.wrap, name=each.name, priority=each.priority, inherit=True
+            )
+    resolver = mine.mount_points["module-source-resolver"]
+    if resolver is not None:
+        theirs.mount("module-source-resolver", resolver)
+    mine.cancellation.register_child(theirs.cancellation)

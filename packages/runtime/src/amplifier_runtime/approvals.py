@@ -1,0 +1,161 @@
+"""Questions to a person, as rows: each is open until one thing decides it, once and for all."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from amplifier_runtime.clock import now_ms
+from amplifier_runtime.database import Connection, Row, all_of, execute, one_of
+from amplifier_runtime.errors import NotFoundError
+from amplifier_runtime.store import wake_turn
+
+__all__ = [
+    "Approval",
+    "answer_approval",
+    "expire_approval",
+    "hold_session",
+    "open_approvals",
+    "overdue_approvals",
+    "read_approval",
+    "withdraw_approvals",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A question; `state` is open, answered, expired or withdrawn. Times are milliseconds."""
+
+    approval_id: str
+    session_id: str
+    turn_id: str
+    prompt: str
+    options: list[str]
+    state: str
+    answer: str | None
+    answered_by: str | None
+    asked_at: int
+    expires_at: int | None
+    decided_at: int | None
+
+    @classmethod
+    def from_row(cls, row: Row) -> Approval:
+        """Read a row of `approvals`."""
+        given: dict[str, Any] = {name: row[name] for name in cls.__slots__}
+        texts = {name: json.loads(row[name]) for name in ("prompt", "options")}
+        return cls(**{**given, **texts})
+
+    @property
+    def outcome(self) -> str:
+        """What became of it, in words."""
+        is_answered = self.state == "answered"
+        return f"`{self.answer}` by {self.answered_by}" if is_answered else self.state
+
+
+def read_approval(connection: Connection, tenant_id: str, approval_id: str) -> Approval:
+    """Return a tenant's question inside a transaction, or raise NotFoundError."""
+    row = one_of(
+        connection,
+        "SELECT * FROM approvals WHERE approval_id = :approval AND tenant_id = :tenant",
+        approval=approval_id,
+        tenant=tenant_id,
+    )
+    if row is None:
+        raise NotFoundError("approval", approval_id)
+    return Approval.from_row(row)
+
+
+def open_approvals(
+    connection: Connection, tenant_id: str, session_id: str | None, limit: int
+) -> list[Approval]:
+    """Return what a tenant is asked, or one session of it, inside a transaction; oldest first."""
+    rows = all_of(
+        connection,
+        "SELECT * FROM approvals WHERE tenant_id = :tenant AND state = 'open' "
+        "AND session_id = COALESCE(CAST(:session AS TEXT), session_id) "
+        "ORDER BY asked_at, approval_id LIMIT :limit",
+        tenant=tenant_id,
+        session=session_id,
+        limit=limit,
+    )
+    return [Approval.from_row(row) for row in rows]
+
+
+def answer_approval(
+    connection: Connection, tenant_id: str, approval_id: str, answer: str, by: str
+) -> Approval:
+    """Answer a question inside a transaction and let its turn go on; returns what it came to.
+
+    Raises:
+        NotFoundError: there is no such question.
+        ValueError: that is none of its options.
+    """
+    approval = read_approval(connection, tenant_id, approval_id)
+    if answer not in approval.options:
+        known = ", ".join(f"`{each}`" for each in approval.options)
+        raise ValueError(f"`{answer}` is no answer to approval `{approval_id}`; it takes {known}.")
+    hold_session(connection, approval.session_id)
+    _expire(connection, approval_id)
+    _decide(connection, approval_id, "answered", answer, by)
+    return read_approval(connection, tenant_id, approval_id)
+
+
+def overdue_approvals(connection: Connection) -> list[tuple[str, str]]:
+    """Return the session and the id of each question whose time is up."""
+    sql = (
+        "SELECT session_id, approval_id FROM approvals "
+        "WHERE state = 'open' AND expires_at <= :now ORDER BY expires_at LIMIT 1000"
+    )
+    rows = all_of(connection, sql, now=now_ms())
+    return [(row["session_id"], row["approval_id"]) for row in rows]
+
+
+def expire_approval(connection: Connection, session_id: str, approval_id: str) -> None:
+    """Decide a question by its time inside a transaction, if nothing else has decided it."""
+    hold_session(connection, session_id)
+    _expire(connection, approval_id)
+
+
+def withdraw_approvals(connection: Connection, turn_id: str) -> None:
+    """Decide inside a transaction that nobody needs the open answers of a turn any more."""
+    execute(
+        connection,
+        "UPDATE approvals SET state = 'withdrawn', decided_at = :now "
+        "WHERE turn_id = :turn AND state = 'open'",
+        turn=turn_id,
+        now=now_ms(),
+    )
+
+
+def hold_session(connection: Connection, session_id: str) -> None:
+    """Let nobody else change a session, its turns or their questions in this transaction."""
+    sql = "UPDATE sessions SET epoch = epoch WHERE session_id = :session"
+    execute(connection, sql, session=session_id)
+
+
+def _expire(connection: Connection, approval_id: str) -> None:
+    sql = "SELECT 1 FROM approvals WHERE approval_id = :approval AND expires_at <= :now"
+    if one_of(connection, sql, approval=approval_id, now=now_ms()) is not None:
+        _decide(connection, approval_id, "expired")
+
+
+def _decide(
+    connection: Connection,
+    approval_id: str,
+    state: str,
+    answer: str | None = None,
+    by: str | None = None,
+) -> None:
+    row = one_of(
+        connection,
+        "UPDATE approvals SET state = :state, answer = :answer, answered_by = :by, "
+        "decided_at = :now WHERE approval_id = :approval AND state = 'open' RETURNING turn_id",
+        approval=approval_id,
+        state=state,
+        answer=answer,
+        by=by,
+        now=now_ms(),
+    )
+    if row is not None:
+        wake_turn(connection, row["turn_id"])

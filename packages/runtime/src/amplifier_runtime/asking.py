@@ -1,0 +1,124 @@
+"""The approval system of a durable turn: who asks gets the answer, or the turn is put aside."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections import Counter
+from typing import Literal
+
+from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_runtime.approvals import Approval
+from amplifier_runtime.claims import check_fence
+from amplifier_runtime.clock import now_ms
+from amplifier_runtime.database import Connection, Database, Row, execute, one_of
+from amplifier_runtime.ids import new_id
+from amplifier_runtime.journal import announced, call_digest, scope
+from amplifier_runtime.store import to_json
+from amplifier_runtime.turns import DRAIN, Gate, TurnRun
+
+__all__ = ["APPROVAL", "DurableApprovals"]
+
+# Why a turn is parked that waits for an answer.
+APPROVAL = "approval"
+# How long others of the same step have to ask as well, or to begin, before the turn is put aside.
+_TOGETHER_SECONDS = 0.05
+# How often to look for the answer inside of a call, which cannot be left.
+_LOOK_SECONDS = 0.5
+# The end of an offer moves along with the clock; the question stays the same.
+_OFFER_END = re.compile(r"\buntil \d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)")
+
+
+class DurableApprovals:
+    """Asks for one run of a turn; implements the kernel's `ApprovalSystem`."""
+
+    def __init__(self, database: Database, run: TurnRun, gate: Gate) -> None:
+        """`gate` is passed before each question whose answer no earlier run has kept."""
+        self._database = database
+        self._run = run
+        self._gate = gate
+        self._occurrences: Counter[str] = Counter()
+        self.has_asked = False
+
+    async def request_approval(
+        self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
+    ) -> str:
+        """Return the answer, or end this run of the turn until there is one.
+
+        Raises:
+            ApprovalTimeoutError: nobody answered in time.
+        """
+        run = self._run
+        run.check()
+        key = self._key(prompt, options)
+        decided = run.journal.get(key)
+        if decided is None:
+            await self._gate()
+            approval = await self._decision(key, prompt, options, timeout)
+            decided = {"state": approval.state, "answer": approval.answer}
+            await run.write(key, decided)
+        if decided["state"] == "expired":
+            raise ApprovalTimeoutError(prompt)
+        return decided["answer"] or "Deny"
+
+    def _key(self, prompt: str, options: list[str]) -> str:
+        # By the call too: a hook may ask about different calls in the same words.
+        digest = call_digest(_OFFER_END.sub("until", prompt), options)
+        key = f"approval:{scope()}{announced()[1]}:{digest}"
+        self._occurrences[key] += 1
+        return f"{key}:{self._occurrences[key]}"
+
+    async def _decision(
+        self, key: str, prompt: str, options: list[str], timeout: float
+    ) -> Approval:
+        run, is_inside = self._run, bool(scope())
+        self.has_asked = True
+        try:
+            approval = await self._ask(key, prompt, options, timeout)
+            if approval.state == "open" and not is_inside:
+                await asyncio.sleep(_TOGETHER_SECONDS)
+        except asyncio.CancelledError:
+            # Who asked takes that for a no, which is kept nowhere; so nothing that follows may be.
+            run.stop(DRAIN)
+            raise
+        if approval.state == "open" and not is_inside:
+            await run.suspend(APPROVAL)
+        while approval.state == "open":
+            await asyncio.sleep(_LOOK_SECONDS)
+            run.check()
+            approval = await self._ask(key, prompt, options, timeout)
+        return approval
+
+    async def _ask(self, key: str, prompt: str, options: list[str], timeout: float) -> Approval:
+        """Put the question, or find it where it has been put before."""
+        claim, now = self._run.claim, now_ms()
+        values = {
+            "approval": new_id("approval"),
+            "turn": claim.turn_id,
+            "key": key,
+            "prompt": to_json(prompt),
+            "options": to_json(options),
+            "now": now,
+            "expires": now + int(timeout * 1000) if math.isfinite(timeout) else None,
+        }
+
+        def work(connection: Connection) -> Row | None:
+            check_fence(connection, claim.session_id, claim.epoch)
+            # Nobody is asked any more for a turn that is to be cancelled.
+            execute(
+                connection,
+                "INSERT INTO approvals (approval_id, tenant_id, session_id, turn_id, key, prompt, "
+                "options, asked_at, expires_at, state) SELECT CAST(:approval AS TEXT), tenant_id, "
+                "session_id, turn_id, CAST(:key AS TEXT), CAST(:prompt AS TEXT), "
+                "CAST(:options AS TEXT), CAST(:now AS BIGINT), CAST(:expires AS BIGINT), "
+                "CASE WHEN cancel IS NULL THEN 'open' ELSE 'withdrawn' END "
+                "FROM turns WHERE turn_id = :turn ON CONFLICT DO NOTHING",
+                **values,
+            )
+            sql = "SELECT * FROM approvals WHERE turn_id = :turn AND key = :key"
+            return one_of(connection, sql, turn=claim.turn_id, key=key)
+
+        row = await self._database.run(work)
+        assert row is not None
+        return Approval.from_row(row)

@@ -1,0 +1,88 @@
+"""What apps call: submit a turn, wait for its result, look at what is there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from amplifier_runtime.clock import now_ms
+from amplifier_runtime.database import Connection, Database, one_of
+from amplifier_runtime.errors import NoWorkerError, TurnFailedError
+from amplifier_runtime.store import Session, Store, Turn
+
+__all__ = ["Client"]
+
+_FIRST_POLL, _LONGEST_POLL = 0.02, 0.5
+_BEAT_LOST_MS = 10_000
+
+
+class Client:
+    """One tenant's view of the runtime; nothing of another tenant is to be found through it."""
+
+    def __init__(self, database: Database, tenant_id: str) -> None:
+        self.tenant_id = tenant_id
+        self._database = database
+        self._store = Store(database)
+
+    async def create_session(
+        self, session_id: str, plan: dict[str, Any], *, parent_id: str | None = None
+    ) -> Session:
+        """Create a session with its mount plan; one that is there already stays as it is."""
+        return await self._store.create_session(
+            self.tenant_id, session_id, plan, parent_id=parent_id
+        )
+
+    async def session(self, session_id: str) -> Session:
+        """Return a session."""
+        return await self._store.session(self.tenant_id, session_id)
+
+    async def messages(self, session_id: str) -> list[dict[str, Any]]:
+        """Return a session's history."""
+        return await self._store.messages(self.tenant_id, session_id)
+
+    async def submit(
+        self, session_id: str, prompt: str, *, idempotency_key: str, needs_worker: bool = False
+    ) -> Turn:
+        """Put a turn at the end of its session's line; the same key gives the same turn.
+
+        Raises:
+            NoWorkerError: `needs_worker`, and no worker is running.
+        """
+        if needs_worker and not await self.has_worker():
+            raise NoWorkerError
+        return await self._store.submit(
+            self.tenant_id, session_id, prompt, idempotency_key=idempotency_key
+        )
+
+    async def turn(self, turn_id: str) -> Turn:
+        """Return a turn as far as it has come."""
+        return await self._store.turn(self.tenant_id, turn_id)
+
+    async def turns(self, session_id: str) -> list[Turn]:
+        """Return the turns of a session, in order."""
+        return await self._store.turns(self.tenant_id, session_id)
+
+    async def result(self, turn_id: str) -> Turn:
+        """Wait until a turn is finished and return it; bound it with `asyncio.timeout`.
+
+        Raises:
+            TurnFailedError: it ended by an error.
+        """
+        wait = _FIRST_POLL
+        while True:
+            turn = await self.turn(turn_id)
+            if turn.state == "failed":
+                raise TurnFailedError(turn_id, turn.error or {})
+            if turn.is_finished:
+                return turn
+            await asyncio.sleep(wait)
+            wait = min(wait * 1.5, _LONGEST_POLL)
+
+    async def has_worker(self) -> bool:
+        """Whether a worker has beaten lately."""
+
+        def work(connection: Connection) -> bool:
+            sql = "SELECT 1 FROM workers WHERE state = 'alive' AND beat_at > :since LIMIT 1"
+            return one_of(connection, sql, since=now_ms() - _BEAT_LOST_MS) is not None
+
+        return await self._database.run(work)

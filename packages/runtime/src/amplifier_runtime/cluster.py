@@ -1,0 +1,134 @@
+"""A cluster on this machine for trying the runtime out: PostgreSQL and three workers on loopback.
+
+`python -m amplifier_runtime.cluster [WORKERS]` runs until Ctrl-C. Everything is gone afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from types import FrameType
+from typing import NoReturn
+
+from amplifier_runtime.database import Database
+from amplifier_runtime.local_postgres import LocalPostgres
+from amplifier_runtime.migrating import migrate
+
+__all__ = ["EXAMPLE", "cluster", "main"]
+
+WORKERS = 3
+_LEAVE_SECONDS = 40.0
+
+EXAMPLE = """\
+import asyncio
+import os
+import uuid
+
+from amplifier_runtime.client import Client
+from amplifier_runtime.database import Database
+
+PLAN = {
+    "session": {"orchestrator": "loop-basic", "context": "context-simple"},
+    "providers": [{"module": "provider-mock", "config": {"mode": "echo"}}],
+}
+
+
+async def main() -> None:
+    database = Database(os.environ["AMPLIFIER_DATABASE_URL"])
+    client = Client(database, tenant_id="home")
+    session = str(uuid.uuid4())
+    await client.create_session(session, PLAN)
+    turn = await client.submit(session, "Hello", idempotency_key="first", needs_worker=True)
+    print((await client.result(turn.turn_id)).answer)
+    database.close()
+
+
+asyncio.run(main())
+"""
+
+
+@contextlib.contextmanager
+def cluster(workers: int = WORKERS) -> Generator[str]:
+    """Start a database and its workers, yield its URL, and stop the workers in good order."""
+    started: list[subprocess.Popen[str]] = []
+    with LocalPostgres() as server:
+        try:
+            asyncio.run(_migrate(server.url))
+            for _ in range(workers):
+                started.append(_start(server.url))
+            for each in started:
+                _await_start(each)
+            yield server.url
+        finally:
+            for each in started:
+                each.terminate()
+            for each in started:
+                _await_end(each)
+
+
+async def _migrate(url: str) -> None:
+    database = Database(url)
+    try:
+        await migrate(database)
+    finally:
+        database.close()
+
+
+def _start(url: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-u", "-m", "amplifier_runtime.commands.worker", "--database", url],
+        stdout=subprocess.PIPE,
+        text=True,
+        # Ctrl-C is for the one who started the cluster, who tells the workers.
+        start_new_session=True,
+    )
+
+
+def _await_start(worker: subprocess.Popen[str]) -> None:
+    assert worker.stdout is not None
+    line = worker.stdout.readline()
+    if not line:
+        raise RuntimeError(f"A worker did not start; it ended with {worker.wait()}.")
+    _say(line.strip())
+
+
+def _await_end(worker: subprocess.Popen[str]) -> None:
+    try:
+        worker.wait(_LEAVE_SECONDS)
+    except subprocess.TimeoutExpired:
+        worker.kill()
+        worker.wait()
+    assert worker.stdout is not None
+    worker.stdout.close()
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def main(workers: int = WORKERS) -> int:
+    """Run a cluster until Ctrl-C or SIGTERM."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    with contextlib.suppress(KeyboardInterrupt), cluster(workers) as url:
+        _say(f"\nexport AMPLIFIER_DATABASE_URL={url}\n")
+        _say("amplifier runtime status      shows workers and turns")
+        _say("kill -9 a worker              and see that its turns go on\n")
+        _say(f"Submit a turn from Python:\n\n{EXAMPLE}")
+        _say("Ctrl-C stops everything.")
+        while True:
+            signal.pause()
+    _say("Stopped.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int((*sys.argv[1:], WORKERS)[0])))

@@ -1,0 +1,76 @@
+"""Which database a command works on, and how it is told that something is wrong with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import click
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from amplifier_foundation.errors import FoundationError
+from amplifier_kit.session_folder import amplifier_home
+from amplifier_runtime.database import Database
+from amplifier_runtime.errors import DurableError, NoWorkerError, SchemaError
+
+__all__ = ["database_option", "failure_of", "run_on", "shown"]
+
+T = TypeVar("T")
+
+URL_VARIABLE = "AMPLIFIER_DATABASE_URL"
+_PATIENCE_SECONDS = 5.0
+
+
+def _default_url() -> str:
+    home = amplifier_home()
+    home.mkdir(parents=True, exist_ok=True)
+    return f"sqlite:///{home / 'runtime.sqlite'}"
+
+
+database_option = click.option(
+    "--database",
+    "url",
+    metavar="URL",
+    envvar=URL_VARIABLE,
+    default=_default_url,
+    show_default="runtime.sqlite in your folder",
+    show_envvar=True,
+    help="sqlite:///path or postgresql://...",
+)
+
+
+def shown(url: str) -> str:
+    """Return a URL as people may see it: without its password."""
+    return sa.make_url(url).render_as_string(hide_password=True)
+
+
+def run_on(url: str, work: Callable[[Database], Awaitable[T]]) -> T:
+    """Do the work on a database; what goes wrong says what to type next."""
+
+    async def whole() -> T:
+        database = Database(url, connections=2, patience_seconds=_PATIENCE_SECONDS)
+        try:
+            return await work(database)
+        finally:
+            database.close()
+
+    try:
+        return asyncio.run(whole())
+    except (DurableError, SQLAlchemyError) as error:
+        raise failure_of(error, url) from error
+
+
+def failure_of(error: DurableError | SQLAlchemyError, url: str) -> FoundationError:
+    """Return what a person is told instead of an error of the runtime or of its database."""
+    if isinstance(error, SchemaError):
+        return FoundationError(str(error), fix="amplifier runtime status")
+    if isinstance(error, NoWorkerError):
+        return FoundationError(str(error), fix="amplifier worker")
+    if isinstance(error, DurableError):
+        return FoundationError(str(error), fix="amplifier runtime status")
+    if isinstance(error, ArgumentError):
+        return FoundationError("That is no URL of a database.", fix="amplifier worker --help")
+    why = str(getattr(error, "orig", None) or error)
+    return FoundationError(f"The database {shown(url)} does not work.", why=why.strip())

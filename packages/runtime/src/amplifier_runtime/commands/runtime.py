@@ -1,0 +1,144 @@
+"""`amplifier runtime`: what an operator does with the database and the workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import click
+
+from amplifier_foundation.errors import FoundationError
+from amplifier_runtime.approvals import hold_session
+from amplifier_runtime.clock import monotonic
+from amplifier_runtime.commands.address import database_option, run_on, shown
+from amplifier_runtime.commands.status import describe, describe_session
+from amplifier_runtime.database import Connection, Database, all_of, execute, one_of
+from amplifier_runtime.errors import NotFoundError
+from amplifier_runtime.migrating import check_schema, migrate, pending
+
+__all__ = ["runtime"]
+
+_LOOK_SECONDS = 0.2
+
+
+@click.group()
+def runtime() -> None:
+    """Look after the database and the workers of durable sessions."""
+
+
+@runtime.command("migrate")
+@database_option
+@click.option("--dry-run", is_flag=True, help="Name what would be applied and change nothing.")
+def migrate_(url: str, dry_run: bool) -> None:
+    """Bring the tables to the shape that this version needs."""
+    todo = run_on(url, pending if dry_run else migrate)
+    for each in todo:
+        click.echo(f"{'would apply' if dry_run else 'applied'} {each.name}")
+        if dry_run and each.is_breaking:
+            click.echo("  breaks older workers: drain them first")
+    if not todo:
+        click.echo(f"{shown(url)} is up to date.")
+
+
+@runtime.command()
+@database_option
+@click.argument("session", required=False)
+def status(url: str, session: str | None) -> None:
+    """Show workers and turns, or whether one SESSION is durable and how far it has come."""
+    lines = run_on(url, lambda database: _lines(database, session))
+    width = max(len(label) for label, _ in lines)
+    for label, text in lines:
+        click.echo(f"{label:<{width}}  {text}".rstrip())
+
+
+async def _lines(database: Database, session: str | None) -> list[tuple[str, str]]:
+    return await (describe(database) if session is None else describe_session(database, session))
+
+
+@runtime.command()
+@database_option
+@click.argument("worker", required=False)
+@click.option(
+    "--wait",
+    "seconds",
+    type=click.FloatRange(0),
+    default=60.0,
+    show_default=True,
+    help="How many seconds they have to leave; 0 does not wait.",
+)
+def drain(url: str, worker: str | None, seconds: float) -> None:
+    """Let WORKER, or all of them, hand its turns over and leave."""
+    told, left = run_on(url, lambda database: _drain(database, worker, seconds))
+    for worker_id in told:
+        click.echo(f"{worker_id} {'is told to leave' if worker_id in left else 'has left'}")
+    if not told:
+        click.echo("No worker is running.")
+    if left and seconds:
+        raise FoundationError(
+            f"{len(left)} of {len(told)} workers have not left after {seconds:g} s.",
+            why="A worker waits for the running step of each turn; one that is dead never leaves.",
+            fix="amplifier runtime status",
+        )
+
+
+async def _drain(
+    database: Database, worker: str | None, seconds: float
+) -> tuple[Sequence[str], set[str]]:
+    """Return who was told to leave, and who of them has not left in time."""
+
+    def tell(connection: Connection) -> list[str]:
+        rows = all_of(
+            connection,
+            "UPDATE workers SET state = 'draining' WHERE state IN ('alive', 'draining') "
+            "AND worker_id = COALESCE(CAST(:worker AS TEXT), worker_id) RETURNING worker_id",
+            worker=worker,
+        )
+        return sorted(row["worker_id"] for row in rows)
+
+    def still_there(connection: Connection) -> set[str]:
+        rows = all_of(connection, "SELECT worker_id FROM workers WHERE state = 'draining'")
+        return {row["worker_id"] for row in rows} & set(told)
+
+    await check_schema(database)
+    told = await database.run(tell)
+    if worker is not None and not told:
+        raise NotFoundError("running worker", worker)
+    until, left = monotonic() + seconds, set(told)
+    while left and monotonic() < until:
+        await asyncio.sleep(_LOOK_SECONDS)
+        left = await database.run(still_there)
+    return told, left
+
+
+@runtime.command()
+@database_option
+@click.argument("turn")
+def requeue(url: str, turn: str) -> None:
+    """Let a TURN run again that was parked because its workers crashed."""
+    run_on(url, lambda database: _requeue(database, turn))
+    click.echo(f"{turn} is ready again.")
+
+
+async def _requeue(database: Database, turn_id: str) -> None:
+    def work(connection: Connection) -> None:
+        sql = "SELECT session_id, state, reason FROM turns WHERE turn_id = :turn"
+        row = one_of(connection, sql, turn=turn_id)
+        if row is None:
+            raise NotFoundError("turn", turn_id)
+        hold_session(connection, row["session_id"])
+        changed = execute(
+            connection,
+            "UPDATE turns SET state = 'ready', reason = NULL, crashes = 0 "
+            "WHERE turn_id = :turn AND state = 'parked' AND reason = 'crashed'",
+            turn=turn_id,
+        )
+        # By a commit whose answer got lost it may be done already.
+        if not changed and row["state"] != "ready":
+            reason = f", waiting for {row['reason']}" if row["reason"] else ""
+            raise FoundationError(
+                f"Turn `{turn_id}` was not parked for crashing: it is {row['state']}{reason}.",
+                fix=f"amplifier runtime status {row['session_id']}",
+            )
+
+    await check_schema(database)
+    await database.run(work)

@@ -1,0 +1,143 @@
+"""`amplifier worker`: runs turns until it is told to leave, by a signal or from any machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+
+import click
+from sqlalchemy.exc import SQLAlchemyError
+
+from amplifier_runtime.children import Children
+from amplifier_runtime.commands.address import database_option, failure_of, shown
+from amplifier_runtime.database import Connection, Database, one_of
+from amplifier_runtime.errors import DurableError
+from amplifier_runtime.events import EventLog
+from amplifier_runtime.limits import Limits
+from amplifier_runtime.signal_watch import SignalWatch
+from amplifier_runtime.turns import TurnPart
+from amplifier_runtime.worker import Worker, WorkerSettings, run_worker
+
+__all__ = ["all_parts", "worker"]
+
+logger = logging.getLogger(__name__)
+
+_DEFAULTS = WorkerSettings("")
+# The log is written beside the turns, in transactions of its own.
+_LOG_CONNECTIONS = 4
+
+
+def all_parts(database: Database) -> list[TurnPart]:
+    """Return what takes part in every turn of a whole worker; the log hears all the others."""
+    return [EventLog(database), SignalWatch(), Children(), Limits()]
+
+
+class _Orders(TurnPart):
+    """Says that the worker is there, and lets it leave when `amplifier runtime drain` says so."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[None] | None = None
+
+    async def join(self, worker: Worker) -> None:
+        settings = worker.settings
+        click.echo(
+            f"{worker.worker_id} runs up to {settings.concurrency} turns of "
+            f"{shown(settings.url)} with code {settings.code_version}. "
+            "Ctrl-C hands them over and ends it."
+        )
+        self._task = asyncio.create_task(self._obey(worker))
+
+    async def leave(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _obey(self, worker: Worker) -> None:
+        def is_draining(connection: Connection) -> bool:
+            sql = "SELECT 1 FROM workers WHERE worker_id = :worker AND state = 'draining'"
+            return one_of(connection, sql, worker=worker.worker_id) is not None
+
+        while True:
+            await asyncio.sleep(worker.settings.beat_seconds)
+            try:
+                if await worker.database.run(is_draining):
+                    click.echo(f"{worker.worker_id} is told to leave.")
+                    # Once is enough: a worker that leaves is `draining` by its own word, too.
+                    signal.raise_signal(signal.SIGTERM)
+                    return
+            except Exception:
+                logger.exception("orders not read worker=%s", worker.worker_id)
+
+
+@click.command()
+@database_option
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1),
+    default=_DEFAULTS.concurrency,
+    show_default=True,
+    help="How many turns at once.",
+)
+@click.option(
+    "--code-version",
+    default=_DEFAULTS.code_version,
+    show_default=True,
+    help="Change it when turns begun by the code before cannot be continued by this code.",
+)
+@click.option(
+    "--accepts",
+    multiple=True,
+    metavar="VERSION",
+    help="Other code versions whose turns this one can continue; may be repeated.",
+)
+@click.option(
+    "--connections",
+    type=click.IntRange(2),
+    default=_DEFAULTS.connections,
+    show_default=True,
+    help="Connections to the database, of the turns and of the journal each.",
+)
+@click.option(
+    "--drain-seconds",
+    type=click.FloatRange(0),
+    default=_DEFAULTS.drain_seconds,
+    show_default=True,
+    help="How long a turn has to come to its next step when this worker is told to leave.",
+)
+def worker(
+    url: str,
+    concurrency: int,
+    code_version: str,
+    accepts: tuple[str, ...],
+    connections: int,
+    drain_seconds: float,
+) -> None:
+    """Run durable turns until SIGTERM or Ctrl-C, then hand them over.
+
+    Any number of workers may run on one database, on any number of machines.
+    """
+    logging.basicConfig(level=logging.WARNING)
+    try:
+        database = Database(url, connections=_LOG_CONNECTIONS)
+        try:
+            settings = WorkerSettings(
+                url,
+                concurrency=concurrency,
+                code_version=code_version,
+                accepts=accepts,
+                connections=connections,
+                drain_seconds=drain_seconds,
+                parts=[*all_parts(database), _Orders()],
+            )
+            asyncio.run(run_worker(settings))
+        finally:
+            database.close()
+    except (DurableError, SQLAlchemyError) as error:
+        raise failure_of(error, url) from error
+
+
+if __name__ == "__main__":
+    worker()

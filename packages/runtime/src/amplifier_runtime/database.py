@@ -1,0 +1,147 @@
+"""The database: transactions in threads of their own, tried again when the connection fails."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from amplifier_runtime.clock import monotonic
+
+__all__ = ["Connection", "Database", "Row", "all_of", "execute", "one_of", "persistently"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Connection = sa.Connection
+Row = sa.RowMapping
+
+SCHEMA = "amplifier"
+# The other transaction won (40...), or the server is going down or coming up (57...).
+_RETRIED_STATES = frozenset({"40001", "40P01", "57P01", "57P02", "57P03"})
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.02, 1.0
+
+
+@functools.cache
+def _statement(sql: str) -> sa.TextClause:
+    return sa.text(sql)
+
+
+def execute(connection: Connection, sql: str, **values: Any) -> int:
+    """Run a statement and return how many rows it changed."""
+    return connection.execute(_statement(sql), values).rowcount
+
+
+def one_of(connection: Connection, sql: str, **values: Any) -> Row | None:
+    """Return the first row of the result, or None."""
+    return connection.execute(_statement(sql), values).mappings().first()
+
+
+def all_of(connection: Connection, sql: str, **values: Any) -> Sequence[Row]:
+    """Return all rows of the result."""
+    return connection.execute(_statement(sql), values).mappings().all()
+
+
+class Database:
+    """One database by its URL: `sqlite:///path` or `postgresql://...`.
+
+    The runtime's tables are in a schema of their own where there are schemas. `patience_seconds` is
+    how long a transaction is tried again while the database is away.
+    """
+
+    def __init__(self, url: str, *, connections: int = 10, patience_seconds: float = 60.0) -> None:
+        self.url = url
+        self.is_sqlite = url.startswith("sqlite")
+        self._patience = patience_seconds
+        self._threads = ThreadPoolExecutor(connections, thread_name_prefix="amplifier-database")
+        self.engine = _sqlite(url) if self.is_sqlite else _postgresql(url, connections)
+
+    async def run(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` in a transaction and return what it returns.
+
+        `work` is run again when the connection fails, even if that was while committing: it must
+        find out by itself what it has done already.
+        """
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self.transact, work)
+
+    def transact(self, work: Callable[[Connection], T]) -> T:
+        """Do what `run` does, in the calling thread."""
+
+        def once() -> T:
+            with self.engine.begin() as connection:
+                return work(connection)
+
+        return persistently(once, self._patience)
+
+    def close(self) -> None:
+        """Let go of threads and connections."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self.engine.dispose()
+
+
+def persistently(work: Callable[[], T], patience_seconds: float = 60.0) -> T:
+    """Do the work, and do it again while the database cannot be reached, in the calling thread."""
+    until, wait = monotonic() + patience_seconds, _SHORTEST_WAIT
+    while True:
+        try:
+            return work()
+        except (DBAPIError, PoolTimeoutError) as error:
+            if not _may_pass(error) or monotonic() + wait > until:
+                raise
+            logger.warning("transaction tried again wait=%.2f cause=%s", wait, error)
+        time.sleep(wait * random.uniform(0.5, 1.5))
+        wait = min(wait * 2, _LONGEST_WAIT)
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether the same transaction may succeed a moment later."""
+    if isinstance(error, PoolTimeoutError):
+        return True
+    if not isinstance(error, DBAPIError):
+        return False
+    state = getattr(error.orig, "sqlstate", None)
+    if state in _RETRIED_STATES or error.connection_invalidated:
+        return True
+    if isinstance(error, InterfaceError):
+        return True
+    said = str(error.orig)
+    # Without a state, the server was not reached at all, or the connection broke.
+    return isinstance(error, OperationalError) and (
+        "database is locked" in said or (state is None and "sqlite" not in repr(type(error.orig)))
+    )
+
+
+def _sqlite(url: str) -> sa.Engine:
+    engine = sa.create_engine(url)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, record: Any) -> None:  # pyright: ignore[reportUnusedFunction] - called by SQLAlchemy
+        # Writers queue up at their first statement instead of failing at their last.
+        connection.isolation_level = "IMMEDIATE"
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA busy_timeout=30000")
+        connection.execute("PRAGMA foreign_keys=ON")
+
+    return engine
+
+
+def _postgresql(url: str, connections: int) -> sa.Engine:
+    address = sa.make_url(url).set(drivername="postgresql+psycopg")
+    return sa.create_engine(
+        address,
+        pool_size=connections,
+        max_overflow=0,
+        pool_pre_ping=True,
+        connect_args={"options": f"-c search_path={SCHEMA}", "connect_timeout": 5},
+    )

@@ -1,0 +1,98 @@
+"""Every error the runtime raises.
+
+DurableError
+├── NotFoundError           kind, id; also for what belongs to another tenant
+├── IdempotencyError        turn_id
+├── AlreadyDecidedError     outcome; the question of an approval has one already
+├── CursorError             cursor
+├── SchemaError
+├── NoWorkerError
+└── TurnFailedError         turn_id, error
+
+RunEnded                    a BaseException, so that no loop's `except Exception` can eat it
+├── Fenced                  somebody else has the turn now
+└── Suspended               reason; the turn goes on later, from its journal
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class DurableError(Exception):
+    """What a caller of the runtime may want to catch."""
+
+
+class NotFoundError(DurableError):
+    """There is no such thing, or it is not this tenant's."""
+
+    def __init__(self, kind: str, id: str) -> None:  # noqa: A002 - what it is called everywhere
+        super().__init__(f"No {kind} `{id}`.")
+        self.kind = kind
+        self.id = id
+
+
+class IdempotencyError(DurableError):
+    """The key was used before, for another prompt."""
+
+    def __init__(self, key: str, turn_id: str) -> None:
+        super().__init__(
+            f"The idempotency key `{key}` belongs to turn `{turn_id}`, which has another prompt. "
+            "Use a new key for a new prompt."
+        )
+        self.turn_id = turn_id
+
+
+class AlreadyDecidedError(DurableError):
+    """Another answer, the time or a cancellation came first; `outcome` says which."""
+
+    def __init__(self, approval_id: str, outcome: str) -> None:
+        super().__init__(f"Approval `{approval_id}` is decided already: {outcome}.")
+        self.outcome = outcome
+
+
+class CursorError(DurableError):
+    """A reader asks to go on from where no log of this session has been."""
+
+    def __init__(self, cursor: str, why: str) -> None:
+        super().__init__(f"`{cursor}` {why}. Read from the beginning, without a cursor.")
+        self.cursor = cursor
+
+
+class SchemaError(DurableError):
+    """The tables are not those that this code needs."""
+
+
+class NoWorkerError(DurableError):
+    """Nobody would run the turn."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "No worker is running, so a durable turn would wait for ever. "
+            "Start one with `amplifier worker`."
+        )
+
+
+class TurnFailedError(DurableError):
+    """The turn came to its end by an error."""
+
+    def __init__(self, turn_id: str, error: dict[str, Any]) -> None:
+        super().__init__(f"Turn `{turn_id}` failed: {error.get('message')}")
+        self.turn_id = turn_id
+        self.error = error
+
+
+class RunEnded(BaseException):
+    """This run of a turn is over, though the turn is not."""
+
+
+class Fenced(RunEnded):
+    """Another worker has taken the turn over; nothing of this run may be written any more."""
+
+
+class Suspended(RunEnded):
+    """The turn gives up its worker and goes on later."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

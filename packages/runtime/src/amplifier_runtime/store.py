@@ -1,0 +1,292 @@
+"""What clients read and write: tenants, sessions, their messages and their turns."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from amplifier_runtime.clock import now_ms
+from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of
+from amplifier_runtime.errors import IdempotencyError, NotFoundError
+from amplifier_runtime.ids import new_id
+
+__all__ = ["FINISHED", "OPEN", "Session", "Store", "Turn", "to_json", "wake_turn"]
+
+# waiting: behind another turn of its session; ready: may be claimed; parked: waits for a signal.
+OPEN = ("waiting", "ready", "running", "parked")
+FINISHED = ("done", "failed", "cancelled")
+_IS_OPEN = "state IN ('waiting', 'ready', 'running', 'parked')"
+
+
+def to_json(value: Any) -> str:
+    """Return JSON that any database takes: ASCII, so that no text is one it refuses."""
+    return json.dumps(value, separators=(",", ":"), default=str)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session at rest."""
+
+    session_id: str
+    tenant_id: str
+    parent_id: str | None
+    plan: dict[str, Any]
+    state: dict[str, Any]
+    epoch: int
+    turn_count: int
+
+    @classmethod
+    def from_row(cls, row: Row) -> Session:
+        """Read a row of `sessions`."""
+        given: dict[str, Any] = {name: row[name] for name in cls.__slots__}
+        return cls(**{**given, "plan": json.loads(row["plan"]), "state": json.loads(row["state"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn, as far as it has come; `error` has `type` and `message`."""
+
+    turn_id: str
+    tenant_id: str
+    session_id: str
+    ordinal: int
+    idempotency_key: str
+    parent_turn_id: str | None
+    prompt: str
+    state: str
+    reason: str | None
+    answer: str | None
+    error: dict[str, Any] | None
+    worker_id: str | None
+    epoch: int
+    runs: int
+    crashes: int
+    signals: int
+    submitted_at: int
+    started_at: int | None
+    finished_at: int | None
+
+    @classmethod
+    def from_row(cls, row: Row) -> Turn:
+        """Read a row of `turns`."""
+        given: dict[str, Any] = {name: row[name] for name in cls.__slots__}
+        error: Any = None if row["error"] is None else json.loads(row["error"])
+        return cls(**{**given, "error": error})
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing will change any more."""
+        return self.state in FINISHED
+
+
+class Store:
+    """The tables of one database. Whatever is not the tenant's own is not found."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def create_tenant(
+        self, tenant_id: str, *, weight: float = 1.0, max_running: int | None = None
+    ) -> None:
+        """Create a tenant, or change its share of the workers."""
+
+        def work(connection: Connection) -> None:
+            execute(
+                connection,
+                "INSERT INTO tenants (tenant_id, weight, max_running, created_at) "
+                "VALUES (:tenant, :weight, :most, :now) ON CONFLICT (tenant_id) DO UPDATE "
+                "SET weight = excluded.weight, max_running = excluded.max_running",
+                tenant=tenant_id,
+                weight=weight,
+                most=max_running,
+                now=now_ms(),
+            )
+
+        await self.database.run(work)
+
+    async def create_session(
+        self,
+        tenant_id: str,
+        session_id: str,
+        plan: dict[str, Any],
+        *,
+        parent_id: str | None = None,
+    ) -> Session:
+        """Create a session, and its tenant if there is none; one that is there stays as it is.
+
+        Raises:
+            NotFoundError: the id is another tenant's.
+        """
+
+        def work(connection: Connection) -> None:
+            values = {"tenant": tenant_id, "now": now_ms()}
+            execute(
+                connection,
+                "INSERT INTO tenants (tenant_id, created_at) VALUES (:tenant, :now) "
+                "ON CONFLICT DO NOTHING",
+                **values,
+            )
+            execute(
+                connection,
+                "INSERT INTO sessions (session_id, tenant_id, parent_id, plan, created_at) "
+                "VALUES (:session, :tenant, :parent, :plan, :now) ON CONFLICT DO NOTHING",
+                session=session_id,
+                parent=parent_id,
+                plan=to_json(plan),
+                **values,
+            )
+
+        await self.database.run(work)
+        return await self.session(tenant_id, session_id)
+
+    async def session(self, tenant_id: str, session_id: str) -> Session:
+        """Return a session."""
+
+        def work(connection: Connection) -> Row | None:
+            return one_of(
+                connection,
+                "SELECT * FROM sessions WHERE session_id = :session AND tenant_id = :tenant",
+                session=session_id,
+                tenant=tenant_id,
+            )
+
+        row = await self.database.run(work)
+        if row is None:
+            raise NotFoundError("session", session_id)
+        return Session.from_row(row)
+
+    async def messages(self, tenant_id: str, session_id: str) -> list[dict[str, Any]]:
+        """Return the history, as it was when the last turn finished."""
+
+        def work(connection: Connection) -> list[dict[str, Any]]:
+            return read_messages(connection, session_id)
+
+        await self.session(tenant_id, session_id)
+        return await self.database.run(work)
+
+    async def submit(
+        self,
+        tenant_id: str,
+        session_id: str,
+        prompt: str,
+        *,
+        idempotency_key: str,
+        parent_turn_id: str | None = None,
+    ) -> Turn:
+        """Put a turn at the end of its session's line; the same key gives the same turn.
+
+        Raises:
+            NotFoundError: there is no such session.
+            IdempotencyError: the key was used for another prompt.
+        """
+
+        def work(connection: Connection) -> Row:
+            return submit_turn(
+                connection, tenant_id, session_id, prompt, idempotency_key, parent_turn_id
+            )
+
+        turn = Turn.from_row(await self.database.run(work))
+        if turn.prompt != prompt:
+            raise IdempotencyError(idempotency_key, turn.turn_id)
+        return turn
+
+    async def turn(self, tenant_id: str, turn_id: str) -> Turn:
+        """Return a turn."""
+
+        def work(connection: Connection) -> Row | None:
+            return one_of(
+                connection,
+                "SELECT * FROM turns WHERE turn_id = :turn AND tenant_id = :tenant",
+                turn=turn_id,
+                tenant=tenant_id,
+            )
+
+        row = await self.database.run(work)
+        if row is None:
+            raise NotFoundError("turn", turn_id)
+        return Turn.from_row(row)
+
+    async def turns(self, tenant_id: str, session_id: str) -> list[Turn]:
+        """Return the turns of a session, in order."""
+
+        def work(connection: Connection) -> list[Turn]:
+            sql = "SELECT * FROM turns WHERE session_id = :session ORDER BY ordinal"
+            return [Turn.from_row(row) for row in all_of(connection, sql, session=session_id)]
+
+        await self.session(tenant_id, session_id)
+        return await self.database.run(work)
+
+
+def submit_turn(
+    connection: Connection,
+    tenant_id: str,
+    session_id: str,
+    prompt: str,
+    idempotency_key: str,
+    parent_turn_id: str | None = None,
+) -> Row:
+    """Insert a turn inside a transaction, or find the one that has its key.
+
+    Raises:
+        NotFoundError: there is no such session.
+    """
+    row = one_of(
+        connection,
+        "UPDATE sessions SET turn_count = turn_count + 1 "
+        "WHERE session_id = :session AND tenant_id = :tenant RETURNING turn_count",
+        session=session_id,
+        tenant=tenant_id,
+    )
+    if row is None:
+        raise NotFoundError("session", session_id)
+    # The session's row is locked: nobody else adds or finishes a turn of it now.
+    turn = one_of(
+        connection,
+        "INSERT INTO turns (turn_id, tenant_id, session_id, ordinal, idempotency_key, "
+        "parent_turn_id, prompt, ready_at, submitted_at, state) "
+        "SELECT CAST(:turn AS TEXT), CAST(:tenant AS TEXT), CAST(:session AS TEXT), "
+        "CAST(:ordinal AS BIGINT), CAST(:key AS TEXT), CAST(:parent AS TEXT), "
+        "CAST(:prompt AS TEXT), CAST(:now AS BIGINT), CAST(:now AS BIGINT), "
+        f"CASE WHEN EXISTS (SELECT 1 FROM turns WHERE session_id = :session AND {_IS_OPEN}) "
+        "THEN 'waiting' ELSE 'ready' END ON CONFLICT DO NOTHING RETURNING *",
+        turn=new_id("turn"),
+        tenant=tenant_id,
+        session=session_id,
+        ordinal=row["turn_count"],
+        key=idempotency_key,
+        parent=parent_turn_id,
+        prompt=prompt,
+        now=now_ms(),
+    )
+    return turn or _turn_of_before(connection, session_id, idempotency_key)
+
+
+def wake_turn(connection: Connection, turn_id: str) -> None:
+    """Note inside a transaction that something came for a turn, and let it run if it is parked.
+
+    A turn that is about to park sees that the count has grown, and does not.
+    """
+    execute(
+        connection,
+        "UPDATE turns SET signals = signals + 1, "
+        "state = CASE WHEN state = 'parked' THEN 'ready' ELSE state END, "
+        "reason = CASE WHEN state = 'parked' THEN NULL ELSE reason END WHERE turn_id = :turn",
+        turn=turn_id,
+    )
+
+
+def read_messages(connection: Connection, session_id: str) -> list[dict[str, Any]]:
+    """Return a session's history inside a transaction."""
+    sql = "SELECT message FROM messages WHERE session_id = :session ORDER BY position"
+    return [json.loads(row["message"]) for row in all_of(connection, sql, session=session_id)]
+
+
+def _turn_of_before(connection: Connection, session_id: str, key: str) -> Row:
+    """Return the turn that has this key already, and take back that a new one was counted."""
+    sql = "UPDATE sessions SET turn_count = turn_count - 1 WHERE session_id = :session"
+    execute(connection, sql, session=session_id)
+    sql = "SELECT * FROM turns WHERE session_id = :session AND idempotency_key = :key"
+    turn = one_of(connection, sql, session=session_id, key=key)
+    assert turn is not None
+    return turn

@@ -1,0 +1,278 @@
+"""The worker: takes turns, runs them, beats, takes over from the dead, and leaves in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from amplifier_core.session import AmplifierSession
+from amplifier_runtime.claims import Claim, Claims
+from amplifier_runtime.clock import monotonic
+from amplifier_runtime.database import Database
+from amplifier_runtime.engine import Engine
+from amplifier_runtime.errors import Fenced
+from amplifier_runtime.ids import new_id
+from amplifier_runtime.liveness import Liveness
+from amplifier_runtime.migrating import check_schema
+from amplifier_runtime.turns import DRAIN, Boundary, OpenSession, TurnPart, TurnRunner
+
+__all__ = ["Worker", "WorkerSettings", "open_session", "run_worker"]
+
+logger = logging.getLogger(__name__)
+
+# How long a turn that was run before may wait for the engine to hand it over.
+_BEGIN_SECONDS = 15.0
+
+
+def open_session(claim: Claim) -> AmplifierSession:
+    """Return the session of a turn, made from its plan alone."""
+    return AmplifierSession(
+        claim.plan,
+        session_id=claim.session_id,
+        parent_id=claim.parent_id,
+        is_resumed=claim.ordinal > 1,
+    )
+
+
+def _nothing(boundary: str) -> None:
+    """Do not care about boundaries."""
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """How one worker works; `url` is `sqlite:///path` or `postgresql://...`.
+
+    `accepts` are the other code versions whose turns this one can continue. With the defaults, a
+    dead worker's turns run elsewhere after about 5 to 7 seconds.
+    """
+
+    url: str
+    concurrency: int = 16
+    code_version: str = "1"
+    accepts: Sequence[str] = ()
+    beat_seconds: float = 1.0
+    dead_after_seconds: float = 5.0
+    poll_seconds: float = 0.2
+    drain_seconds: float = 30.0
+    crash_limit: int = 3
+    keep_journal_seconds: float = 86_400.0
+    sweep_seconds: float = 60.0
+    connections: int = 10
+    parts: Sequence[TurnPart] = ()
+    open_session: OpenSession = open_session
+    boundary: Boundary = field(default=_nothing)
+
+
+class Worker:
+    """Runs turns until it is left: `async with Worker(settings) as worker`.
+
+    Leaving drains: running turns are handed over at their next step.
+    """
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self.settings = settings
+        self.worker_id = new_id("worker")
+        self.database = Database(settings.url, connections=settings.connections)
+        self._liveness = Liveness(
+            self.database,
+            self.worker_id,
+            code_version=settings.code_version,
+            concurrency=settings.concurrency,
+            dead_after_seconds=settings.dead_after_seconds,
+            crash_limit=settings.crash_limit,
+        )
+        versions = (settings.code_version, *settings.accepts)
+        self.claims = Claims(
+            self.database, self.worker_id, versions, crash_limit=settings.crash_limit
+        )
+        self.runner = TurnRunner(
+            self.claims,
+            open_session=settings.open_session,
+            parts=settings.parts,
+            boundary=settings.boundary,
+            standing=self._standing,
+        )
+        self._engine = Engine(
+            settings.url, self.worker_id, self._run_turn, connections=settings.connections
+        )
+        # What this worker has, by turn; and since when, for those that have not begun.
+        self._held: dict[str, Claim] = {}
+        self._unbegun: dict[str, float] = {}
+        self._unknown: set[str] = set()
+        self._beaten_at = monotonic()
+        self._beaten = asyncio.Event()
+        self._is_leaving = False
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def running(self) -> int:
+        """How many turns this worker has."""
+        return len(self._held)
+
+    def wake(self) -> None:
+        """Look for turns now instead of at the next poll."""
+        self._wake.set()
+
+    async def __aenter__(self) -> Worker:
+        await check_schema(self.database)
+        await self._liveness.register()
+        await self._engine.launch()
+        for part in self.settings.parts:
+            await part.join(self)
+        loops = (self._take_turns, self._beat, self._watch, self._sweep)
+        self._tasks = [asyncio.create_task(_lasting(each)) for each in loops]
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.drain()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for part in self.settings.parts:
+            await part.leave()
+        await self._liveness.leave("gone")
+        await self._engine.close()
+        self.database.close()
+
+    async def drain(self) -> None:
+        """Take no more turns and hand the running ones over, each at its next step."""
+        self._is_leaving = True
+        await self._liveness.leave("draining")
+        for run in list(self.runner.runs.values()):
+            run.stop(DRAIN)
+        until = monotonic() + self.settings.drain_seconds
+        while self._held and monotonic() < until:
+            self._wake.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.settings.poll_seconds):
+                    await self._wake.wait()
+            for run in list(self.runner.runs.values()):
+                run.stop(DRAIN)
+        for turn_id, claim in list(self._held.items()):
+            logger.warning("turn given up before its next step turn=%s", turn_id)
+            run = self.runner.runs.get(turn_id)
+            if run is not None:
+                run.end(Fenced())
+            await self.claims.give_back(claim)
+
+    async def _take_turns(self) -> None:
+        while not self._is_leaving:
+            self._wake.clear()
+            room = self.settings.concurrency - len(self._held)
+            claims = await self.claims.take(room) if room > 0 else []
+            for claim in claims:
+                self._held[claim.turn_id] = claim
+                self._unbegun[claim.turn_id] = monotonic()
+                self.settings.boundary("claimed")
+            await asyncio.gather(*map(self._begin, claims))
+            if not claims:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self.settings.poll_seconds):
+                        await self._wake.wait()
+
+    async def _begin(self, claim: Claim) -> None:
+        try:
+            await self._engine.start(claim.turn_id, is_new=claim.runs == 1)
+        except Exception:
+            logger.exception("turn not started turn=%s", claim.turn_id)
+            self._drop(claim)
+            await self.claims.give_back(claim, delay_seconds=1.0)
+
+    async def _run_turn(self, turn_id: str) -> None:
+        claim = self._held.get(turn_id)
+        if claim is None or turn_id not in self._unbegun:
+            # The engine hands over late what this worker has given back in the meantime.
+            raise Fenced
+        del self._unbegun[turn_id]
+        try:
+            await self.runner.run(claim, self._engine)
+        finally:
+            self._drop(claim)
+
+    def _drop(self, claim: Claim) -> None:
+        if self._held.get(claim.turn_id) is claim:
+            del self._held[claim.turn_id]
+            self._unbegun.pop(claim.turn_id, None)
+        self._wake.set()
+
+    async def _beat(self) -> None:
+        while True:
+            began = monotonic()
+            if not await self._liveness.beat():
+                logger.warning("worker was given up by the others worker=%s", self.worker_id)
+                for run in list(self.runner.runs.values()):
+                    run.end(Fenced())
+                if not self._is_leaving:
+                    await self._liveness.register()
+                    await self._engine.listen()
+            self._beaten_at = began
+            self._beaten.set()
+            await asyncio.sleep(self.settings.beat_seconds)
+
+    async def _standing(self) -> None:
+        """Wait until the last beat is so young that nobody can have given this worker up."""
+        while monotonic() - self._beaten_at >= self.settings.dead_after_seconds:
+            self._beaten.clear()
+            await self._beaten.wait()
+
+    async def _watch(self) -> None:
+        while True:
+            for worker_id in await self._liveness.bury_the_dead():
+                self._wake.set()
+                await self._engine.forget(worker_id)
+            await self._give_back_lost()
+            await asyncio.sleep(self.settings.beat_seconds)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.sweep_seconds)
+            swept = 1
+            while swept:
+                swept = await self._engine.sweep(self.settings.keep_journal_seconds)
+
+    async def _give_back_lost(self) -> None:
+        """Give back what the engine did not hand over, and what a lost answer hid from us."""
+        late = monotonic() - _BEGIN_SECONDS
+        for turn_id in [each for each, since in self._unbegun.items() if since < late]:
+            claim = self._held[turn_id]
+            logger.warning("turn was not handed over by the engine turn=%s", turn_id)
+            self._drop(claim)
+            await self.claims.give_back(claim)
+            # Who gave this worker up may have had it forgotten only after it was back.
+            await self._engine.listen()
+        unknown = await self.claims.mine() - set(self._held)
+        # Twice in a row: what is being taken or given back right now is not lost.
+        await self.claims.disown(unknown & self._unknown)
+        self._unknown = unknown
+
+
+async def _lasting(work: Callable[[], Awaitable[None]]) -> None:
+    """Do the work again when it fails: a worker that only half works helps nobody."""
+    while True:
+        try:
+            await work()
+            return
+        except Exception:
+            logger.exception("worker goes on after a failure in %s", work)
+            await asyncio.sleep(1.0)
+
+
+async def run_worker(settings: WorkerSettings) -> None:
+    """Run a worker until SIGTERM or SIGINT, then drain."""
+    leaving = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    async with Worker(settings):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, leaving.set)
+        await leaving.wait()

@@ -1,0 +1,108 @@
+"""Kills a worker at every boundary of one turn in sequence, and lets another finish each time.
+
+Usage: crash_program.py URL FOLDER LOOP. Prints one JSON line per boundary. The parent process
+never starts the engine, so that it can fork a fresh worker from warm code each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from runtime_stage import Stage, Trace, plan_with
+
+from amplifier_runtime.client import Client
+from amplifier_runtime.database import Database
+from amplifier_runtime.worker import Worker, WorkerSettings
+
+KILLED = 137
+QUICK: dict[str, Any] = {"beat_seconds": 0.1, "dead_after_seconds": 0.4, "poll_seconds": 0.05}
+
+
+class CrashPoint:
+    """Ends the process without a word at the boundary of this name; None is nowhere."""
+
+    def __init__(self, at: str | None, trace: Trace) -> None:
+        self._at = at
+        self._trace = trace
+
+    def __call__(self, name: str) -> None:
+        self._trace.note("boundary", name)
+        if name == self._at:
+            os._exit(KILLED)
+
+    async def inside(self, name: str) -> None:
+        if name == "begin pay":
+            # Parallel siblings are all under way when the unsafe one begins.
+            await asyncio.sleep(0.02)
+        self(name)
+
+
+async def run(url: str, session_id: str, loop: str, point: CrashPoint, trace: Trace) -> None:
+    parts = [Stage(trace, point.inside)]
+    async with Worker(WorkerSettings(url, parts=parts, boundary=point, crash_limit=9, **QUICK)):
+        database = Database(url, connections=2)
+        client = Client(database, "t")
+        await client.create_session(session_id, plan_with(loop))
+        turn = await client.submit(session_id, "buy", idempotency_key="k")
+        async with asyncio.timeout(30):
+            result = await client.result(turn.turn_id)
+        messages = await client.messages(session_id)
+        answer = {"answer": result.answer, "runs": result.runs, "messages": len(messages)}
+        trace.note("answer", json.dumps(answer))
+        # A good end takes its time, and nothing here depends on it.
+        os._exit(0)
+
+
+def fork(url: str, session_id: str, loop: str, at: str | None, trace: Trace) -> int:
+    """Run a worker in a process of its own; returns its exit code."""
+    child = os.fork()
+    if child == 0:
+        try:
+            asyncio.run(run(url, session_id, loop, CrashPoint(at, trace), trace))
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def main(url: str, folder: Path, loop: str) -> None:
+    whole = Trace(folder / "trace")
+    fork(url, "whole", loop, None, whole)
+    names = [line.removeprefix("boundary ") for line in whole.lines("boundary")]
+    for number, name in enumerate(names):
+        trace = Trace(folder / f"trace-{number}")
+        first = fork(url, f"s{number}", loop, name, trace)
+        began = time.monotonic()
+        last = fork(url, f"s{number}", loop, None, trace)
+        facts = {
+            "killed": name,
+            "exit": [first, last],
+            "seconds": round(time.monotonic() - began, 2),
+            "result": json.loads(trace.lines("answer")[-1].removeprefix("answer ")),
+            "repeated": repeated(trace.lines()),
+            "pay": len(trace.lines("effect pay")),
+        }
+        print(json.dumps(facts), flush=True)  # noqa: T201 - a program talks to its caller
+
+
+def repeated(lines: list[str]) -> int:
+    """Count the model calls that were made again though their outcome was in the journal."""
+    kept: set[str] = set()
+    asked: list[str] = []
+    again = 0
+    for line in lines:
+        if line.startswith("model "):
+            again += line in kept
+            asked.append(line)
+        elif line.startswith("boundary after llm:") and asked:
+            kept.add(asked[-1])
+    return again
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,38 @@
+"""The process is killed at every boundary of one turn in sequence; each time the turn completes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from amplifier_runtime.database import Database
+
+PROGRAM = Path(__file__).parent / "crash_program.py"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", ["loop-basic", "loop-streaming"])
+def test_killed_at_every_boundary_the_turn_completes_with_the_same_result(
+    url: str, database: Database, tmp_path: Path, loop: str
+) -> None:
+    command = [sys.executable, str(PROGRAM), url, str(tmp_path), loop]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    runs = [json.loads(line) for line in done.stdout.splitlines()]
+
+    reached = [run["killed"] for run in runs]
+    assert {"claimed", "begun", "begin pay", "end pay", "before finish", "after finish"} <= set(
+        reached
+    )
+    for kind, count in (("llm:", 2), ("tool:", 3)):
+        for side in ("before", "after"):
+            assert sum(name.startswith(f"{side} {kind}") for name in reached) == count
+    for run in runs:
+        assert run["exit"] == [137, 0], run
+        assert run["result"]["answer"] == "price 42, paid", run
+        assert run["repeated"] == 0, run
+        assert run["pay"] == 1, run

@@ -1,0 +1,56 @@
+"""Whoever takes over is killed as well, anywhere; the third still ends the turn as it should."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from event_stage import all_entries
+
+from amplifier_core.history import repair_history
+from amplifier_runtime.client import Client
+from amplifier_runtime.database import Database
+from amplifier_runtime.event_reading import LogReader
+from amplifier_runtime.events import TURN_ENDED
+
+PROGRAM = Path(__file__).parent / "double_crash_program.py"
+SEED, COUNT = 11, 8
+KILLED, ENDED = -9, 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", ["loop-basic", "loop-streaming"])
+async def test_killed_at_two_places_the_turn_completes_with_the_same_result(
+    url: str, database: Database, tmp_path: Path, loop: str
+) -> None:
+    given = (url, str(tmp_path), loop, str(SEED), str(COUNT))
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, str(PROGRAM), *given, stdout=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(110):
+        said, _ = await program.communicate()
+    assert program.returncode == 0
+    pairs = [json.loads(line) for line in said.splitlines()]
+    assert len(pairs) == COUNT
+    # A second run that finds most of the turn in the journal may end before its place.
+    assert sum(pair["exits"] == [KILLED, KILLED, ENDED] for pair in pairs) >= COUNT / 2
+    for pair in pairs:
+        assert pair["exits"][0] == KILLED, pair
+        assert pair["exits"][1] in (KILLED, ENDED), pair
+        assert pair["exits"][2] == ENDED, pair
+        assert pair["repeated"] == 0, pair
+        assert pair["pay"] == 1, pair
+        await check(database, pair["session"])
+
+
+async def check(database: Database, session_id: str) -> None:
+    client = Client(database, "t")
+    [turn] = await client.turns(session_id)
+    assert (turn.state, turn.answer) == ("done", "price 42, paid"), session_id
+    assert repair_history(await client.messages(session_id))[1] == [], session_id
+    entries = await all_entries(LogReader(database), session_id)
+    assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1)), session_id
+    assert [entry.name for entry in entries].count(TURN_ENDED) == 1, session_id

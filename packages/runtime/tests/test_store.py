@@ -1,0 +1,263 @@
+"""Sessions, turns and messages in the database, and who may take which turn."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from amplifier_runtime.claims import Claims, Outcome
+from amplifier_runtime.client import Client
+from amplifier_runtime.database import Database, execute
+from amplifier_runtime.errors import (
+    Fenced,
+    IdempotencyError,
+    NotFoundError,
+    NoWorkerError,
+    SchemaError,
+)
+from amplifier_runtime.liveness import Liveness
+from amplifier_runtime.migrating import check_schema, known_migrations, migrate, pending
+from amplifier_runtime.store import Store, wake_turn
+
+PLAN: dict[str, Any] = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}}
+ANSWERED = Outcome("done", "hi", None, [{"role": "user", "content": "x"}], {})
+
+
+async def register(database: Database, worker_id: str, dead_after: float = 5.0) -> Liveness:
+    liveness = Liveness(
+        database,
+        worker_id,
+        code_version="1",
+        concurrency=4,
+        dead_after_seconds=dead_after,
+        crash_limit=3,
+    )
+    await liveness.register()
+    return liveness
+
+
+async def worker(
+    database: Database, worker_id: str = "w1", versions: tuple[str, ...] = ("1",)
+) -> Claims:
+    await register(database, worker_id)
+    return Claims(database, worker_id, versions)
+
+
+async def submit(database: Database, session: str, key: str, tenant: str = "t") -> str:
+    store = Store(database)
+    await store.create_session(tenant, session, PLAN)
+    turn = await store.submit(tenant, session, f"prompt {key}", idempotency_key=key)
+    return turn.turn_id
+
+
+async def test_a_dry_run_names_what_would_be_applied_and_changes_nothing(url: str) -> None:
+    database = Database(url)
+    try:
+        wanted = await pending(database)
+        assert [each.number for each in wanted] == [each.number for each in known_migrations()]
+        assert await pending(database) == wanted
+        with pytest.raises(SchemaError, match="amplifier runtime migrate"):
+            await check_schema(database)
+        assert await migrate(database) == wanted
+        assert await migrate(database) == []
+        await check_schema(database)
+    finally:
+        database.close()
+
+
+async def test_a_migration_that_was_changed_afterwards_is_refused(database: Database) -> None:
+    await database.run(lambda c: execute(c, "UPDATE migrations SET digest = 'x' WHERE number = 1"))
+    with pytest.raises(SchemaError, match="0001"):
+        await migrate(database)
+
+
+async def test_the_same_key_gives_the_same_turn_even_when_submitted_at_once(
+    database: Database,
+) -> None:
+    store = Store(database)
+    await store.create_session("t", "s", PLAN)
+    turns = await asyncio.gather(
+        *(store.submit("t", "s", "p", idempotency_key="k") for _ in range(8))
+    )
+    assert len({turn.turn_id for turn in turns}) == 1
+    assert len(await store.turns("t", "s")) == 1
+    with pytest.raises(IdempotencyError):
+        await store.submit("t", "s", "another", idempotency_key="k")
+
+
+async def test_turns_of_one_session_are_taken_one_at_a_time_and_in_order(
+    database: Database,
+) -> None:
+    first, second = await submit(database, "s", "a"), await submit(database, "s", "b")
+    claims = await worker(database)
+    [claim] = await claims.take(10)
+    assert claim.turn_id == first
+    assert await claims.take(10) == []
+    await claims.finish(claim, ANSWERED)
+    [claim] = await claims.take(10)
+    assert claim.turn_id == second
+    assert claim.messages == [{"role": "user", "content": "x"}]
+    assert claim.epoch == 2
+
+
+async def test_the_tenant_with_the_fewest_running_turns_comes_first(database: Database) -> None:
+    for number in range(6):
+        await submit(database, f"many-{number}", "k", tenant="many")
+    for number in range(2):
+        await submit(database, f"few-{number}", "k", tenant="few")
+    claims = await worker(database)
+    taken = [claim.tenant_id for claim in await claims.take(4)]
+    assert sorted(taken) == ["few", "few", "many", "many"]
+    await submit(database, "late", "k", tenant="few")
+    await submit(database, "other", "k", tenant="new")
+    assert [claim.tenant_id for claim in await claims.take(1)] == ["new"]
+
+
+async def test_a_heavier_tenant_gets_a_larger_share_and_a_bounded_one_no_more(
+    database: Database,
+) -> None:
+    store = Store(database)
+    await store.create_tenant("heavy", weight=3)
+    await store.create_tenant("bounded", max_running=1)
+    for tenant in ("heavy", "light", "bounded"):
+        for number in range(8):
+            await submit(database, f"{tenant}-{number}", "k", tenant=tenant)
+    claims = await worker(database)
+    taken = [claim.tenant_id for claim in await claims.take(9)]
+    assert taken.count("bounded") == 1
+    assert taken.count("heavy") == 6
+
+
+async def test_two_workers_never_take_the_same_turn(database: Database) -> None:
+    for number in range(20):
+        await submit(database, f"s{number}", "k")
+    one, two = await worker(database, "w1"), await worker(database, "w2")
+    taken = [
+        claim.turn_id
+        for claims in await asyncio.gather(*(each.take(6) for each in (one, two, one, two)))
+        for claim in claims
+    ]
+    assert len(taken) == len(set(taken))
+
+
+async def test_a_turn_begun_by_other_code_is_left_to_it(database: Database) -> None:
+    await submit(database, "s", "k")
+    old = await worker(database, "w1", ("1",))
+    [claim] = await old.take(1)
+    await old.give_back(claim)
+    assert await (await worker(database, "w2", ("2",))).take(1) == []
+    assert len(await (await worker(database, "w3", ("2", "1"))).take(1)) == 1
+
+
+async def test_a_fenced_run_can_finish_nothing_park_nothing_and_give_back_nothing(
+    database: Database,
+) -> None:
+    turn_id = await submit(database, "s", "k")
+    late = await worker(database, "late")
+    [old] = await late.take(1)
+    other = await register(database, "other", dead_after=0)
+    assert await other.bury_the_dead() == ["late"]
+    living = Claims(database, "other", ["1"])
+    [new] = await living.take(1)
+    assert new.epoch > old.epoch
+    with pytest.raises(Fenced):
+        await late.finish(old, ANSWERED)
+    with pytest.raises(Fenced):
+        await late.park(old, "approval", 0)
+    await late.give_back(old)
+    turn = await Store(database).turn("t", turn_id)
+    assert (turn.state, turn.worker_id, turn.crashes) == ("running", "other", 1)
+    assert await Store(database).messages("t", "s") == []
+    assert await late.take(1) == []
+    await living.finish(new, ANSWERED)
+    # A commit whose answer got lost is tried again, and finds that it was written.
+    await living.finish(new, ANSWERED)
+    assert (await Store(database).turn("t", turn_id)).answer == "hi"
+
+
+@pytest.mark.attack("J5")
+async def test_j5_a_turn_that_kills_its_workers_is_parked_with_the_reason(
+    database: Database,
+) -> None:
+    """J5."""
+    turn_id = await submit(database, "s", "k")
+    await submit(database, "other", "k")
+    for number in range(3):
+        claims = await worker(database, f"w{number}")
+        assert turn_id in [claim.turn_id for claim in await claims.take(1)]
+        undertaker = await register(database, f"u{number}", dead_after=0)
+        assert f"w{number}" in await undertaker.bury_the_dead()
+    turn = await Store(database).turn("t", turn_id)
+    assert (turn.state, turn.reason, turn.crashes) == ("parked", "crashed", 3)
+    [claim] = await (await worker(database, "last")).take(5)
+    assert claim.session_id == "other"
+
+
+async def test_a_signal_that_comes_while_a_turn_parks_is_not_lost(database: Database) -> None:
+    turn_id = await submit(database, "s", "k")
+    claims = await worker(database)
+    [claim] = await claims.take(1)
+    await database.run(lambda c: wake_turn(c, turn_id))
+    assert not await claims.park(claim, "approval", claim.signals)
+    [claim] = await claims.take(1)
+    assert await claims.park(claim, "approval", claim.signals)
+    assert await claims.take(1) == []
+    await database.run(lambda c: wake_turn(c, turn_id))
+    assert [each.turn_id for each in await claims.take(1)] == [turn_id]
+
+
+async def test_what_belongs_to_another_tenant_is_not_found(database: Database) -> None:
+    turn_id = await submit(database, "s", "k", tenant="mine")
+    theirs = Client(database, "theirs")
+    for call in (
+        theirs.session("s"),
+        theirs.messages("s"),
+        theirs.turns("s"),
+        theirs.turn(turn_id),
+        theirs.result(turn_id),
+        theirs.submit("s", "prompt k", idempotency_key="k"),
+        theirs.create_session("s", PLAN),
+    ):
+        with pytest.raises(NotFoundError):
+            await call
+
+
+async def test_a_turn_that_needs_a_worker_is_refused_when_there_is_none(
+    database: Database,
+) -> None:
+    client = Client(database, "t")
+    await client.create_session("s", PLAN)
+    with pytest.raises(NoWorkerError, match="amplifier worker"):
+        await client.submit("s", "p", idempotency_key="k", needs_worker=True)
+    await register(database, "w")
+    assert (await client.submit("s", "p", idempotency_key="k", needs_worker=True)).state == "ready"
+
+
+async def test_a_worker_is_given_up_by_a_clock_of_ones_own_and_only_while_one_looks(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("amplifier_runtime.liveness.monotonic", lambda: now)
+    watched = await register(database, "watched")
+    observer = await register(database, "observer", dead_after=5.0)
+
+    async def looked_for(seconds: float, *, beating: bool = False) -> list[str]:
+        nonlocal now
+        buried: list[str] = []
+        for _ in range(int(seconds)):
+            now += 1.0
+            if beating:
+                await watched.beat()
+            buried += await observer.bury_the_dead()
+        return buried
+
+    assert await looked_for(20, beating=True) == []
+    assert await looked_for(4) == []
+    now += 3600.0
+    assert await looked_for(4) == []
+    assert await looked_for(2) == ["watched"]
+    assert not await watched.beat()
+    await watched.register()
+    assert await watched.beat()
