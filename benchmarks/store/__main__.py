@@ -1,14 +1,14 @@
 """The command: measure the store and `amplifier session`, print the figures, fail at a missed bar.
 
-`python -m benchmarks.store [SESSIONS] [EVENTS]` makes a home with that many sessions in a temporary
-folder and measures each command as a process of its own, in turn with `python -c pass`.
+`python -m benchmarks.store [SLACK]` makes a home with 5,000 sessions in a temporary folder and
+measures each command as a process of its own, in turn with `python -c pass`. `SLACK` multiplies the
+bars, for machines that do other things meanwhile.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,7 +17,12 @@ from pathlib import Path
 
 from amplifier_foundation.store import SessionStore
 
-ROUNDS, MOST_ROUNDS = 15, 90
+ROUNDS, MOST_ROUNDS = 10, 40
+# The bars are those of a machine that starts the bare interpreter in this time; a slower one may
+# take longer in proportion.
+BARE_MS = 17.5
+SESSIONS, EVENTS = 5_000, 200
+SLACK = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
 EVENT = {"name": "tool:post", "data": {"tool": "read_file", "text": "line of text " * 20}}
 OPEN = (
     "import sys; from pathlib import Path; from amplifier_foundation.store import SessionStore; "
@@ -49,17 +54,23 @@ APPEND_MICROSECONDS = 40.0
 
 def main() -> int:
     """Measure, print a table, and return 1 when a bar is missed."""
-    sessions, events = (int(each) for each in (*sys.argv[1:], "5000", "200")[:2])
+    sessions, events = SESSIONS, EVENTS
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "home"
         fill(home, sessions, events)
         rebuild = run(COMMANDS["store, list all"][0], home, sessions, events)
         print(f"{sessions:,} sessions of {events:,} events; the index was made in {rebuild:.0f} ms")
         slow = [name for name in COMMANDS if not fast_enough(name, home, sessions, events)]
+        bar = APPEND_MICROSECONDS * pace(min(run("pass", home, 0, 0) for _ in range(ROUNDS)))
         each = append_microseconds(home)
-    verdict = "ok" if each <= APPEND_MICROSECONDS else "TOO SLOW"
-    print(f"{'append of 1 kB':<18} {each:7.1f} us (bar {APPEND_MICROSECONDS:.0f} us) {verdict}")
-    return 1 if slow or each > APPEND_MICROSECONDS else 0
+    verdict = "ok" if each <= bar else "TOO SLOW"
+    print(f"{'append of 1 kB':<18} {each:7.1f} us (bar {bar:.0f} us) {verdict}")
+    return 1 if slow or each > bar else 0
+
+
+def pace(bare_ms: float) -> float:
+    """Return how much longer than the bars say something may take here."""
+    return SLACK * max(1.0, bare_ms / BARE_MS)
 
 
 def fill(home: Path, sessions: int, events: int) -> None:
@@ -75,23 +86,24 @@ def fill(home: Path, sessions: int, events: int) -> None:
         name = f"session-{number:05}"
         copy = made.with_name(name)
         copy.mkdir()
-        shutil.copyfile(made / "log.jsonl", copy / "log.jsonl")
+        # Many names of one file: a command that lists sessions reads none of them.
+        (copy / "log.jsonl").hardlink_to(made / "log.jsonl")
         metadata |= {"session_id": name, "touched": first + number}
         (copy / "metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
 
 
 def fast_enough(name: str, home: Path, sessions: int, events: int) -> bool:
     """Measure one command in turn with the bare interpreter, print it, and judge it."""
-    program, bar = COMMANDS[name]
+    program, wanted = COMMANDS[name]
     pairs: list[tuple[float, float]] = []
-    bare, over = 0.0, float("inf")
+    bare, over, bar = 0.0, float("inf"), wanted
     # What else the machine does only adds: the fastest of each is what the program takes, and on a
     # busy machine it takes more rounds to see it.
     while len(pairs) < ROUNDS or (over > bar and len(pairs) < MOST_ROUNDS):
         args = (home, sessions, events)
         pairs.append((run("pass", *args), run(program, *args)))
         bare, took = (min(side) for side in zip(*pairs, strict=True))
-        over = took - bare
+        over, bar = took - bare, wanted * pace(bare)
     took = bare + over
     verdict = "ok" if over <= bar else "TOO SLOW"
     print(

@@ -159,8 +159,9 @@ def test_the_store_is_cheap_to_import() -> None:
 
 @pytest.mark.slow
 def test_thousands_of_sessions_are_listed_and_shown_in_time() -> None:
+    # Twice the bars: other tests run meanwhile. `make bench B=store` judges by the bars themselves.
     ended = subprocess.run(
-        [sys.executable, "-m", "benchmarks.store"],
+        [sys.executable, "-m", "benchmarks.store", "2"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
