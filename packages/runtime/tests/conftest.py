@@ -17,6 +17,7 @@ from amplifier_runtime.migrating import migrate
 # The programs that the tests start and the modules that their plans name are beside them.
 _HERE = Path(__file__).parent
 sys.path.insert(0, str(_HERE))
+_IN_ONE_PROCESS = {"test_store", "test_steps", "test_turns", "test_tenants"}
 
 
 @pytest.fixture(scope="session")
@@ -26,12 +27,11 @@ def postgres() -> Generator[LocalPostgres]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave what starts worker processes to `make test-fleet`."""
+    """Leave what starts workers to `make test-fleet`, and the rest to `make test-all`."""
     for item in items:
-        if item.path.is_relative_to(_HERE) and (
-            item.get_closest_marker("slow") or "postgres" in getattr(item, "fixturenames", ())
-        ):
-            item.add_marker(pytest.mark.fleet)
+        if item.path.is_relative_to(_HERE):
+            mark = pytest.mark.slow if item.path.stem in _IN_ONE_PROCESS else pytest.mark.fleet
+            item.add_marker(mark)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.fleet)])

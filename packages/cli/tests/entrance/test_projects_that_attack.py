@@ -15,6 +15,9 @@ import pytest
 
 from amplifier_foundation.sources import SourceResolver
 
+# Each starts the command, some of them often.
+pytestmark = pytest.mark.slow
+
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 # Where compiled files go is then up to Python, as it is for everybody.

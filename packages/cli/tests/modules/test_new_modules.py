@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+# Each starts the command, some of them often.
+pytestmark = pytest.mark.slow
+
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 quick = "hooks-curfew"

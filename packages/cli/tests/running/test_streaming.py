@@ -16,6 +16,9 @@ from amplifier_cli.answer_stream import AnswerStream
 from amplifier_core.hooks import HookRegistry
 from amplifier_kit.calls.block_stream import BlockStream
 
+# Each starts the command, some of them often.
+pytestmark = pytest.mark.slow
+
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 LOOKING: dict[str, Any] = {

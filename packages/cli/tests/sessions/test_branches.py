@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+# Each starts the command, some of them often.
+pytestmark = pytest.mark.slow
+
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

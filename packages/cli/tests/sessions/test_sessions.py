@@ -12,6 +12,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+# Each starts the command, some of them often.
+pytestmark = pytest.mark.slow
+
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 KEY = "sk-" + "ant-api03-" + "Q7xK2mVz9LpR4tWy8NbC3dFg6HjS1aEuXo5iTkMn"

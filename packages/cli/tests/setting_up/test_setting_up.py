@@ -7,6 +7,11 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+# Each starts the command, some of them often.
+pytestmark = pytest.mark.slow
+
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 KEY = "planted-key-0123456789abcdef"
