@@ -39,6 +39,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(home: Path, compiled: Path) -> dict[str, str]:
     """An environment without keys, whose person has a folder of this test."""
     kept = {name: value for name, value in os.environ.items() if not name.endswith(_KEYS)}
+    # What measures the coverage of subprocesses would be measured with them.
+    kept = {name: value for name, value in kept.items() if not name.startswith("COVERAGE_")}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
     own = {"AMPLIFIER_HOME": str(home), "HOME": str(home.parent), "NO_COLOR": "1"}
     return {**kept, **own, "PYTHONPYCACHEPREFIX": str(compiled)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -20,6 +21,9 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 HEAVY = ("pydantic", "yaml", "rich", "prompt_toolkit", "amplifier_core", "asyncio", "sqlite3")
 
+# What measures the coverage of subprocesses loads modules of its own into them.
+UNMEASURED = {name: each for name, each in os.environ.items() if not name.startswith("COVERAGE_")}
+
 
 def imported_by(*arguments: str) -> set[str]:
     """Return the packages that are loaded once the command has run."""
@@ -31,7 +35,12 @@ def imported_by(*arguments: str) -> set[str]:
         "main()\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program],
+        env=UNMEASURED,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     return {name.partition(".")[0] for name in done.stderr.split()}
 
