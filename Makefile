@@ -65,8 +65,8 @@ hosts: ## no package index and no machine's path in a tracked file
 test: ## the quick tests; P=core or M=loop-basic for one room
 	$(RUN) -m pytest -q $(if $(TESTS),$(TESTS),-n 2)
 
-test-all: ## every test, the slow ones too, with many more examples for each property
-	$(RUN) -m pytest -q -n 2 -m "not realmodel and not fleet" --hypothesis-profile=thorough
+test-all: ## what `make check` leaves out: the slow tests, and many more examples for each property
+	$(RUN) -m pytest -q -n 2 -m "(slow or hypothesis) and not realmodel and not fleet" --hypothesis-profile=thorough
 
 test-fleet: ## the runtime on PostgreSQL and with workers that are killed; takes many minutes
 	$(RUN) -m pytest -q -m fleet packages/runtime tests/chaos
