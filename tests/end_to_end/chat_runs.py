@@ -17,7 +17,8 @@ _WRITE = "AMPLIFIER_WRITE_SCREENS"
 _CHANGING = (
     # What a machine has of a sandbox is not the chat's business.
     (re.compile(r"^! tool-bash: .*\n(?:  .*\n)*", re.MULTILINE), ""),
-    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00"), "SOME-TIME"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "SOME-DAY"),
+    (re.compile(r"\b\d\d:\d\d\b"), "SOME-TIME"),
     (re.compile(r"\b\d+(\.\d)?s\b"), "Ns"),
     (re.compile(r"[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]"), "⠋"),
     (re.compile(r"\b[0-9a-f]{8}\b"), "SESSION1"),
