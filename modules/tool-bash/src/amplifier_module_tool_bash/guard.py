@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
 from contextvars import ContextVar
 from typing import Any, cast
 
 from amplifier_core.models import HookResult
+from amplifier_kit.visible_text import spelled
 from amplifier_module_tool_bash.config import BashConfig
 from amplifier_module_tool_bash.rules import AllowRules
 
@@ -76,14 +76,7 @@ def shown_exactly(command: str) -> str | None:
         return None
     width = len(str(len(lines)))
     numbered = (
-        f"{number:>{width}} | {''.join(map(_visible, line))}"
+        f"{number:>{width}} | {''.join(map(spelled, line))}"
         for number, line in enumerate(lines, start=1)
     )
     return "\n".join(numbered)
-
-
-def _visible(character: str) -> str:
-    # Letters, marks, numbers, punctuation and symbols show themselves.
-    if character == " " or unicodedata.category(character)[0] in "LMNPS":
-        return character
-    return f"<U+{ord(character):04X}>"

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from decimal import Decimal
+
+from amplifier_kit.visible_text import spelled
 
 # What programs write to colour their output or move about in it: CSI, OSC and two-byte sequences.
 _ESCAPE_SEQUENCE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\^_=>]"
 )
 _BLANKS = re.compile(r"\s+")
-_KEPT = frozenset("\n\t")
 
 
 class _Spelling(dict[int, str]):
     """Every character that moves the cursor, turns the writing round or is not seen, spelled."""
 
     def __missing__(self, code: int) -> str:
-        character = chr(code)
-        # Letters, marks, numbers, punctuation and symbols show themselves.
-        shows = character in _KEPT or character == " " or _shows_itself(character)
-        self[code] = character if shows else f"<U+{code:04X}>"
+        self[code] = spelled(chr(code))
         return self[code]
 
 
-def _shows_itself(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LMNPS"
-
-
-_SPELLING = _Spelling()
+_SPELLING = _Spelling({ord(each): each for each in "\n\t"})
 # Between emoji and in many scripts it only joins what stands beside it.
 _SPELLING[0x200D] = "\u200d"
 _SPELLING[0x00A0] = _SPELLING[0x3000] = " "
