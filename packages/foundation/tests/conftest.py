@@ -1,4 +1,4 @@
-"""What the tests of the configuration share: a person's folder, a project, and files in them."""
+"""What the tests of the foundation share: a person's folder, a project, and files in them."""
 
 from __future__ import annotations
 
