@@ -79,14 +79,6 @@ WITHOUT_IDS = {
     "Client.has_worker",
     "Store.create_tenant",
 }
-# Known holes: these do not ask yet whose the session or the turn is.
-HOLES = {
-    "Budgets.set_tree",
-    "Budgets.status",
-    "Client.create_session parent",
-    "Store.create_session parent",
-    "Store.submit parent",
-}
 
 
 def calls_of_tenants() -> Iterator[str]:
@@ -156,13 +148,7 @@ def test_no_call_is_forgotten() -> None:
     assert tried.isdisjoint(WITHOUT_IDS)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.xfail(strict=True)] if name in HOLES else [])
-        for name in CALLS
-    ],
-)
+@pytest.mark.parametrize("name", CALLS)
 async def test_with_the_other_tenants_ids_a_call_finds_and_changes_nothing(
     database: Database, turn: Turn, name: str
 ) -> None:

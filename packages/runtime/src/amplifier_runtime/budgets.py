@@ -11,6 +11,7 @@ from amplifier_runtime.call_costs import NANO, CallCost, Charge, Fit
 from amplifier_runtime.claims import Claim, check_fence
 from amplifier_runtime.clock import now_ms
 from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of
+from amplifier_runtime.store import own_session
 
 __all__ = ["Budgets", "Hold", "Purse", "Shortage", "admit", "open_tree", "settle_lost"]
 
@@ -60,9 +61,14 @@ class Budgets:
         tokens: int | None = None,
         calls: int | None = None,
     ) -> None:
-        """Set what a session and all that grows from it may use; what is used stays used."""
+        """Set what a session and all that grows from it may use; what is used stays used.
+
+        Raises:
+            NotFoundError: there is no such session.
+        """
 
         def work(connection: Connection) -> None:
+            own_session(connection, tenant_id, root_id)
             open_account(connection, _tree(root_id), tenant_id, usd, tokens, calls, renew=True)
 
         await self._database.run(work)
@@ -92,11 +98,16 @@ class Budgets:
         await self._database.run(work)
 
     async def status(self, tenant_id: str, root_id: str) -> dict[str, Any] | None:
-        """Return what a tree has used, what is set aside, and its limits; None without a budget."""
+        """Return what a tree has used, what is set aside, and its limits; None without a budget.
+
+        Raises:
+            NotFoundError: there is no such session.
+        """
 
         def work(connection: Connection) -> Row | None:
-            sql = "SELECT * FROM accounts WHERE account_id = :account AND tenant_id = :tenant"
-            return one_of(connection, sql, account=_tree(root_id), tenant=tenant_id)
+            own_session(connection, tenant_id, root_id)
+            sql = "SELECT * FROM accounts WHERE account_id = :account"
+            return one_of(connection, sql, account=_tree(root_id))
 
         row = await self._database.run(work)
         return None if row is None else _status(row)

@@ -116,10 +116,12 @@ class Store:
         """Create a session, and its tenant if there is none; one that is there stays as it is.
 
         Raises:
-            NotFoundError: the id is another tenant's.
+            NotFoundError: the id is another tenant's, or there is no such parent.
         """
 
         def work(connection: Connection) -> None:
+            if parent_id is not None:
+                own_session(connection, tenant_id, parent_id)
             values = {"tenant": tenant_id, "now": now_ms()}
             execute(
                 connection,
@@ -143,18 +145,10 @@ class Store:
     async def session(self, tenant_id: str, session_id: str) -> Session:
         """Return a session."""
 
-        def work(connection: Connection) -> Row | None:
-            return one_of(
-                connection,
-                "SELECT * FROM sessions WHERE session_id = :session AND tenant_id = :tenant",
-                session=session_id,
-                tenant=tenant_id,
-            )
+        def work(connection: Connection) -> Row:
+            return own_session(connection, tenant_id, session_id)
 
-        row = await self.database.run(work)
-        if row is None:
-            raise NotFoundError("session", session_id)
-        return Session.from_row(row)
+        return Session.from_row(await self.database.run(work))
 
     async def messages(self, tenant_id: str, session_id: str) -> list[dict[str, Any]]:
         """Return the history, as it was when the last turn finished."""
@@ -177,11 +171,13 @@ class Store:
         """Put a turn at the end of its session's line; the same key gives the same turn.
 
         Raises:
-            NotFoundError: there is no such session.
+            NotFoundError: there is no such session, or no such parent.
             IdempotencyError: the key was used for another prompt.
         """
 
         def work(connection: Connection) -> Row:
+            if parent_turn_id is not None:
+                own_turn(connection, tenant_id, parent_turn_id)
             return submit_turn(
                 connection, tenant_id, session_id, prompt, idempotency_key, parent_turn_id
             )
@@ -194,18 +190,10 @@ class Store:
     async def turn(self, tenant_id: str, turn_id: str) -> Turn:
         """Return a turn."""
 
-        def work(connection: Connection) -> Row | None:
-            return one_of(
-                connection,
-                "SELECT * FROM turns WHERE turn_id = :turn AND tenant_id = :tenant",
-                turn=turn_id,
-                tenant=tenant_id,
-            )
+        def work(connection: Connection) -> Row:
+            return own_turn(connection, tenant_id, turn_id)
 
-        row = await self.database.run(work)
-        if row is None:
-            raise NotFoundError("turn", turn_id)
-        return Turn.from_row(row)
+        return Turn.from_row(await self.database.run(work))
 
     async def turns(self, tenant_id: str, session_id: str) -> list[Turn]:
         """Return the turns of a session, in order."""
@@ -216,6 +204,24 @@ class Store:
 
         await self.session(tenant_id, session_id)
         return await self.database.run(work)
+
+
+def own_session(connection: Connection, tenant_id: str, session_id: str) -> Row:
+    """Return a tenant's session inside a transaction, or raise NotFoundError."""
+    sql = "SELECT * FROM sessions WHERE session_id = :session AND tenant_id = :tenant"
+    row = one_of(connection, sql, session=session_id, tenant=tenant_id)
+    if row is None:
+        raise NotFoundError("session", session_id)
+    return row
+
+
+def own_turn(connection: Connection, tenant_id: str, turn_id: str) -> Row:
+    """Return a tenant's turn inside a transaction, or raise NotFoundError."""
+    sql = "SELECT * FROM turns WHERE turn_id = :turn AND tenant_id = :tenant"
+    row = one_of(connection, sql, turn=turn_id, tenant=tenant_id)
+    if row is None:
+        raise NotFoundError("turn", turn_id)
+    return row
 
 
 def submit_turn(
