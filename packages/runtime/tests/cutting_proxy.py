@@ -54,26 +54,32 @@ class CuttingProxy:
 
     async def _close(self) -> None:
         self._server.close()
-        for task in self._connections:
+        connections = list(self._connections)
+        for task in connections:
             task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.gather(*connections, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
+        try:
+            await self._connect(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.transport.abort()
+            self._connections.discard(task)
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await asyncio.open_connection(*self._upstream)
         answers = asyncio.create_task(_copy(server_reader, writer))
         try:
             await self._pass_on(reader, server_writer, server_reader, answers)
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass
         finally:
+            server_writer.transport.abort()
             answers.cancel()
             await asyncio.gather(answers, return_exceptions=True)
-            for each in (writer, server_writer):
-                each.transport.abort()
-            self._connections.discard(task)
 
     async def _pass_on(
         self,

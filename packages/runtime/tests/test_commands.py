@@ -171,7 +171,7 @@ async def test_a_worker_runs_turns_and_leaves_when_it_is_told_from_anywhere(
 
 
 @pytest.mark.slow
-async def test_a_killed_worker_never_leaves_and_drain_says_so(
+async def test_a_killed_worker_never_leaves_and_drain_finds_out(
     url: str, database: Database, start_worker: StartWorker
 ) -> None:
     worker = start_worker()
@@ -180,6 +180,8 @@ async def test_a_killed_worker_never_leaves_and_drain_says_so(
     worker.wait()
     with pytest.raises(FoundationError, match="1 of 1 workers have not left"):
         await typed("drain", "--wait", "1", url=url)
+    assert "was dead; its turns are for others now" in await typed("drain", url=url)
+    assert await typed("drain", url=url) == "No worker is running.\n"
 
 
 @pytest.mark.slow

@@ -12,7 +12,18 @@ from amplifier_runtime.database import Connection, Database, Row, all_of, execut
 from amplifier_runtime.errors import Fenced
 from amplifier_runtime.store import FINISHED, read_messages, to_json
 
-__all__ = ["Claim", "Claims", "Outcome", "check_fence", "let_next_go", "take_from_the_dead"]
+__all__ = [
+    "CRASH_LIMIT",
+    "Claim",
+    "Claims",
+    "Outcome",
+    "check_fence",
+    "let_next_go",
+    "take_from_the_dead",
+]
+
+CRASH_LIMIT = 3
+"""How many workers a turn may take with it, unless they are told otherwise."""
 
 # How a run ends that did not end its turn: the turn is ready again, or has crashed too often.
 _CRASHED = (
@@ -68,7 +79,12 @@ class Claims:
     """The turns of one worker."""
 
     def __init__(
-        self, database: Database, worker_id: str, versions: Sequence[str], *, crash_limit: int = 3
+        self,
+        database: Database,
+        worker_id: str,
+        versions: Sequence[str],
+        *,
+        crash_limit: int = CRASH_LIMIT,
     ) -> None:
         """`versions` are those whose turns this worker can continue; its own is the first."""
         self._database = database

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from amplifier_runtime.clock import now_ms
-from amplifier_runtime.database import Connection, Database, one_of
+from amplifier_runtime.database import Database
 from amplifier_runtime.errors import NoWorkerError, TurnFailedError
+from amplifier_runtime.liveness import has_worker
 from amplifier_runtime.store import Session, Store, Turn
 
 __all__ = ["Client"]
 
 _FIRST_POLL, _LONGEST_POLL = 0.02, 0.5
-_BEAT_LOST_MS = 10_000
 
 
 class Client:
@@ -80,9 +79,4 @@ class Client:
 
     async def has_worker(self) -> bool:
         """Whether a worker has beaten lately."""
-
-        def work(connection: Connection) -> bool:
-            sql = "SELECT 1 FROM workers WHERE state = 'alive' AND beat_at > :since LIMIT 1"
-            return one_of(connection, sql, since=now_ms() - _BEAT_LOST_MS) is not None
-
-        return await self._database.run(work)
+        return await self._database.run(has_worker)

@@ -5,42 +5,51 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from typing import NamedTuple
 
-from amplifier_runtime.claims import take_from_the_dead
+from amplifier_runtime.claims import CRASH_LIMIT, take_from_the_dead
 from amplifier_runtime.clock import monotonic, now_ms
-from amplifier_runtime.database import Connection, Database, Row, all_of, execute
+from amplifier_runtime.database import Connection, Database, all_of, execute, one_of
 
-__all__ = ["Liveness"]
+__all__ = ["DEAD_AFTER_SECONDS", "Liveness", "Observer", "has_worker", "remove_retired"]
 
 logger = logging.getLogger(__name__)
 
 
-class Liveness:
-    """This worker's own beat, and its view of the others'.
+DEAD_AFTER_SECONDS = 5.0
+"""How long a silence is that counts as death, unless a worker is told otherwise."""
 
-    Somebody is dead when their beat has not grown for `dead_after_seconds` of this process's
-    monotonic clock: no two machines have to agree on the time. What happened while this process
-    could not look, because it was paused or the database was away, says nothing about others.
-    """
+# The share of a deadly silence below which it is only the pause between two beats.
+_WORTH_TELLING = 0.3
+# By the wall clock: good enough to tell a person, not to act on.
+_BEAT_LOST_MS = 10_000
+
+
+class _Beat(NamedTuple):
+    """A worker's latest beat, and how long at least nothing came after it."""
+
+    worker_id: str
+    number: int
+    silence: float
+
+
+class _Sight(NamedTuple):
+    """A beat as this process saw it first, and when."""
+
+    beat: _Beat
+    since: float
+
+
+class Liveness:
+    """This worker's own beat."""
 
     def __init__(
-        self,
-        database: Database,
-        worker_id: str,
-        *,
-        code_version: str,
-        concurrency: int,
-        dead_after_seconds: float,
-        crash_limit: int,
+        self, database: Database, worker_id: str, *, code_version: str, concurrency: int
     ) -> None:
         self._database = database
         self._worker_id = worker_id
         self._code_version = code_version
         self._concurrency = concurrency
-        self._dead_after = dead_after_seconds
-        self._crash_limit = crash_limit
-        self._seen: dict[str, tuple[int, float]] = {}
-        self._looked_at = monotonic()
 
     async def register(self) -> None:
         """Say that this worker is there."""
@@ -82,38 +91,87 @@ class Liveness:
 
         await self._database.run(work)
 
+
+class Observer:
+    """Watches the beats of all workers but one, its own, if it has any.
+
+    Somebody is dead when their beat has not grown for `dead_after_seconds`. Each observer adds what
+    its own monotonic clock has seen to what others have written down before it: no two machines
+    have to agree on the time, and no single one has to live that long to see it. What happened
+    while this process could not look, because it was paused or the database was away, says nothing
+    about others.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        worker_id: str = "",
+        *,
+        dead_after_seconds: float = DEAD_AFTER_SECONDS,
+        crash_limit: int = CRASH_LIMIT,
+    ) -> None:
+        self._database = database
+        self._worker_id = worker_id
+        self._dead_after = dead_after_seconds
+        self._crash_limit = crash_limit
+        self._seen: dict[str, _Sight] = {}
+        self._looked_at = monotonic()
+
     async def bury_the_dead(self) -> list[str]:
         """Take the turns of workers that beat no more; returns those workers."""
 
-        def read(connection: Connection) -> list[tuple[str, int]]:
+        def read(connection: Connection) -> list[_Beat]:
             rows = all_of(
                 connection,
-                "SELECT worker_id, beat FROM workers "
+                "SELECT worker_id, beat, CASE WHEN silent_beat = beat THEN silence_ms ELSE 0 END "
+                "AS silence_ms FROM workers "
                 "WHERE state IN ('alive', 'draining') AND worker_id <> :worker",
                 worker=self._worker_id,
             )
-            return [_beat(row) for row in rows]
+            return [_Beat(row["worker_id"], row["beat"], row["silence_ms"] / 1000) for row in rows]
 
-        silent = self._silent(await self._database.run(read))
         buried: list[str] = []
-        for worker_id, beat in silent:
-            if await self._bury(worker_id, beat):
-                buried.append(worker_id)
+        for beat in self._look(await self._database.run(read)):
+            if beat.silence < self._dead_after:
+                await self._write_down(beat)
+            elif await self._bury(beat.worker_id, beat.number):
+                buried.append(beat.worker_id)
         return buried
 
-    def _silent(self, beats: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    def _look(self, beats: list[_Beat]) -> list[_Beat]:
+        """Return who is silent, and how long at least."""
         now, seen = monotonic(), self._seen
         if now - self._looked_at > self._dead_after / 2:
             seen = {}
         self._looked_at, self._seen = now, {}
-        silent: list[tuple[str, int]] = []
-        for worker_id, beat in beats:
-            known = seen.get(worker_id)
-            since = known[1] if known is not None and known[0] == beat else now
-            self._seen[worker_id] = (beat, since)
-            if now - since >= self._dead_after:
-                silent.append((worker_id, beat))
+        silent: list[_Beat] = []
+        for beat in beats:
+            sight = seen.get(beat.worker_id)
+            if sight is None or sight.beat.number != beat.number:
+                sight = _Sight(beat, now)
+            silence = sight.beat.silence + now - sight.since
+            if silence < beat.silence:
+                sight = _Sight(beat, now)
+            self._seen[beat.worker_id] = sight
+            if silence >= self._dead_after * _WORTH_TELLING:
+                silent.append(beat._replace(silence=max(silence, beat.silence)))
         return silent
+
+    async def _write_down(self, beat: _Beat) -> None:
+        """Let others count on what was seen here, should they be the ones who live to act on it."""
+
+        def work(connection: Connection) -> None:
+            execute(
+                connection,
+                "UPDATE workers SET silent_beat = beat, silence_ms = :silence "
+                "WHERE worker_id = :worker AND beat = :beat "
+                "AND (silent_beat <> beat OR silence_ms < :silence)",
+                worker=beat.worker_id,
+                beat=beat.number,
+                silence=int(beat.silence * 1000),
+            )
+
+        await self._database.run(work)
 
     async def _bury(self, worker_id: str, beat: int) -> bool:
         def work(connection: Connection) -> list[str] | None:
@@ -132,5 +190,18 @@ class Liveness:
         return True
 
 
-def _beat(row: Row) -> tuple[str, int]:
-    return row["worker_id"], row["beat"]
+def has_worker(connection: Connection) -> bool:
+    """Whether a worker that takes turns has beaten lately, inside a transaction."""
+    sql = "SELECT 1 FROM workers WHERE state = 'alive' AND beat_at > :since LIMIT 1"
+    return one_of(connection, sql, since=now_ms() - _BEAT_LOST_MS) is not None
+
+
+def remove_retired(connection: Connection, older_than_seconds: float) -> list[str]:
+    """Remove the rows of workers that ended so long ago, inside a transaction; returns them."""
+    rows = all_of(
+        connection,
+        "DELETE FROM workers WHERE state IN ('dead', 'gone') AND beat_at < :before "
+        "RETURNING worker_id",
+        before=now_ms() - int(older_than_seconds * 1000),
+    )
+    return [row["worker_id"] for row in rows]

@@ -147,12 +147,7 @@ def _applied(connection: Connection) -> dict[int, str]:
 
 def _apply(connection: Connection, migration: Migration) -> None:
     if migration.is_breaking and migration.number > 1:
-        living = one_of(connection, "SELECT worker_id FROM workers WHERE state <> 'gone'")
-        if living is not None:
-            raise SchemaError(
-                f"{migration.name} breaks workers that still run, such as "
-                f"`{living['worker_id']}`. Drain them first."
-            )
+        _refuse_while_workers_run(connection, migration)
     for statement in migration.statements():
         execute(connection, statement)
     execute(
@@ -165,3 +160,16 @@ def _apply(connection: Connection, migration: Migration) -> None:
         now=now_ms(),
     )
     logger.info("migration applied name=%s", migration.name)
+
+
+def _refuse_while_workers_run(connection: Connection, migration: Migration) -> None:
+    if connection.dialect.name != "sqlite":
+        # Whoever starts now waits, and then finds out that it is too old.
+        execute(connection, "LOCK TABLE workers IN EXCLUSIVE MODE")
+    sql = "SELECT worker_id FROM workers WHERE state IN ('alive', 'draining')"
+    living = one_of(connection, sql)
+    if living is not None:
+        raise SchemaError(
+            f"{migration.name} breaks workers that still run, such as `{living['worker_id']}`. "
+            "Run `amplifier runtime drain` first."
+        )

@@ -8,16 +8,17 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 
 from amplifier_core.session import AmplifierSession
-from amplifier_runtime.claims import Claim, Claims
+from amplifier_runtime.claims import CRASH_LIMIT, Claim, Claims
 from amplifier_runtime.clock import monotonic
 from amplifier_runtime.database import Database
 from amplifier_runtime.engine import Engine
-from amplifier_runtime.errors import Fenced
+from amplifier_runtime.errors import DurableError, Fenced, SchemaError
 from amplifier_runtime.ids import new_id
-from amplifier_runtime.liveness import Liveness
+from amplifier_runtime.liveness import DEAD_AFTER_SECONDS, Liveness, Observer, remove_retired
 from amplifier_runtime.migrating import check_schema
 from amplifier_runtime.turns import DRAIN, Boundary, OpenSession, TurnPart, TurnRunner
 
@@ -26,7 +27,9 @@ __all__ = ["Worker", "WorkerSettings", "open_session", "run_worker"]
 logger = logging.getLogger(__name__)
 
 # How long a turn that was run before may wait for the engine to hand it over.
-_BEGIN_SECONDS = 15.0
+_BEGIN_SECONDS = 5.0
+# How long what is known of a worker is kept when it has ended.
+_RETIRED = 600.0
 
 
 def open_session(claim: Claim) -> AmplifierSession:
@@ -56,10 +59,10 @@ class WorkerSettings:
     code_version: str = "1"
     accepts: Sequence[str] = ()
     beat_seconds: float = 1.0
-    dead_after_seconds: float = 5.0
+    dead_after_seconds: float = DEAD_AFTER_SECONDS
     poll_seconds: float = 0.2
     drain_seconds: float = 30.0
-    crash_limit: int = 3
+    crash_limit: int = CRASH_LIMIT
     keep_journal_seconds: float = 86_400.0
     sweep_seconds: float = 60.0
     connections: int = 10
@@ -83,6 +86,10 @@ class Worker:
             self.worker_id,
             code_version=settings.code_version,
             concurrency=settings.concurrency,
+        )
+        self._observer = Observer(
+            self.database,
+            self.worker_id,
             dead_after_seconds=settings.dead_after_seconds,
             crash_limit=settings.crash_limit,
         )
@@ -106,6 +113,8 @@ class Worker:
         self._unknown: set[str] = set()
         self._beaten_at = monotonic()
         self._beaten = asyncio.Event()
+        self.failure: DurableError | None = None
+        self.leaving = asyncio.Event()
         self._is_leaving = False
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -115,19 +124,34 @@ class Worker:
         """How many turns this worker has."""
         return len(self._held)
 
+    def leave(self, because: DurableError | None = None) -> None:
+        """Have `run_worker` end this worker in good order, with an error if there is one."""
+        self.failure = self.failure or because
+        self.leaving.set()
+
     def wake(self) -> None:
         """Look for turns now instead of at the next poll."""
         self._wake.set()
 
     async def __aenter__(self) -> Worker:
         await check_schema(self.database)
-        await self._liveness.register()
+        await self._register()
         await self._engine.launch()
         for part in self.settings.parts:
             await part.join(self)
         loops = (self._take_turns, self._beat, self._watch, self._sweep)
         self._tasks = [asyncio.create_task(_lasting(each)) for each in loops]
         return self
+
+    async def _register(self) -> None:
+        """Be there for all to see, unless the tables are too new for this code by then."""
+        await self._liveness.register()
+        try:
+            # Again: a migration waits only for those who are there.
+            await check_schema(self.database)
+        except SchemaError:
+            await self._liveness.leave("gone")
+            raise
 
     async def __aexit__(
         self,
@@ -188,6 +212,9 @@ class Worker:
             logger.exception("turn not started turn=%s", claim.turn_id)
             self._drop(claim)
             await self.claims.give_back(claim, delay_seconds=1.0)
+        else:
+            if claim.turn_id in self._unbegun:
+                self._unbegun[claim.turn_id] = monotonic()
 
     async def _run_turn(self, turn_id: str) -> None:
         claim = self._held.get(turn_id)
@@ -214,11 +241,18 @@ class Worker:
                 for run in list(self.runner.runs.values()):
                     run.end(Fenced())
                 if not self._is_leaving:
-                    await self._liveness.register()
-                    await self._engine.listen()
+                    await self._come_back()
             self._beaten_at = began
             self._beaten.set()
             await asyncio.sleep(self.settings.beat_seconds)
+
+    async def _come_back(self) -> None:
+        try:
+            await self._register()
+        except SchemaError as error:
+            self.leave(error)
+        else:
+            await self._engine.listen()
 
     async def _standing(self) -> None:
         """Wait until the last beat is so young that nobody can have given this worker up."""
@@ -228,9 +262,8 @@ class Worker:
 
     async def _watch(self) -> None:
         while True:
-            for worker_id in await self._liveness.bury_the_dead():
+            if await self._observer.bury_the_dead():
                 self._wake.set()
-                await self._engine.forget(worker_id)
             await self._give_back_lost()
             await asyncio.sleep(self.settings.beat_seconds)
 
@@ -240,6 +273,10 @@ class Worker:
             swept = 1
             while swept:
                 swept = await self._engine.sweep(self.settings.keep_journal_seconds)
+            # Not at once: one that was given up by mistake needs what the engine keeps for it.
+            retired = await self.database.run(partial(remove_retired, older_than_seconds=_RETIRED))
+            for worker_id in retired:
+                await self._engine.forget(worker_id)
 
     async def _give_back_lost(self) -> None:
         """Give back what the engine did not hand over, and what a lost answer hid from us."""
@@ -249,8 +286,6 @@ class Worker:
             logger.warning("turn was not handed over by the engine turn=%s", turn_id)
             self._drop(claim)
             await self.claims.give_back(claim)
-            # Who gave this worker up may have had it forgotten only after it was back.
-            await self._engine.listen()
         unknown = await self.claims.mine() - set(self._held)
         # Twice in a row: what is being taken or given back right now is not lost.
         await self.claims.disown(unknown & self._unknown)
@@ -269,10 +304,11 @@ async def _lasting(work: Callable[[], Awaitable[None]]) -> None:
 
 
 async def run_worker(settings: WorkerSettings) -> None:
-    """Run a worker until SIGTERM or SIGINT, then drain."""
-    leaving = asyncio.Event()
+    """Run a worker until SIGTERM, SIGINT or `Worker.leave`, then drain."""
     loop = asyncio.get_running_loop()
-    async with Worker(settings):
+    async with Worker(settings) as worker:
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, leaving.set)
-        await leaving.wait()
+            loop.add_signal_handler(number, worker.leave)
+        await worker.leaving.wait()
+    if worker.failure is not None:
+        raise worker.failure

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import click
 
@@ -14,11 +13,14 @@ from amplifier_runtime.commands.address import database_option, run_on, shown
 from amplifier_runtime.commands.status import describe, describe_session
 from amplifier_runtime.database import Connection, Database, all_of, execute, one_of
 from amplifier_runtime.errors import NotFoundError
+from amplifier_runtime.liveness import Observer
 from amplifier_runtime.migrating import check_schema, migrate, pending
 
 __all__ = ["runtime"]
 
 _LOOK_SECONDS = 0.2
+# What becomes of a worker that is told to leave.
+_LEFT = {"gone": "has left", "dead": "was dead; its turns are for others now"}
 
 
 @click.group()
@@ -68,23 +70,22 @@ async def _lines(database: Database, session: str | None) -> list[tuple[str, str
 )
 def drain(url: str, worker: str | None, seconds: float) -> None:
     """Let WORKER, or all of them, hand its turns over and leave."""
-    told, left = run_on(url, lambda database: _drain(database, worker, seconds))
-    for worker_id in told:
-        click.echo(f"{worker_id} {'is told to leave' if worker_id in left else 'has left'}")
+    told = run_on(url, lambda database: _drain(database, worker, seconds))
+    for worker_id, state in told.items():
+        click.echo(f"{worker_id} {_LEFT.get(state, 'is told to leave')}")
     if not told:
         click.echo("No worker is running.")
-    if left and seconds:
+    staying = sum(state not in _LEFT for state in told.values())
+    if staying and seconds:
         raise FoundationError(
-            f"{len(left)} of {len(told)} workers have not left after {seconds:g} s.",
-            why="A worker waits for the running step of each turn; one that is dead never leaves.",
+            f"{staying} of {len(told)} workers have not left after {seconds:g} s.",
+            why="A worker waits for the running step of each turn.",
             fix="amplifier runtime status",
         )
 
 
-async def _drain(
-    database: Database, worker: str | None, seconds: float
-) -> tuple[Sequence[str], set[str]]:
-    """Return who was told to leave, and who of them has not left in time."""
+async def _drain(database: Database, worker: str | None, seconds: float) -> dict[str, str]:
+    """Tell workers to leave, and return the state that each has come to in time."""
 
     def tell(connection: Connection) -> list[str]:
         rows = all_of(
@@ -95,19 +96,23 @@ async def _drain(
         )
         return sorted(row["worker_id"] for row in rows)
 
-    def still_there(connection: Connection) -> set[str]:
-        rows = all_of(connection, "SELECT worker_id FROM workers WHERE state = 'draining'")
-        return {row["worker_id"] for row in rows} & set(told)
+    def states(connection: Connection) -> dict[str, str]:
+        rows = all_of(connection, "SELECT worker_id, state FROM workers")
+        known = {row["worker_id"]: row["state"] for row in rows}
+        return {worker_id: known.get(worker_id, "gone") for worker_id in told}
 
     await check_schema(database)
     told = await database.run(tell)
     if worker is not None and not told:
         raise NotFoundError("running worker", worker)
-    until, left = monotonic() + seconds, set(told)
-    while left and monotonic() < until:
+    # The last worker has nobody else who would see that it is dead.
+    observer = Observer(database)
+    until, found = monotonic() + seconds, dict.fromkeys(told, "draining")
+    while not _LEFT.keys() >= set(found.values()) and monotonic() < until:
         await asyncio.sleep(_LOOK_SECONDS)
-        left = await database.run(still_there)
-    return told, left
+        await observer.bury_the_dead()
+        found = await database.run(states)
+    return found
 
 
 @runtime.command()

@@ -10,6 +10,7 @@ from amplifier_runtime.clock import now_ms
 from amplifier_runtime.commands.address import shown
 from amplifier_runtime.database import Connection, Database, Row, all_of, one_of
 from amplifier_runtime.errors import SchemaError
+from amplifier_runtime.liveness import has_worker
 from amplifier_runtime.migrating import check_schema, pending
 
 __all__ = ["Lines", "describe", "describe_session"]
@@ -117,9 +118,7 @@ def _session(connection: Connection, session_id: str) -> Lines:
     row = one_of(connection, sql, session=session_id)
     if row is None:
         return []
-    sql = "SELECT 1 FROM workers WHERE state = 'alive' LIMIT 1"
-    runs = one_of(connection, sql) is not None
-    durable = "yes" if runs else f"yes, but no worker runs its turns: {_START}"
+    durable = "yes" if has_worker(connection) else f"yes, but no worker runs its turns: {_START}"
     turns = all_of(
         connection,
         "SELECT * FROM turns WHERE session_id = :session ORDER BY ordinal DESC LIMIT :most",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 
 import click
 from sqlalchemy.exc import SQLAlchemyError
@@ -66,7 +65,7 @@ class _Orders(TurnPart):
                 if await worker.database.run(is_draining):
                     click.echo(f"{worker.worker_id} is told to leave.")
                     # Once is enough: a worker that leaves is `draining` by its own word, too.
-                    signal.raise_signal(signal.SIGTERM)
+                    worker.leave()
                     return
             except Exception:
                 logger.exception("orders not read worker=%s", worker.worker_id)
