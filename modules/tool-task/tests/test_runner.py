@@ -34,7 +34,7 @@ class Elsewhere:
         if self.refuses:
             return self.refuses
         self.orders.append(order)
-        return self.child(order, is_new=True)
+        return self.child(order)
 
     async def tasks(self) -> list[dict[str, Any]]:
         return [self.child(order) for order in self.orders]

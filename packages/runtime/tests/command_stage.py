@@ -33,18 +33,24 @@ class Workers:
 
     def start(self, *options: str) -> Started:
         """Start a worker and wait until it is there."""
+        process = self.begin(*options)
+        assert process.stdout is not None
+        worker_id, _, said = process.stdout.readline().partition(" ")
+        assert said.startswith("runs up to"), "the worker did not start"
+        return Started(worker_id, process)
+
+    def begin(self, *options: str) -> subprocess.Popen[str]:
+        """Start a worker; what it says, errors too, is in its `stdout`."""
         command = [sys.executable, "-u", "-m", "amplifier_runtime.commands.worker"]
         process = subprocess.Popen(
             [*command, "--database", self._url, *options],
             env={**os.environ, "PYTHONPATH": str(TESTS)},
             stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
         )
         self._processes.append(process)
-        assert process.stdout is not None
-        worker_id, _, said = process.stdout.readline().partition(" ")
-        assert said.startswith("runs up to"), "the worker did not start"
-        return Started(worker_id, process)
+        return process
 
     def plan(self, **config: Any) -> dict[str, Any]:
         """Return a plan whose model and tools leave a trace."""

@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 from command_stage import AMPLIFIER, Workers
 from cutting_proxy import CuttingProxy, When, proxy_before
-from runtime_stage import Stage, Trace, plan_with, until
+from runtime_stage import Stage, Trace, plan_with, rows, until
 
 import amplifier_runtime
 from amplifier_runtime.client import Client
 from amplifier_runtime.commands.worker import all_parts
-from amplifier_runtime.database import Database, Row, all_of
+from amplifier_runtime.database import Database, Row, all_of, execute
 from amplifier_runtime.errors import SchemaError
+from amplifier_runtime.liveness import Observer
 from amplifier_runtime.local_postgres import LocalPostgres
 from amplifier_runtime.migrating import BREAKING, applied, check_schema, migrate
 from amplifier_runtime.store import Turn
@@ -192,6 +193,42 @@ async def test_a_breaking_migration_is_refused_whole_until_the_old_workers_are_g
     assert (await newer.migrate())[0] == 0
     with pytest.raises(SchemaError, match="cannot live with"):
         await check_schema(database)
+
+
+@pytest.mark.attack("J6")
+async def test_a_worker_that_was_paused_over_a_breaking_migration_leaves_when_it_wakes(
+    database: Database, workers: Workers, newer: NewerVersion
+) -> None:
+    newer.add("0901_less.sql", f"{BREAKING}\nALTER TABLE turns RENAME COLUMN prompt TO said;\n")
+    worker = workers.start().process
+    worker.send_signal(signal.SIGSTOP)
+    assert await Observer(database, dead_after_seconds=0).bury_the_dead() != []
+    assert (await newer.migrate())[0] == 0
+    worker.send_signal(signal.SIGCONT)
+    assert await left_as_too_old(worker)
+
+
+@pytest.mark.attack("J6")
+# Nobody can see who waits for SQLite.
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+async def test_a_worker_that_starts_in_the_middle_of_a_breaking_migration_does_not_run(
+    database: Database, workers: Workers
+) -> None:
+    with database.engine.begin() as migrating:
+        execute(migrating, "LOCK TABLE workers IN EXCLUSIVE MODE")
+        execute(migrating, "INSERT INTO migrations VALUES (901, '0901_less.sql', '', 1, 0)")
+        worker = workers.begin()
+        waiting = (
+            "SELECT 1 FROM pg_locks WHERE relation = 'amplifier.workers'::regclass AND NOT granted"
+        )
+        await until(lambda: database.transact(lambda c: all_of(c, waiting)))
+    assert await left_as_too_old(worker)
+    assert await rows(database, "SELECT state FROM workers") == [{"state": "gone"}]
+
+
+async def left_as_too_old(worker: subprocess.Popen[str]) -> bool:
+    said, _ = await asyncio.to_thread(worker.communicate, timeout=30)
+    return worker.returncode == 1 and "Start a newer worker" in said
 
 
 @pytest.mark.attack("J6")

@@ -36,7 +36,7 @@ RUNNER = "task.runner"
 class RemoteTask(BaseModel, frozen=True):
     """A child as its runner knows it; without a `stop_reason` it has not ended.
 
-    `child_session_id` and `is_new` are for the events; `messages` is what it has so far.
+    `child_session_id` is for the events; `messages` is what it has so far.
     """
 
     handle: str
@@ -48,7 +48,6 @@ class RemoteTask(BaseModel, frozen=True):
     answer: str | None = None
     error: str | None = None
     messages: list[dict[str, Any]] = []
-    is_new: bool = False
 
     @property
     def line(self) -> str:
@@ -132,8 +131,7 @@ class RemoteTasks:
             show(self._coordinator, f"No task was started: {started}", source=NAME)
             raise RefusedError(started)
         task = RemoteTask.model_validate(started)
-        if task.is_new:
-            await self._announce(STARTED, task)
+        await self._announce(STARTED, task)
         return task
 
     async def all(self) -> list[RemoteTask]:

@@ -69,17 +69,16 @@ def start_child(
     key: str,
     order: dict[str, Any],
     given: dict[str, Any],
-) -> tuple[str, bool] | str:
-    """Submit the turn of a child under the key of the call that asks for it; returns its handle.
+) -> dict[str, Any] | str:
+    """Submit the turn of a child under the key of the call that asks for it, once; returns it.
 
-    Also whether it is new. A text says why there is none. `given` has the child's `plan` and the
-    `state` of its parent.
+    A text says why there is none. `given` has the child's `plan` and the `state` of its parent.
     """
     check_fence(connection, claim.session_id, claim.epoch)
     sql = "SELECT handle FROM children WHERE parent_turn_id = :turn AND call_key = :key"
     known = one_of(connection, sql, turn=claim.turn_id, key=key)
     if known is not None:
-        return known["handle"], False
+        return _whole(connection, claim, known["handle"])
     root = root_of(connection, claim.session_id)
     if refusal := _refusal(connection, claim, root, order):
         return refusal
@@ -105,7 +104,13 @@ def start_child(
             turn=turn["turn_id"],
             message=to_json({"role": "system", "content": order["instruction"]}),
         )
-    return _insert(connection, claim, turn, root, key, order, given), True
+    handle = _insert(connection, claim, turn, root, key, order, given)
+    return _whole(connection, claim, handle)
+
+
+def _whole(connection: Connection, claim: Claim, handle: str) -> dict[str, Any]:
+    [facts] = facts_of(connection, claim.session_id, handle=handle)
+    return facts
 
 
 def _refusal(connection: Connection, claim: Claim, root: str, order: dict[str, Any]) -> str | None:

@@ -65,17 +65,10 @@ class ChildTurns:
         given = {"plan": fork.config, "state": plain(session.coordinator.session_state)}
         await fork.cleanup()
 
-        def work(connection: Connection) -> dict[str, Any] | str:
-            started = start_child(connection, self._run.claim, key, order, given)
-            if isinstance(started, str):
-                return started
-            handle, _ = started
-            [facts] = facts_of(connection, session.session_id, handle=handle)
-            # An earlier run may not have come to say that it is; the log has it once anyway.
-            return {**facts, "is_new": True}
-
         self._has_any = True
-        return await self._transact(work)
+        return await self._transact(
+            lambda connection: start_child(connection, self._run.claim, key, order, given)
+        )
 
     async def tasks(self) -> list[dict[str, Any]]:
         """Return the children of this session."""

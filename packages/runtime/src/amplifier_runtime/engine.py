@@ -93,6 +93,8 @@ class Engine:
             "executor_id": self._worker_id,
             "application_version": _VERSION,
             "serializer": _Json(),
+            # Nobody waits for the engine's events, and each notification would hold up all commits.
+            "use_listen_notify": False,
             "log_level": "WARNING",
         }
         DBOS(config=config)
