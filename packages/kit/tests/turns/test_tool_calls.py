@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from datetime import UTC, datetime
 from types import FunctionType, SimpleNamespace
@@ -60,6 +61,27 @@ async def test_the_model_reads_the_text_of_a_result(outcome: Any, read: str) -> 
     assert await turn.run() == "Done."
 
     assert turn.results == [read]
+
+
+class EndOfTurn(BaseException):
+    """What stands between the loop and its tools may end the turn with."""
+
+
+async def test_of_tools_that_end_the_turn_together_none_ends_unseen() -> None:
+    unseen: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
+
+    async def end() -> None:
+        await asyncio.sleep(0)
+        raise EndOfTurn
+
+    turn = await turn_with(Tool(end, "t1"), Tool(end, "t2"))
+    with pytest.raises(EndOfTurn):
+        await turn.run()
+
+    del turn
+    gc.collect()
+    assert unseen == []
 
 
 @requirement("ORCH-12")

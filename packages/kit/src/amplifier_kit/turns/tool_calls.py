@@ -107,9 +107,11 @@ class ToolCalls:
             raise
         finally:
             watch.close()
-        for run in runs:
-            if run.task is not None and not run.is_abandoned:
-                run.task.result()
+        ended = [run.task for run in runs if run.task is not None and not run.is_abandoned]
+        # All are looked at: of several that end the turn, one does, and none ends unseen.
+        failed = [task for task in ended if task.cancelled() or task.exception() is not None]
+        if failed:
+            failed[0].result()
 
     async def _run_one(self, run: ToolRun) -> None:
         """Run one call to its result, unless nobody waits for it any more."""
