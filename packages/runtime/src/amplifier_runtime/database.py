@@ -7,7 +7,7 @@ import functools
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -18,7 +18,17 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from amplifier_runtime.clock import monotonic
 
-__all__ = ["Connection", "Database", "Row", "all_of", "execute", "one_of", "persistently"]
+__all__ = [
+    "Connection",
+    "Database",
+    "Row",
+    "all_among",
+    "all_of",
+    "execute",
+    "execute_among",
+    "one_of",
+    "persistently",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +60,23 @@ def one_of(connection: Connection, sql: str, **values: Any) -> Row | None:
 def all_of(connection: Connection, sql: str, **values: Any) -> Sequence[Row]:
     """Return all rows of the result."""
     return connection.execute(_statement(sql), values).mappings().all()
+
+
+def all_among(
+    connection: Connection, sql: str, among: Iterable[str], **values: Any
+) -> Sequence[Row]:
+    """Return all rows of the result of a statement that has `IN :among`."""
+    return connection.execute(_among(sql), {"among": list(among), **values}).mappings().all()
+
+
+def execute_among(connection: Connection, sql: str, among: Iterable[str], **values: Any) -> int:
+    """Run a statement that has `IN :among` and return how many rows it changed."""
+    return connection.execute(_among(sql), {"among": list(among), **values}).rowcount
+
+
+@functools.cache
+def _among(sql: str) -> sa.TextClause:
+    return sa.text(sql).bindparams(sa.bindparam("among", expanding=True))
 
 
 class Database:

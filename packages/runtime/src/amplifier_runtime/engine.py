@@ -139,17 +139,34 @@ class Engine:
 
     async def sweep(self, older_than_seconds: float) -> int:
         """Remove journals of turns that ended so long ago; returns how many."""
-        ended = await DBOS.list_workflows_async(
-            name=_NAME,
-            status="SUCCESS",
-            completed_before=iso(now_ms() - int(older_than_seconds * 1000)),
-            limit=_SWEPT_TOGETHER,
-            load_input=False,
-            load_output=False,
-        )
-        if ended:
-            await DBOS.delete_workflows_async([each.workflow_id for each in ended])
+        ended = await self._ids(status="SUCCESS", completed_before=_ago(older_than_seconds))
+        await self._remove(ended)
         return len(ended)
+
+    async def sweep_unended(
+        self, older_than_seconds: float, are_over: Callable[[list[str]], Awaitable[list[str]]]
+    ) -> None:
+        """Remove journals begun so long ago whose end the engine has not seen.
+
+        `are_over` says which of some turns have ended without it.
+        """
+        offset = 0
+        while turns := await self._ids(
+            status=["PENDING", "ENQUEUED"], end_time=_ago(older_than_seconds), offset=offset
+        ):
+            over = await are_over(turns)
+            await self._remove(over)
+            offset += len(turns) - len(over)
+
+    async def _remove(self, turn_ids: list[str]) -> None:
+        if turn_ids:
+            await DBOS.delete_workflows_async(turn_ids)
+
+    async def _ids(self, **which: Any) -> list[str]:
+        found = await DBOS.list_workflows_async(
+            name=_NAME, limit=_SWEPT_TOGETHER, load_input=False, load_output=False, **which
+        )
+        return [each.workflow_id for each in found]
 
     async def forget(self, worker_id: str) -> None:
         """Remove what the engine keeps for a worker that is no more."""
@@ -163,3 +180,7 @@ class Engine:
         # The engine made its threads the loop's own, and they are gone now.
         loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix="asyncio"))
         self._threads.shutdown(wait=False)
+
+
+def _ago(seconds: float) -> str:
+    return iso(now_ms() - int(seconds * 1000))

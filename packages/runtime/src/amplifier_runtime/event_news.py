@@ -11,8 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from amplifier_runtime.database import Connection, Database
-from amplifier_runtime.event_rows import rows_among
+from amplifier_runtime.database import Connection, Database, all_among
 
 __all__ = ["CHANNEL", "EventNews"]
 
@@ -88,7 +87,7 @@ class EventNews:
         return _POLL_SECONDS if self._is_listening else _DEAF_POLL_SECONDS
 
     def _ends(self, connection: Connection) -> dict[str, tuple[int, int]]:
-        rows = rows_among(
+        rows = all_among(
             connection,
             "SELECT session_id, next_seq, (SELECT MAX(number) FROM live_events "
             "WHERE live_events.session_id = logs.session_id) AS number FROM logs "

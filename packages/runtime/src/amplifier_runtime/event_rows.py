@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ import sqlalchemy as sa
 
 from amplifier_runtime.claims import Claim, check_fence
 from amplifier_runtime.clock import now_ms
-from amplifier_runtime.database import Connection, Row, all_of, execute
+from amplifier_runtime.database import Connection, all_among, all_of, execute, execute_among
 from amplifier_runtime.store import to_json
 
 __all__ = [
@@ -22,7 +21,6 @@ __all__ = [
     "first_number",
     "forget_live",
     "open_log",
-    "rows_among",
 ]
 
 # Says which live events are void: their run was lost, and nothing of what they showed was kept.
@@ -105,7 +103,7 @@ def append(connection: Connection, records: Sequence[Record]) -> dict[str, Head]
     heads = _hold(connection, {each.session_id for each in records})
     keys = [each.key for each in records if each.key]
     sql = "SELECT key FROM events WHERE key IN :among"
-    known = {row["key"] for row in rows_among(connection, sql, keys)} if keys else set[str]()
+    known = {row["key"] for row in all_among(connection, sql, keys)} if keys else set[str]()
     durable: list[dict[str, Any]] = []
     live: list[dict[str, Any]] = []
     for record in records:
@@ -129,16 +127,6 @@ def forget_live(connection: Connection, claim: Claim) -> None:
     """Delete the live events of a turn that ends; the log has what came of them."""
     sql = "DELETE FROM live_events WHERE session_id = :session AND turn_id = :turn"
     execute(connection, sql, session=claim.session_id, turn=claim.turn_id)
-
-
-def rows_among(connection: Connection, sql: str, among: Iterable[str]) -> Sequence[Row]:
-    """Return all rows of a statement that has `IN :among`."""
-    return connection.execute(_among(sql), {"among": list(among)}).mappings().all()
-
-
-@functools.cache
-def _among(sql: str) -> sa.TextClause:
-    return sa.text(sql).bindparams(sa.bindparam("among", expanding=True))
 
 
 _HEADS = (
@@ -170,13 +158,11 @@ def _hold(connection: Connection, sessions: set[str]) -> dict[str, Head]:
     """Lock the logs, and their sessions against being claimed anew."""
     if connection.dialect.name == "sqlite":
         # The first write takes the lock on everything.
-        connection.execute(
-            _among("UPDATE logs SET next_seq = next_seq WHERE session_id IN :among"),
-            {"among": list(sessions)},
-        )
-        rows = rows_among(connection, _HEADS, sessions)
+        sql = "UPDATE logs SET next_seq = next_seq WHERE session_id IN :among"
+        execute_among(connection, sql, sessions)
+        rows = all_among(connection, _HEADS, sessions)
     else:
-        rows = rows_among(connection, _HEADS + _LOCKING, sessions)
+        rows = all_among(connection, _HEADS + _LOCKING, sessions)
     return {row["session_id"]: Head(**row) for row in rows}
 
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from amplifier_runtime.clock import now_ms
-from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of
+from amplifier_runtime.database import (
+    Connection,
+    Database,
+    Row,
+    all_among,
+    all_of,
+    execute,
+    one_of,
+)
 from amplifier_runtime.errors import IdempotencyError, NotFoundError
 from amplifier_runtime.ids import new_id
 
@@ -222,6 +230,12 @@ def own_turn(connection: Connection, tenant_id: str, turn_id: str) -> Row:
     if row is None:
         raise NotFoundError("turn", turn_id)
     return row
+
+
+def finished_among(connection: Connection, turn_ids: list[str]) -> list[str]:
+    """Return those of the turns that are finished, inside a transaction."""
+    sql = "SELECT turn_id FROM turns WHERE turn_id IN :among AND finished_at IS NOT NULL"
+    return [row["turn_id"] for row in all_among(connection, sql, turn_ids)]
 
 
 def submit_turn(

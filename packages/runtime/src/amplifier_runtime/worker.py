@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,6 +21,7 @@ from amplifier_runtime.errors import DurableError, Fenced, SchemaError
 from amplifier_runtime.ids import new_id
 from amplifier_runtime.liveness import DEAD_AFTER_SECONDS, Liveness, Observer, remove_retired
 from amplifier_runtime.migrating import check_schema
+from amplifier_runtime.store import finished_among
 from amplifier_runtime.turns import DRAIN, Boundary, OpenSession, TurnPart, TurnRunner
 
 __all__ = ["Worker", "WorkerSettings", "open_session", "run_worker"]
@@ -28,8 +30,8 @@ logger = logging.getLogger(__name__)
 
 # How long a turn that was run before may wait for the engine to hand it over.
 _BEGIN_SECONDS = 5.0
-# How long what is known of a worker is kept when it has ended.
-_RETIRED = 600.0
+# How many sweeps until one that looks for what is seldom there.
+_SWEEPS_UNTIL_REST = 60
 
 
 def open_session(claim: Claim) -> AmplifierSession:
@@ -268,15 +270,26 @@ class Worker:
             await asyncio.sleep(self.settings.beat_seconds)
 
     async def _sweep(self) -> None:
-        while True:
+        keep = self.settings.keep_journal_seconds
+        for number in itertools.count(1):
             await asyncio.sleep(self.settings.sweep_seconds)
-            swept = 1
-            while swept:
-                swept = await self._engine.sweep(self.settings.keep_journal_seconds)
-            # Not at once: one that was given up by mistake needs what the engine keeps for it.
-            retired = await self.database.run(partial(remove_retired, older_than_seconds=_RETIRED))
-            for worker_id in retired:
-                await self._engine.forget(worker_id)
+            while await self._engine.sweep(keep):
+                pass
+            if number % _SWEEPS_UNTIL_REST == 0:
+                await self._sweep_rest(keep)
+
+    async def _sweep_rest(self, keep_seconds: float) -> None:
+        """Remove what nothing else leads to: of turns ended by nobody's run, and of old workers."""
+
+        async def are_over(turns: list[str]) -> list[str]:
+            return await self.database.run(partial(finished_among, turn_ids=turns))
+
+        await self._engine.sweep_unended(keep_seconds, are_over)
+        # Not at once: one that was given up by mistake needs what the engine keeps for it.
+        for worker_id in await self.database.run(
+            partial(remove_retired, older_than_seconds=keep_seconds)
+        ):
+            await self._engine.forget(worker_id)
 
     async def _give_back_lost(self) -> None:
         """Give back what the engine did not hand over, and what a lost answer hid from us."""
