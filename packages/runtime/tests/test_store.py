@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from runtime_stage import rows
 
 from amplifier_runtime.claims import Claims, Outcome
 from amplifier_runtime.client import Client
@@ -189,6 +190,34 @@ async def test_j5_a_turn_that_kills_its_workers_is_parked_with_the_reason(
     assert (turn.state, turn.reason, turn.crashes) == ("parked", "crashed", 3)
     [claim] = await (await worker(database, "last")).take(5)
     assert claim.session_id == "other"
+
+
+@pytest.mark.attack("J5")
+async def test_j5_nobody_is_parked_for_having_been_beside_a_turn_that_kills(
+    database: Database,
+) -> None:
+    """J5: of those that another crash would park, a worker has one at a time."""
+    for number in range(4):
+        await submit(database, f"s{number}", "k")
+    for number in range(2):
+        assert len(await (await worker(database, f"w{number}")).take(4)) == 4
+        await undertaker(database).bury_the_dead()
+    await submit(database, "fresh", "k")
+    first = await worker(database, "first")
+    [suspect, fresh] = await first.take(4)
+    assert (suspect.session_id, fresh.session_id) == ("s0", "fresh")
+    assert await first.take(4) == []
+    await undertaker(database).bury_the_dead()
+    states = await rows(database, "SELECT session_id, state FROM turns ORDER BY session_id")
+    assert [each["session_id"] for each in states if each["state"] == "parked"] == ["s0"]
+    assert [each["session_id"] for each in states if each["state"] == "ready"] == [
+        "fresh", "s1", "s2", "s3",
+    ]  # fmt: skip
+    second = await worker(database, "second")
+    while claims := await second.take(4):
+        for claim in claims:
+            await second.finish(claim, ANSWERED)
+    assert len(await rows(database, "SELECT 1 FROM turns WHERE state = 'done'")) == 4
 
 
 async def test_a_signal_that_comes_while_a_turn_parks_is_not_lost(database: Database) -> None:

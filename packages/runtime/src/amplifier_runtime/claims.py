@@ -96,7 +96,7 @@ class Claims:
         """Claim up to `room` turns: first those of the tenants that have the fewest running."""
 
         def work(connection: Connection) -> list[Claim]:
-            candidates = _fairest(connection, room, self._versions)
+            candidates = self._fairest(connection, room)
             if not candidates or not self._is_alive(connection):
                 return []
             sessions = {row["session_id"] for row in candidates}
@@ -110,6 +110,43 @@ class Claims:
             ]
 
         return await self._database.run(work)
+
+    def _fairest(self, connection: Connection, room: int) -> Sequence[Row]:
+        """Return who is next: a tenant's n-th running turn comes after everybody's (n-1)-th.
+
+        Of those that another crash would park, a worker has one at a time: when it dies, nobody is
+        parked for having been beside the one that did it.
+        """
+        names = {f"version{index}": version for index, version in enumerate(self._versions)}
+        known = ", ".join(f":{name}" for name in names)
+        is_ready = (
+            "state = 'ready' AND ready_at <= :now "
+            f"AND (code_version IS NULL OR code_version IN ({known}))"
+        )
+        which = "turn_id, session_id, tenant_id, submitted_at"
+        return all_of(
+            connection,
+            "SELECT turn_id, session_id FROM ("
+            "  SELECT t.turn_id, t.session_id, t.submitted_at, n.weight, n.max_running,"
+            "    COALESCE(r.running, 0) + ROW_NUMBER() OVER "
+            "      (PARTITION BY t.tenant_id ORDER BY t.submitted_at, t.turn_id) AS place"
+            f"  FROM (SELECT {which} FROM turns WHERE {is_ready} AND crashes < :last"
+            f"    UNION ALL SELECT * FROM (SELECT {which} FROM turns WHERE {is_ready}"
+            "      AND crashes >= :last AND NOT EXISTS (SELECT 1 FROM turns WHERE"
+            "        worker_id = :worker AND state = 'running' AND crashes >= :last)"
+            "      ORDER BY submitted_at, turn_id LIMIT 1) suspect"
+            "  ) t JOIN tenants n ON n.tenant_id = t.tenant_id"
+            "  LEFT JOIN (SELECT tenant_id, COUNT(*) AS running FROM turns"
+            "    WHERE state = 'running' GROUP BY tenant_id) r ON r.tenant_id = t.tenant_id"
+            ") line WHERE max_running IS NULL OR place <= max_running "
+            "ORDER BY place / weight, submitted_at, turn_id LIMIT :room",
+            now=now_ms(),
+            room=room,
+            worker=self._worker_id,
+            # With a limit of one, every turn would be a suspect from the beginning.
+            last=max(1, self._crash_limit - 1),
+            **names,
+        )
 
     def _is_alive(self, connection: Connection) -> bool:
         """Hold this worker's row, so that nobody declares it dead while it takes turns."""
@@ -281,29 +318,6 @@ def take_from_the_dead(connection: Connection, worker_id: str, crash_limit: int)
         limit=crash_limit,
     )
     return [row["turn_id"] for row in rows]
-
-
-def _fairest(connection: Connection, room: int, versions: Sequence[str]) -> Sequence[Row]:
-    """Return who is next: a tenant's n-th running turn comes after everybody's (n-1)-th."""
-    names = {f"version{index}": version for index, version in enumerate(versions)}
-    known = ", ".join(f":{name}" for name in names)
-    return all_of(
-        connection,
-        "SELECT turn_id, session_id FROM ("
-        "  SELECT t.turn_id, t.session_id, t.submitted_at, n.weight, n.max_running,"
-        "    COALESCE(r.running, 0) + ROW_NUMBER() OVER "
-        "      (PARTITION BY t.tenant_id ORDER BY t.submitted_at, t.turn_id) AS place"
-        "  FROM turns t JOIN tenants n ON n.tenant_id = t.tenant_id"
-        "  LEFT JOIN (SELECT tenant_id, COUNT(*) AS running FROM turns"
-        "    WHERE state = 'running' GROUP BY tenant_id) r ON r.tenant_id = t.tenant_id"
-        f"  WHERE t.state = 'ready' AND t.ready_at <= :now"
-        f"    AND (t.code_version IS NULL OR t.code_version IN ({known}))"
-        ") line WHERE max_running IS NULL OR place <= max_running "
-        "ORDER BY place / weight, submitted_at, turn_id LIMIT :room",
-        now=now_ms(),
-        room=room,
-        **names,
-    )
 
 
 def _locked(connection: Connection, sessions: set[str]) -> set[str]:

@@ -6,23 +6,22 @@ import asyncio
 import logging
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 from amplifier_core.llm_errors import ConfigurationError, LLMError
-from amplifier_core.message_models import ChatRequest, ChatResponse, Message, TextBlock, Usage
-from amplifier_kit.calls.prices import cost_usd, load_price_data
+from amplifier_core.message_models import ChatRequest, ChatResponse, Usage
+from amplifier_kit.calls.call_costs import (
+    FREE_FAILURES,
+    likely_tokens,
+    most_input_tokens,
+    most_output_tokens,
+)
+from amplifier_kit.calls.last_answers import closing_answer
+from amplifier_kit.calls.prices import Price, find_price, free
 from amplifier_kit.calls.settings import Pricing
 from amplifier_kit.notices import show
 from amplifier_runtime.budgets import Budgets, Hold, Purse, Shortage
-from amplifier_runtime.call_costs import (
-    CallCost,
-    Charge,
-    Price,
-    charge_for,
-    likely_tokens,
-    most_input_tokens,
-)
+from amplifier_runtime.call_costs import CallCost, Charge, charge_for
 from amplifier_runtime.errors import Fenced
 from amplifier_runtime.journal import scope
 from amplifier_runtime.rates import Bucket
@@ -36,21 +35,6 @@ NAME = "runtime-limits"
 EXHAUSTED, WARNING = "budget:exhausted", "budget:warning"
 _WARN_AT = 0.8
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 1.0
-_ASSUMED_OUTPUT = 8_192
-_QUOTED = 400
-_NOTHING = Usage(input_tokens=0, output_tokens=0, total_tokens=0)
-# Failures before a model began to work; what fails in any other way may have been billed.
-_FREE_FAILURES = (
-    "AccessDeniedError",
-    "AuthenticationError",
-    "ConfigurationError",
-    "ContextLengthError",
-    "InvalidRequestError",
-    "NotFoundError",
-    "ProviderUnavailableError",
-    "QuotaExceededError",
-    "RateLimitError",
-)
 
 
 @dataclass
@@ -120,7 +104,7 @@ _flight: ContextVar[_Flight | None] = ContextVar("amplifier_metered_call", defau
 async def pay_retry(event: str, data: dict[str, Any]) -> None:
     """Charge an attempt that failed, and stop the call when another does not fit."""
     flight = _flight.get()
-    if flight is None or data.get("error_type") in _FREE_FAILURES:
+    if flight is None or data.get("error_type") in FREE_FAILURES:
         return
     await flight.meter.settle(flight.hold, None)
     held = await flight.meter.hold(flight.call)
@@ -156,7 +140,7 @@ class MeteredProvider:
             kwargs["max_output_tokens"] = kwargs.pop("max_tokens")
         fields = {key: kwargs.pop(key) for key in list(kwargs) if key in ChatRequest.model_fields}
         request = request.model_copy(update=fields)
-        wanted = self._wanted(request)
+        wanted = most_output_tokens(request, self._module.get_info().defaults)
         taken = await self._wait_for_rates(request, wanted)
         # Somebody else may have the turn by now.
         self._meter.run.check()
@@ -166,12 +150,6 @@ class MeteredProvider:
             response = await self._paid(request, wanted, kwargs)
         await self._correct_rates(taken, response.usage)
         return response
-
-    def _wanted(self, request: ChatRequest) -> int:
-        defaults = self._module.get_info().defaults
-        is_usual = request.model in (None, defaults.get("model"))
-        told = defaults.get("max_output_tokens") if is_usual else None
-        return request.max_output_tokens or told or _ASSUMED_OUTPUT
 
     async def _wait_for_rates(self, request: ChatRequest, wanted: int) -> int:
         taken = likely_tokens(request, wanted) if "tokens" in self._rates else 0
@@ -196,7 +174,7 @@ class MeteredProvider:
         cause = f"{held.cause} are used, and the next call does not fit"
         facts = {"cause": cause, "answered_by": "budget"}
         await self._meter.announce(EXHAUSTED, facts, f"The turn ends: {cause}.")
-        return _closing_answer(cause, request)
+        return closing_answer(cause, request)
 
     async def _make(
         self, request: ChatRequest, options: dict[str, Any], call: CallCost, hold: Hold
@@ -216,7 +194,7 @@ class MeteredProvider:
                 raise
             return flight.shortage
         except LLMError as error:
-            charge = Charge(0, 0) if type(error).__name__ in _FREE_FAILURES else None
+            charge = Charge(0, 0) if type(error).__name__ in FREE_FAILURES else None
             raise
         finally:
             _flight.reset(token)
@@ -224,54 +202,12 @@ class MeteredProvider:
                 await asyncio.shield(self._meter.settle(flight.hold, charge))
 
     async def _price(self, model: str) -> Price:
-        if model in self._prices:
-            return self._prices[model]
-        vendor, name, prices = self._module.get_info().id, self._mounted_as, self._meter.prices
-        pricing = prices.get(f"{name}/{model}") or prices.get(name)
-        if pricing is None:
-            await asyncio.to_thread(load_price_data)
-
-        def price(usage: Usage) -> Decimal:
-            cost = cost_usd(vendor, model, usage, pricing)
-            if cost is None:
-                raise ValueError(f"no price for {name}/{model} with usage {usage}")
-            return cost
-
-        if cost_usd(vendor, model, _NOTHING, pricing) is None:
-            if not self._meter.allows_unpriced:
+        if model not in self._prices:
+            name, meter = self._mounted_as, self._meter
+            price = await find_price(meter.prices, name, self._module.get_info().id, model)
+            if price is None and not meter.allows_unpriced:
                 line = f"No price is known for {name}/{model}, so it is not called."
-                show(self._meter.run.session.coordinator, line, source=NAME)
+                show(meter.run.session.coordinator, line, source=NAME)
                 raise ConfigurationError(line, provider=name, model=model)
-            price = _free
-        self._prices[model] = price
-        return price
-
-
-def _free(usage: Usage) -> Decimal:
-    return Decimal(0)
-
-
-def _closing_answer(cause: str, request: ChatRequest) -> ChatResponse:
-    """Return an answer that no model gave: why there is none, and what is open."""
-    lines = [f"No further model call was made: {cause}."]
-    for role, label in (("user", "Still open"), ("assistant", "Reached so far")):
-        if words := _last_words(request, role):
-            lines.append(f"{label}: {words}")
-    return ChatResponse(
-        content=[TextBlock(text="\n\n".join(lines))],
-        finish_reason="length",
-        metadata={"budget": "exhausted"},
-    )
-
-
-def _last_words(request: ChatRequest, role: str) -> str:
-    for message in reversed(request.messages):
-        if message.role == role and (words := _text(message).strip()):
-            return words if len(words) <= _QUOTED else f"{words[:_QUOTED]} ..."
-    return ""
-
-
-def _text(message: Message) -> str:
-    if isinstance(message.content, str):
-        return message.content
-    return "\n".join(block.text for block in message.content if block.type == "text")
+            self._prices[model] = price or free
+        return self._prices[model]
