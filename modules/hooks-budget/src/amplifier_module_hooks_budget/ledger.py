@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from amplifier_kit.calls.call_costs import Fit, WorstCase
 from amplifier_module_hooks_budget.amounts import ENDLESS, Amount, amount_from, limit_of
 from amplifier_module_hooks_budget.config import BudgetConfig
-from amplifier_module_hooks_budget.worst_case import WorstCase
 
 # With less than this left, no child is worth starting.
 _SMALLEST = Amount(Decimal("0.000001"), Decimal(1), Decimal(1))
@@ -166,14 +166,15 @@ class Ledger:
 
     def _try(self, account: Account, call: WorstCase, *, final: bool) -> Hold | Shortage | None:
         """Return a hold, or why there is none; None when it is better to wait."""
-        fit = call.fit(self.room(account, final=final))
+        fit = _fit(call, self.room(account, final=final))
         if isinstance(fit, str) or fit.output_tokens < call.enough:
-            later = call.fit(self.room(account, final=final, ignoring_holds=True))
+            later = _fit(call, self.room(account, final=final, ignoring_holds=True))
             if not isinstance(later, str) and later != fit:
                 return None
         if isinstance(fit, str):
             return self._shortage(account, fit)
-        hold = Hold(account, fit.amount, fit.output_tokens)
+        amount = Amount(fit.usd, Decimal(fit.tokens), Decimal(1))
+        hold = Hold(account, amount, fit.output_tokens)
         self._set_aside(hold)
         return hold
 
@@ -230,6 +231,10 @@ class Ledger:
         parent = None if record["parent"] is None else self.accounts[record["parent"]]
         limit, used = amount_from(record["limit"]), amount_from(record["used"])
         return Account(record["agent"], parent, record["depth"], limit, used)
+
+
+def _fit(call: WorstCase, room: Amount) -> Fit | str:
+    return "steps" if room.steps < 1 else call.fit(room.usd, room.tokens)
 
 
 def _wake(change: asyncio.Future[None]) -> None:

@@ -8,35 +8,38 @@ from decimal import Decimal
 from typing import Any
 
 from amplifier_core.llm_errors import ConfigurationError, InvalidRequestError, LLMError
-from amplifier_core.message_models import ChatRequest, ChatResponse, Message, ToolCall, Usage
+from amplifier_core.message_models import ChatRequest, ChatResponse, Message, ToolCall
 from amplifier_core.models import ModelInfo, ProviderInfo
-from amplifier_kit.calls.prices import cost_usd, load_price_data
+from amplifier_kit.calls.call_costs import (
+    FREE_FAILURES,
+    WorstCase,
+    charge_for,
+    most_input_tokens,
+    most_output_tokens,
+)
+from amplifier_kit.calls.last_answers import closed, closing_answer
+from amplifier_kit.calls.prices import Price, find_price, free
 from amplifier_module_hooks_budget.amounts import Amount
-from amplifier_module_hooks_budget.answers import LAST_CALL, closed, closing_answer, describe
-from amplifier_module_hooks_budget.charge import charge_for
+from amplifier_module_hooks_budget.answers import LAST_CALL, describe
 from amplifier_module_hooks_budget.ledger import Account, Hold, Shortage
 from amplifier_module_hooks_budget.session_budget import (
     DOUBTED,
     EXHAUSTED,
     FLIGHT,
-    FREE_FAILURES,
     OVERRUN,
     UNPRICED,
     Flight,
     SessionBudget,
 )
-from amplifier_module_hooks_budget.worst_case import Price, WorstCase, most_input_tokens
 
 logger = logging.getLogger(__name__)
 
-# Tokens of an answer: where the provider tells no limit, when less is worth waiting for more, and
-# for the last one of a turn.
-_ASSUMED_OUTPUT, _ENOUGH_OUTPUT, _FINAL_OUTPUT = 8_192, 4_096, 1_024
+# Tokens of the last answer of a turn.
+_FINAL_OUTPUT = 1_024
 # Whatever else can be called might call the vendor.
 _HARMLESS = ("count_tokens",)
 # A count is what the vendor expects; it may bill a little more.
 _COUNT_MARGIN, _COUNT_EXTRA = 1.02, 64
-_NOTHING = Usage(input_tokens=0, output_tokens=0, total_tokens=0)
 
 
 class BudgetedProvider:
@@ -110,14 +113,11 @@ class BudgetedProvider:
     ) -> WorstCase:
         """Return the worst case of a call; its tokens are counted if it would not fit by bytes."""
         ledger, defaults = self._budget.ledger, self.get_info().defaults
-        config, usual = ledger.config, defaults.get("model")
-        model: str = request.model or usual or ""
-        told = defaults.get("max_output_tokens") if model == usual else None
-        wanted: int = request.max_output_tokens or told or _ASSUMED_OUTPUT
-        price, most = await self._price(model), most_input_tokens(request)
-        enough, least = min(_ENOUGH_OUTPUT, wanted), min(config.min_output_tokens, wanted)
-        call = WorstCase(price, most, wanted, enough, least)
-        fit = call.fit(ledger.room(account, final=final))
+        price = await self._price(request.model or defaults.get("model") or "")
+        most, wanted = most_input_tokens(request), most_output_tokens(request, defaults)
+        call = WorstCase(price, most, wanted, ledger.config.min_output_tokens)
+        room = ledger.room(account, final=final)
+        fit = call.fit(room.usd, room.tokens)
         if isinstance(fit, str) or fit.output_tokens < wanted:
             call = call._replace(input_tokens=min(most, await self._count(request, most)))
         return call
@@ -134,24 +134,16 @@ class BudgetedProvider:
 
     async def _price(self, model: str) -> Price:
         """Return what calls of a model cost; it does not matter where dollars are not limited."""
-        config, vendor, name = self._budget.ledger.config, self.get_info().id, self._mounted_as
-        if config.usd is None or model in self._prices:
-            return self._prices.get(model, _free)
-        pricing = config.prices.get(f"{name}/{model}") or config.prices.get(name)
-        if pricing is None:
-            await asyncio.to_thread(load_price_data)
-
-        def price(usage: Usage) -> Decimal:
-            cost = cost_usd(vendor, model, usage, pricing)
-            if cost is None:
-                raise ValueError(f"no price for {name}/{model} with usage {usage}")
-            return cost
-
-        if cost_usd(vendor, model, _NOTHING, pricing) is None:
-            await self._admit_unpriced(model)
-            price = _free
-        self._prices[model] = price
-        return price
+        config = self._budget.ledger.config
+        if config.usd is None:
+            return free
+        if model not in self._prices:
+            vendor = self.get_info().id
+            price = await find_price(config.prices, self._mounted_as, vendor, model)
+            if price is None:
+                await self._admit_unpriced(model)
+            self._prices[model] = price or free
+        return self._prices[model]
 
     async def _admit_unpriced(self, model: str) -> None:
         name, is_refused = self._mounted_as, self._budget.ledger.config.unknown_price == "refuse"
@@ -181,9 +173,11 @@ class BudgetedProvider:
         try:
             async with asyncio.timeout(ledger.seconds_left(final=final)) as flight.clock:
                 response: ChatResponse = await self._module.complete(request, **options)
-            charge = charge_for(request, response, call.price)
-            if config.settle == "worst_case" and charge is not None:
-                charge = charge.at_least(hold.amount)
+            cost = charge_for(request, response, call.price)
+            if cost is not None:
+                charge = Amount(cost.usd, Decimal(cost.tokens))
+                if config.settle == "worst_case":
+                    charge = charge.at_least(hold.amount)
         except TimeoutError:
             if flight.clock is None or not flight.clock.expired():
                 raise
@@ -243,7 +237,3 @@ def _with(request: ChatRequest, notice: str) -> ChatRequest:
         return request
     messages = [*request.messages, Message(role="user", content=notice)]
     return request.model_copy(update={"messages": messages})
-
-
-def _free(usage: Usage) -> Decimal:
-    return Decimal(0)

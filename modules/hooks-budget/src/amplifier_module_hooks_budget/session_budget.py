@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_kit.calls.call_costs import FREE_FAILURES
 from amplifier_kit.notices import show
 from amplifier_module_hooks_budget.ledger import Account, Hold, Ledger, Shortage
 
@@ -19,19 +20,6 @@ OVERRUN = "budget:overrun"
 UNPRICED = "budget:price_unknown"
 REFUSED = "budget:lease_refused"
 EVENTS = [WARNING, EXHAUSTED, DOUBTED, OVERRUN, UNPRICED, REFUSED]
-
-# Failures before a model began to work; what fails in any other way may have been billed.
-FREE_FAILURES = (
-    "AccessDeniedError",
-    "AuthenticationError",
-    "ConfigurationError",
-    "ContextLengthError",
-    "InvalidRequestError",
-    "NotFoundError",
-    "ProviderUnavailableError",
-    "QuotaExceededError",
-    "RateLimitError",
-)
 
 
 @dataclass(slots=True)

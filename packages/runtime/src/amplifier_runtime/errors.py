@@ -5,7 +5,7 @@ DurableError
 ├── IdempotencyError        turn_id
 ├── AlreadyDecidedError     outcome; the question of an approval has one already
 ├── CursorError             cursor
-├── SchemaError
+├── SchemaError             fix; a command
 ├── NoWorkerError
 └── TurnFailedError         turn_id, error
 
@@ -60,7 +60,11 @@ class CursorError(DurableError):
 
 
 class SchemaError(DurableError):
-    """The tables are not those that this code needs."""
+    """The tables are not those that this code needs; `fix` is the command to go on with."""
+
+    def __init__(self, message: str, fix: str = "amplifier runtime status") -> None:
+        super().__init__(message)
+        self.fix = fix
 
 
 class NoWorkerError(DurableError):

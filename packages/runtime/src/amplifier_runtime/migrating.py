@@ -100,7 +100,8 @@ async def check_schema(database: Database) -> None:
     missing = [each.name for number, each in mine.items() if number not in there]
     if missing:
         raise SchemaError(
-            f"The database lacks {', '.join(missing)}. Run `amplifier runtime migrate` first."
+            f"The database lacks {', '.join(missing)}. Run `amplifier runtime migrate` first.",
+            fix="amplifier runtime migrate",
         )
     if not set(there) - set(mine):
         return
@@ -171,5 +172,6 @@ def _refuse_while_workers_run(connection: Connection, migration: Migration) -> N
     if living is not None:
         raise SchemaError(
             f"{migration.name} breaks workers that still run, such as `{living['worker_id']}`. "
-            "Run `amplifier runtime drain` first."
+            "Run `amplifier runtime drain` first.",
+            fix="amplifier runtime drain",
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 
 from amplifier_core.message_models import Usage
@@ -10,12 +12,43 @@ from amplifier_kit.calls.settings import Pricing
 
 logger = logging.getLogger(__name__)
 
+# What a call with this usage costs; a ValueError when its counts contradict each other.
+Price = Callable[[Usage], Decimal]
+
 _MILLION = Decimal(1_000_000)
+_NOTHING = Usage(input_tokens=0, output_tokens=0, total_tokens=0)
 
 
 def load_price_data() -> None:
     """Import the price data and read it once; half a second, so do it in a thread."""
-    cost_usd("openai", "", Usage(input_tokens=0, output_tokens=0, total_tokens=0))
+    cost_usd("openai", "", _NOTHING)
+
+
+async def find_price(
+    prices: Mapping[str, Pricing], provider: str, vendor: str, model: str
+) -> Price | None:
+    """Return what calls of a model cost; None when it is not known.
+
+    `prices` are told by `provider/model` or by provider, and win over the price data of `vendor`.
+    """
+    pricing = prices.get(f"{provider}/{model}") or prices.get(provider)
+    if pricing is None:
+        await asyncio.to_thread(load_price_data)
+    if cost_usd(vendor, model, _NOTHING, pricing) is None:
+        return None
+
+    def price(usage: Usage) -> Decimal:
+        cost = cost_usd(vendor, model, usage, pricing)
+        if cost is None:
+            raise ValueError(f"no price for {provider}/{model} with usage {usage}")
+        return cost
+
+    return price
+
+
+def free(usage: Usage) -> Decimal:
+    """Return the price of what costs nothing, or of what no money is counted for."""
+    return Decimal(0)
 
 
 def cost_usd(

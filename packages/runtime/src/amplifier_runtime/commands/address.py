@@ -65,7 +65,7 @@ def run_on(url: str, work: Callable[[Database], Awaitable[T]]) -> T:
 def failure_of(error: DurableError | SQLAlchemyError, url: str) -> FoundationError:
     """Return what a person is told instead of an error of the runtime or of its database."""
     if isinstance(error, SchemaError):
-        return FoundationError(str(error), fix="amplifier runtime status")
+        return FoundationError(str(error), fix=error.fix)
     if isinstance(error, NoWorkerError):
         return FoundationError(str(error), fix="amplifier worker")
     if isinstance(error, DurableError):
