@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from amplifier_core.message_models import Usage
-from amplifier_kit.calls.prices import cost_usd, load_price_data
+from amplifier_kit.calls.prices import cost_usd, find_price, load_price_data
 from amplifier_kit.calls.settings import Pricing, ProviderSettings
 
 PRICING = Pricing(input=Decimal(3), output=Decimal(15), cache_read=Decimal("0.3"))
@@ -92,6 +92,32 @@ def test_the_price_data_is_loaded_only_when_asked_for() -> None:
 
     subprocess.run([sys.executable, "-c", code], check=True)
     load_price_data()
+
+
+async def test_a_price_that_was_told_of_the_model_wins_over_that_of_the_provider_and_the_data() -> (
+    None
+):
+    told = {"p": PRICING, "p/small": Pricing(input=Decimal(1), output=Decimal(1))}
+
+    small = await find_price(told, "p", "openai", "small")
+    other = await find_price(told, "p", "openai", "gpt-4.1-mini")
+    known = await find_price(told, "q", "openai", "gpt-4.1-mini")
+
+    assert small is not None
+    assert other is not None
+    assert known is not None
+    million = usage(1_000_000, 0)
+    assert (small(million), other(million)) == (1, 3)
+    assert known(million) == cost_usd("openai", "gpt-4.1-mini", million)
+
+
+async def test_a_price_that_nobody_knows_is_not_found_and_contradictory_counts_have_none() -> None:
+    known = await find_price({}, "p", "openai", "gpt-4.1-mini")
+
+    assert await find_price({}, "p", "openai", "made-up-1") is None
+    assert known is not None
+    with pytest.raises(ValueError, match="no price for p/gpt-4.1-mini"):
+        known(usage(10, 0, read=1_000))
 
 
 # --- settings -------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,8 +27,6 @@ from amplifier_runtime.rates import Bucket
 from amplifier_runtime.turns import TurnRun
 
 __all__ = ["EXHAUSTED", "WARNING", "Meter", "MeteredProvider", "pay_retry"]
-
-logger = logging.getLogger(__name__)
 
 NAME = "runtime-limits"
 EXHAUSTED, WARNING = "budget:exhausted", "budget:warning"

@@ -1,0 +1,157 @@
+"""What a model call costs: at most, before it is made; and in truth, as far as that can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from amplifier_core.message_models import ChatRequest, ChatResponse, ContentBlockUnion, Usage
+from amplifier_kit.calls.messages import blocks_of
+from amplifier_kit.calls.prices import Price
+
+# Failures before a model began to work, as `provider:retry` names them; what fails in any other way
+# may have been billed.
+FREE_FAILURES = (
+    "AccessDeniedError",
+    "AuthenticationError",
+    "ConfigurationError",
+    "ContextLengthError",
+    "InvalidRequestError",
+    "NotFoundError",
+    "ProviderUnavailableError",
+    "QuotaExceededError",
+    "RateLimitError",
+)
+
+# Vendors add instructions of their own, for tools above all.
+_UNSEEN = 1_024
+# Pictures are billed by their pixels; their bytes, or their address, may be few.
+_MOST_OF_IMAGE, _LIKELY_OF_IMAGE = 10_000, 1_000
+_CHARS_PER_TOKEN = 4
+# Tokens of an answer: where nobody tells a limit, when it need not wait for more, and when it is
+# worth a call at all.
+_ASSUMED, _ENOUGH, _LEAST = 8_192, 4_096, 256
+# What of a block is certainly read or written as text; vendors leave out earlier thoughts.
+_TEXTS = {"text": "text", "tool_call": "input", "tool_result": "output"}
+
+
+class Charge(NamedTuple):
+    """What is charged for a call."""
+
+    usd: Decimal
+    tokens: int
+
+
+class Fit(NamedTuple):
+    """What a call needs when its answer has at most `output_tokens`."""
+
+    usd: Decimal
+    tokens: int
+    output_tokens: int
+
+
+class WorstCase(NamedTuple):
+    """A call that is not made yet, with an answer of `least` to `wanted` tokens."""
+
+    price: Price
+    input_tokens: int
+    wanted: int
+    least: int = _LEAST
+
+    @property
+    def enough(self) -> int:
+        """How long an answer may be at least without waiting for more room."""
+        return min(_ENOUGH, self.wanted)
+
+    def fit(self, usd: Decimal, tokens: Decimal) -> Fit | str:
+        """Return what the call needs with the longest answer that fits; or what is lacking."""
+        least = min(self.least, self.wanted)
+        output = int(min(Decimal(self.wanted), tokens - self.input_tokens))
+        if output < least:
+            return "tokens"
+        output = self._affordable(output, usd)
+        if output < least:
+            return "usd"
+        return Fit(self._cost(output), self.input_tokens + output, output)
+
+    def _affordable(self, output: int, usd: Decimal) -> int:
+        """Return the longest answer, up to `output` tokens, that `usd` pays for."""
+        highest, lowest = self._cost(output), self._cost(0)
+        if highest <= usd:
+            return output
+        if lowest > usd:
+            return 0
+        output = int(output * (usd - lowest) / (highest - lowest))
+        # The proportion is not exact where the price rises with the length of the answer.
+        while output and self._cost(output) > usd:
+            output //= 2
+        return output
+
+    def _cost(self, output_tokens: int) -> Decimal:
+        """Return the highest price; some vendors take more for what they write into a cache."""
+        total = self.input_tokens + output_tokens
+        plain = Usage(
+            input_tokens=self.input_tokens, output_tokens=output_tokens, total_tokens=total
+        )
+        written = plain.model_copy(update={"cache_write_tokens": self.input_tokens})
+        return max(self.price(plain), self.price(written))
+
+
+def most_input_tokens(request: ChatRequest) -> int:
+    """Return how many tokens a request has at most: one for each byte, for none has less."""
+    return len(_dumped(request).encode()) + _images(request) * _MOST_OF_IMAGE + _UNSEEN
+
+
+def most_output_tokens(request: ChatRequest, defaults: Mapping[str, Any]) -> int:
+    """Return how long the answer may be; `defaults` are the provider's, for its usual model."""
+    is_usual = not request.model or request.model == defaults.get("model")
+    told = defaults.get("max_output_tokens") if is_usual else None
+    return request.max_output_tokens or told or _ASSUMED
+
+
+def likely_tokens(request: ChatRequest, output_tokens: int) -> int:
+    """Return about how many tokens a call takes of a vendor's limit."""
+    text, images = len(_dumped(request)) // _CHARS_PER_TOKEN, _images(request)
+    return text + images * _LIKELY_OF_IMAGE + output_tokens
+
+
+def charge_for(request: ChatRequest, response: ChatResponse, price: Price) -> Charge | None:
+    """Return what a call costs: what the provider reports, unless more than that was seen.
+
+    None when the report cannot be true: it is missing, contradicts itself, or has less than half of
+    what was seen.
+    """
+    tools = [tool.model_dump_json(exclude_none=True, fallback=str) for tool in request.tools or ()]
+    read = sum(map(len, tools)) + sum(_chars(blocks_of(message)) for message in request.messages)
+    asked, answered = read // _CHARS_PER_TOKEN, _chars(response.content) // _CHARS_PER_TOKEN
+    usage = response.usage
+    if usage is None or 2 * usage.input_tokens < asked or 2 * usage.output_tokens < answered:
+        return None
+    # What was seen beyond the report is taken to be cached to the same part as the rest.
+    more = max(Decimal(1), Decimal(asked) / max(1, usage.input_tokens))
+    counts = {
+        "input_tokens": max(usage.input_tokens, asked),
+        "output_tokens": max(usage.output_tokens, answered),
+        "cache_read_tokens": int((usage.cache_read_tokens or 0) * more),
+        "cache_write_tokens": int((usage.cache_write_tokens or 0) * more),
+    }
+    try:
+        cost = price(usage.model_copy(update=counts))
+    except ValueError:
+        return None
+    tokens = counts["input_tokens"] + counts["output_tokens"]
+    return Charge(max(cost, usage.cost_usd or Decimal(0)), tokens)
+
+
+def _dumped(request: ChatRequest) -> str:
+    return request.model_dump_json(exclude={"metadata"}, warnings=False, fallback=str)
+
+
+def _images(request: ChatRequest) -> int:
+    blocks = [block for message in request.messages for block in blocks_of(message)]
+    return sum(block.type == "image" for block in blocks)
+
+
+def _chars(blocks: Iterable[ContentBlockUnion]) -> int:
+    return sum(len(str(getattr(block, _TEXTS.get(block.type, ""), ""))) for block in blocks)
