@@ -6,7 +6,7 @@ import asyncio
 import math
 import re
 from collections import Counter
-from typing import Literal
+from typing import Any, Literal
 
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_runtime.approvals import Approval
@@ -18,7 +18,10 @@ from amplifier_runtime.journal import announced, call_digest, scope
 from amplifier_runtime.store import to_json
 from amplifier_runtime.turns import DRAIN, Gate, TurnRun
 
-__all__ = ["APPROVAL", "DurableApprovals"]
+__all__ = ["ANSWERED", "APPROVAL", "ASKED", "DurableApprovals"]
+
+# What readers of the log learn: a person is asked, and what became of it.
+ASKED, ANSWERED = "turn:asked", "turn:answered"
 
 # Why a turn is parked that waits for an answer.
 APPROVAL = "approval"
@@ -56,8 +59,14 @@ class DurableApprovals:
         if decided is None:
             await self._gate()
             approval = await self._decision(key, prompt, options, timeout)
-            decided = {"state": approval.state, "answer": approval.answer}
+            decided = {
+                "approval_id": approval.approval_id,
+                "state": approval.state,
+                "answer": approval.answer,
+                "answered_by": approval.answered_by,
+            }
             await run.write(key, decided)
+        await run.session.coordinator.hooks.emit(ANSWERED, decided)
         if decided["state"] == "expired":
             raise ApprovalTimeoutError(prompt)
         return decided["answer"] or "Deny"
@@ -76,6 +85,7 @@ class DurableApprovals:
         self.has_asked = True
         try:
             approval = await self._ask(key, prompt, options, timeout)
+            await run.session.coordinator.hooks.emit(ASKED, _question(approval))
             if approval.state == "open" and not is_inside:
                 await asyncio.sleep(_TOGETHER_SECONDS)
         except asyncio.CancelledError:
@@ -122,3 +132,8 @@ class DurableApprovals:
         row = await self._database.run(work)
         assert row is not None
         return Approval.from_row(row)
+
+
+def _question(approval: Approval) -> dict[str, Any]:
+    names = ("approval_id", "prompt", "options", "expires_at")
+    return {name: getattr(approval, name) for name in names}

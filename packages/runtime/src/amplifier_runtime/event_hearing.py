@@ -17,6 +17,7 @@ from amplifier_kit.secrets.messages import MessageScrubber
 from amplifier_kit.secrets.scrubber import Scrubber
 from amplifier_kit.secrets.streams import EventStreams
 from amplifier_kit.secrets.watch import Watch
+from amplifier_runtime.asking import ANSWERED, ASKED
 from amplifier_runtime.clock import now_ms
 from amplifier_runtime.effects import OUTCOME_UNKNOWN
 from amplifier_runtime.event_rows import SUPERSEDED, Record, first_number
@@ -71,7 +72,8 @@ class Hearing:
     async def listen(self) -> None:
         """Hear every event that is known by now."""
         self._messages.learn()
-        await self._watch.refresh((*STREAM_EVENTS, "tool:output", RESUMED, *_ONLY_ONCE))
+        own = (RESUMED, ASKED, ANSWERED, *_ONLY_ONCE)
+        await self._watch.refresh((*STREAM_EVENTS, "tool:output", *own))
 
     def stop(self) -> None:
         """Hear nothing any more."""
