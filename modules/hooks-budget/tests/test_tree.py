@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import AmplifierSession, ChatRequest, Message
+from amplifier_core import AmplifierSession, ChatRequest, Message, llm_errors
 from amplifier_core.message_models import Usage
 from amplifier_core.testing import wait_for
 
@@ -65,6 +65,77 @@ async def test_a_child_can_narrow_its_share_and_never_widen_it(build: Any) -> No
 
     assert house.ledger.accounts["narrow"].limit.usd == Decimal("0.01")
     assert house.ledger.accounts["wide"].limit.usd < Decimal("0.5")
+
+
+def narrowed(**budget: Any) -> dict[str, Any]:
+    """Return an overlay with a budget of the child's own."""
+    return {"hooks": [{"module": "hooks-budget", "config": budget, "required": True}]}
+
+
+async def test_a_childs_dollars_hold_where_the_root_limits_none(build: Any) -> None:
+    house = await build(["dig"], steps=50, prices={})
+    house.vendor.bills_only_what_is_seen = True
+    prices = {"vendor": {"input": 3, "output": 15}}
+
+    child = await house.child("child", narrowed(usd="0.1", prices=prices))
+    grandchild = await child.child("grandchild", {"hooks": []})
+    await child.session.execute("dig for gold")
+    await grandchild.session.execute("dig for silver")
+
+    used = house.ledger.accounts["child"].used.usd
+    assert 0 < house.vendor.billed <= used <= Decimal("0.1")
+    assert house.spent == used
+
+
+async def test_a_childs_tokens_hold_where_the_root_limits_none(build: Any) -> None:
+    house = await build("A long answer.", steps=50)
+
+    child = await house.child("child", narrowed(tokens=3_000))
+    for _ in range(3):
+        await child.session.execute("dig for gold")
+
+    used = sum(house.vendor.true_usage(each).total_tokens for each in house.vendor.requests)
+    assert 0 < used <= 3_000
+
+
+@pytest.mark.parametrize("way", ["refuse", "allow"])
+async def test_a_model_without_a_price_is_up_to_the_child_that_limits_dollars(
+    build: Any, way: str
+) -> None:
+    house = await build(steps=50, prices={}, unknown_price="allow")
+    child = await house.child("child", narrowed(usd="0.1", unknown_price=way))
+
+    await house.provider.complete(HELLO)
+    if way == "refuse":
+        with pytest.raises(llm_errors.ConfigurationError, match="No price is known"):
+            await child.provider.complete(HELLO)
+    else:
+        await child.provider.complete(HELLO)
+
+    assert len(house.vendor.requests) == (1 if way == "refuse" else 2)
+    assert house.told("budget:price_unknown") == []
+    assert child.told("budget:price_unknown")[0]["refused"] is (way == "refuse")
+
+
+async def test_a_childs_prices_and_trust_cannot_make_its_calls_cheaper(build: Any) -> None:
+    house = await build(usd=1, settle="worst_case")
+    house.vendor.report = little
+    free = {"vendor/big": {"input": 0, "output": 0}}
+
+    child = await house.child("child", narrowed(usd=1, prices=free, settle="usage"))
+    await child.provider.complete(HELLO)
+
+    assert house.spent >= house.vendor.billed > 0
+
+
+async def test_a_child_can_ask_for_its_worst_case_to_be_charged(build: Any) -> None:
+    house = await build(usd=1)
+    house.vendor.report = little
+
+    child = await house.child("child", narrowed(settle="worst_case"))
+    await child.provider.complete(HELLO)
+
+    assert house.spent >= house.vendor.billed > 0
 
 
 async def test_a_lease_is_refused_beyond_the_depth(build: Any) -> None:

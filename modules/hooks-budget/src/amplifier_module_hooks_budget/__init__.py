@@ -74,5 +74,6 @@ def _enter(coordinator: ModuleCoordinator, config: BudgetConfig) -> SessionBudge
     refusal = "its parent has none" if parent is None else ledger.lease(parent, agent)
     account = ledger.accounts.get(agent)
     if account is not None and account is not ledger.root:
+        account.config = config
         account.limit = account.limit.at_most(limit_of(config.usd, config.tokens, config.steps))
     return SessionBudget(coordinator, ledger, account, refusal)

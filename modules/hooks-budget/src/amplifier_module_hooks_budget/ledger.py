@@ -25,6 +25,7 @@ class Account:
     parent: Account | None
     depth: int
     limit: Amount
+    config: BudgetConfig
     used: Amount = Amount()
     held: Amount = Amount()
     children: int = 0
@@ -70,7 +71,7 @@ class Ledger:
         for record in list(state.setdefault("agents", {}).values()):
             self._open(self._restored(record))
         if not self.accounts:
-            self._open(Account(root, None, 0, ENDLESS))
+            self._open(Account(root, None, 0, ENDLESS, config))
         self.root = next(iter(self.accounts.values()))
         self.root.limit = limit_of(config.usd, config.tokens, config.steps)
 
@@ -134,7 +135,7 @@ class Ledger:
                 return f"the budget in {lacking} is used up"
             share = config.child_share
             leased = Amount(room.usd * share, room.tokens * share, ENDLESS.steps)
-            self._open(Account(child, parent, depth, leased))
+            self._open(Account(child, parent, depth, leased, parent.config))
         return None
 
     def seconds(self) -> float:
@@ -230,7 +231,7 @@ class Ledger:
     def _restored(self, record: dict[str, Any]) -> Account:
         parent = None if record["parent"] is None else self.accounts[record["parent"]]
         limit, used = amount_from(record["limit"]), amount_from(record["used"])
-        return Account(record["agent"], parent, record["depth"], limit, used)
+        return Account(record["agent"], parent, record["depth"], limit, self.config, used)
 
 
 def _fit(call: WorstCase, room: Amount) -> Fit | str:

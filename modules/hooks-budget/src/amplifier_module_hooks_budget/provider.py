@@ -10,8 +10,10 @@ from typing import Any
 from amplifier_core.llm_errors import ConfigurationError, InvalidRequestError, LLMError
 from amplifier_core.message_models import ChatRequest, ChatResponse, Message, ToolCall
 from amplifier_core.models import ModelInfo, ProviderInfo
+from amplifier_kit.calls.budget_news import news_of_charge, news_of_unpriced
 from amplifier_kit.calls.call_costs import (
     FREE_FAILURES,
+    Charge,
     WorstCase,
     charge_for,
     most_input_tokens,
@@ -23,11 +25,8 @@ from amplifier_module_hooks_budget.amounts import Amount
 from amplifier_module_hooks_budget.answers import LAST_CALL, describe
 from amplifier_module_hooks_budget.ledger import Account, Hold, Shortage
 from amplifier_module_hooks_budget.session_budget import (
-    DOUBTED,
     EXHAUSTED,
     FLIGHT,
-    OVERRUN,
-    UNPRICED,
     Flight,
     SessionBudget,
 )
@@ -113,7 +112,7 @@ class BudgetedProvider:
     ) -> WorstCase:
         """Return the worst case of a call; its tokens are counted if it would not fit by bytes."""
         ledger, defaults = self._budget.ledger, self.get_info().defaults
-        price = await self._price(request.model or defaults.get("model") or "")
+        price = await self._price(request.model or defaults.get("model") or "", account)
         most, wanted = most_input_tokens(request), most_output_tokens(request, defaults)
         call = WorstCase(price, most, wanted, ledger.config.min_output_tokens)
         room = ledger.room(account, final=final)
@@ -132,27 +131,28 @@ class BudgetedProvider:
             logger.exception("tokens not counted, bytes are provider=%s", self._mounted_as)
             return otherwise
 
-    async def _price(self, model: str) -> Price:
-        """Return what calls of a model cost; it does not matter where dollars are not limited."""
-        config = self._budget.ledger.config
-        if config.usd is None:
+    async def _price(self, model: str, account: Account) -> Price:
+        """Return what calls of a model cost; it does not matter where nobody limits dollars."""
+        if not self._budget.ledger.room(account).usd.is_finite():
             return free
         if model not in self._prices:
-            vendor = self.get_info().id
-            price = await find_price(config.prices, self._mounted_as, vendor, model)
+            # The root's come first: nobody makes calls cheaper for those above.
+            told = [each.config.prices for each in reversed(account.lineage)]
+            price = await find_price(told, self._mounted_as, self.get_info().id, model)
             if price is None:
-                await self._admit_unpriced(model)
+                await self._admit_unpriced(model, account)
             self._prices[model] = price or free
         return self._prices[model]
 
-    async def _admit_unpriced(self, model: str) -> None:
-        name, is_refused = self._mounted_as, self._budget.ledger.config.unknown_price == "refuse"
-        way = "it is not called" if is_refused else "its calls count as free"
-        line = f"No price is known for {name}/{model}, so {way}; it can be set under `prices`."
-        facts = {"provider": name, "model": model, "refused": is_refused}
-        await self._budget.announce(UNPRICED, facts, line)
+    async def _admit_unpriced(self, model: str, account: Account) -> None:
+        """Say that a model has no price; who limits dollars decides whether it is called."""
+        configs = [each.config for each in account.lineage]
+        deciding = [each for each in configs if each.usd is not None] or configs[-1:]
+        is_refused = any(each.unknown_price == "refuse" for each in deciding)
+        news = news_of_unpriced(self._mounted_as, model, is_refused=is_refused)
+        await self._budget.announce(*news)
         if is_refused:
-            raise ConfigurationError(line, provider=name, model=model)
+            raise ConfigurationError(news.line, provider=self._mounted_as, model=model)
 
     async def _make(
         self,
@@ -165,8 +165,8 @@ class BudgetedProvider:
     ) -> ChatResponse | Shortage:
         """Make a call that is paid for; a Shortage when it cannot be brought to its end."""
         ledger, flight = self._budget.ledger, Flight(self._budget, hold)
-        config, token = ledger.config, FLIGHT.set(flight)
-        if config.usd is not None or config.tokens is not None:
+        token, room = FLIGHT.set(flight), ledger.room(hold.account)
+        if room.usd.is_finite() or room.tokens.is_finite():
             request = request.model_copy(update={"max_output_tokens": hold.output_tokens})
         # What a call cost that nobody can tell of is its worst case.
         charge: Amount | None = None
@@ -176,7 +176,7 @@ class BudgetedProvider:
             cost = charge_for(request, response, call.price)
             if cost is not None:
                 charge = Amount(cost.usd, Decimal(cost.tokens))
-                if config.settle == "worst_case":
+                if any(each.config.settle == "worst_case" for each in hold.account.lineage):
                     charge = charge.at_least(hold.amount)
         except TimeoutError:
             if flight.clock is None or not flight.clock.expired():
@@ -192,16 +192,11 @@ class BudgetedProvider:
         return response
 
     async def _report(self, hold: Hold, charge: Amount | None) -> None:
-        budget, facts = self._budget, {"provider": self._mounted_as, "held": hold.amount.record()}
-        if charge is None:
-            line = (
-                f"`{self._mounted_as}` reports no usage that can be true: charged the worst case."
-            )
-            await budget.announce(DOUBTED, facts, line)
-        elif charge.usd > hold.amount.usd or charge.tokens > hold.amount.tokens:
-            line = f"A call of `{self._mounted_as}` cost more than its worst case."
-            await budget.announce(OVERRUN, {**facts, "charged": charge.record()}, line)
-        await budget.warn()
+        held = Charge(hold.amount.usd, int(hold.amount.tokens))
+        charged = None if charge is None else Charge(charge.usd, int(charge.tokens))
+        if news := news_of_charge(self._mounted_as, held, charged):
+            await self._budget.announce(*news)
+        await self._budget.warn()
 
     async def _final_answer(self, request: ChatRequest, account: Account) -> ChatResponse | None:
         """Let the model answer with what it has, from what is kept for that; None if it cannot."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_kit.calls.budget_news import DOUBTED, OVERRUN, UNPRICED
 from amplifier_kit.calls.call_costs import FREE_FAILURES
 from amplifier_kit.notices import show
 from amplifier_module_hooks_budget.ledger import Account, Hold, Ledger, Shortage
@@ -15,9 +16,6 @@ from amplifier_module_hooks_budget.ledger import Account, Hold, Ledger, Shortage
 NAME = "hooks-budget"
 WARNING = "budget:warning"
 EXHAUSTED = "budget:exhausted"
-DOUBTED = "budget:usage_doubted"
-OVERRUN = "budget:overrun"
-UNPRICED = "budget:price_unknown"
 REFUSED = "budget:lease_refused"
 EVENTS = [WARNING, EXHAUSTED, DOUBTED, OVERRUN, UNPRICED, REFUSED]
 

@@ -99,9 +99,9 @@ async def test_a_price_that_was_told_of_the_model_wins_over_that_of_the_provider
 ):
     told = {"p": PRICING, "p/small": Pricing(input=Decimal(1), output=Decimal(1))}
 
-    small = await find_price(told, "p", "openai", "small")
-    other = await find_price(told, "p", "openai", "gpt-4.1-mini")
-    known = await find_price(told, "q", "openai", "gpt-4.1-mini")
+    small = await find_price([told], "p", "openai", "small")
+    other = await find_price([told], "p", "openai", "gpt-4.1-mini")
+    known = await find_price([told], "q", "openai", "gpt-4.1-mini")
 
     assert small is not None
     assert other is not None
@@ -111,12 +111,29 @@ async def test_a_price_that_was_told_of_the_model_wins_over_that_of_the_provider
     assert known(million) == cost_usd("openai", "gpt-4.1-mini", million)
 
 
-async def test_a_price_that_nobody_knows_is_not_found_and_contradictory_counts_have_none() -> None:
-    known = await find_price({}, "p", "openai", "gpt-4.1-mini")
+async def test_a_later_table_tells_only_what_those_before_it_and_the_data_do_not() -> None:
+    cheap = Pricing(input=Decimal(0), output=Decimal(0))
+    above, below = {"p": PRICING}, {"p/small": cheap, "q": cheap, "r": cheap}
+    million = usage(1_000_000, 0)
 
-    assert await find_price({}, "p", "openai", "made-up-1") is None
+    told = await find_price([above, below], "p", "openai", "small")
+    known = await find_price([above, below], "q", "openai", "gpt-4.1-mini")
+    only_below = await find_price([above, below], "r", "openai", "made-up-1")
+
+    assert told is not None
     assert known is not None
-    with pytest.raises(ValueError, match="no price for p/gpt-4.1-mini"):
+    assert only_below is not None
+    assert told(million) == 3
+    assert known(million) == cost_usd("openai", "gpt-4.1-mini", million)
+    assert only_below(million) == 0
+
+
+async def test_a_price_that_nobody_knows_is_not_found_and_contradictory_counts_have_none() -> None:
+    known = await find_price([{}], "p", "openai", "gpt-4.1-mini")
+
+    assert await find_price([{}], "p", "openai", "made-up-1") is None
+    assert known is not None
+    with pytest.raises(ValueError, match="no price for openai/gpt-4.1-mini"):
         known(usage(10, 0, read=1_000))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
@@ -13,11 +14,12 @@ from amplifier_runtime.clock import now_ms
 from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of
 from amplifier_runtime.store import own_session
 
-__all__ = ["Budgets", "Hold", "Purse", "Shortage", "admit", "open_tree", "settle_lost"]
+__all__ = ["Budgets", "Hold", "Purse", "Shortage", "open_tree", "settle_lost"]
 
 Period = Literal["day", "month"]
 _ENDLESS = float("inf")
 _UNITS = ("usd", "token", "call")
+_ACCOUNT = "SELECT * FROM accounts WHERE account_id = :account"
 # Nobody is going to settle these: the run that made the call is over.
 _IS_LOST = (
     "state = 'open' AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.turn_id = holds.turn_id "
@@ -26,10 +28,19 @@ _IS_LOST = (
 
 
 class Purse(NamedTuple):
-    """The accounts that a turn's calls are paid from: of its tree, and of its tenant's period."""
+    """The accounts that a turn's calls are paid from.
+
+    That of its tree, of its tenant's period, and those that agents in its line have of their own.
+    """
 
     tree: str
     quota: str
+    own: tuple[str, ...] = ()
+
+    @property
+    def accounts(self) -> list[str]:
+        """All of them, always in the same order."""
+        return sorted((self.tree, self.quota, *self.own))
 
 
 class Hold(NamedTuple):
@@ -106,21 +117,28 @@ class Budgets:
 
         def work(connection: Connection) -> Row | None:
             own_session(connection, tenant_id, root_id)
-            sql = "SELECT * FROM accounts WHERE account_id = :account"
-            return one_of(connection, sql, account=_tree(root_id))
+            return one_of(connection, _ACCOUNT, account=_tree(root_id))
 
         row = await self._database.run(work)
         return None if row is None else _status(row)
 
-    def purse(self, connection: Connection, tenant_id: str, root_id: str) -> Purse | None:
-        """Return what the calls of a tree are paid from; None when nothing limits them."""
+    def purse(self, connection: Connection, tenant_id: str, line: Sequence[str]) -> Purse | None:
+        """Return what a session's calls are paid from; None when nothing limits them.
+
+        `line` are the sessions from the root of the tree down to this one.
+        """
         sql = "SELECT period FROM quotas WHERE tenant_id = :tenant"
         quota = one_of(connection, sql, tenant=tenant_id)
-        sql = "SELECT 1 FROM accounts WHERE account_id = :account"
-        tree = one_of(connection, sql, account=_tree(root_id))
-        if quota is None and tree is None:
+        known = [each["account_id"] for each in _found(connection, _ACCOUNT, map(_tree, line))]
+        if quota is None and not known:
             return None
-        return Purse(_tree(root_id), "" if quota is None else _quota(tenant_id, quota["period"]))
+        tree, period = _tree(line[0]), "" if quota is None else _quota(tenant_id, quota["period"])
+        return Purse(tree, period, tuple(each for each in known if each != tree))
+
+    async def limits_dollars(self, tenant_id: str, purse: Purse) -> bool:
+        """Whether any account of a purse has a limit in dollars."""
+        room = await self._database.run(lambda c: _room(_locked(c, tenant_id, purse)))
+        return room[0] != _ENDLESS
 
     async def hold(self, claim: Claim, purse: Purse, key: str, call: CallCost) -> Hold | Shortage:
         """Set aside what a call costs at most, with a shorter answer if need be."""
@@ -138,7 +156,7 @@ class Budgets:
                 if not isinstance(later, str) and later != fit:
                     return Shortage("others are under way", may_wait=True)
             if isinstance(fit, str):
-                return Shortage(_describe(accounts, fit), may_wait=False)
+                return Shortage(_describe(purse, accounts, fit), may_wait=False)
             _set_aside(connection, claim, purse, key, fit)
             return Hold(key, fit)
 
@@ -152,48 +170,14 @@ class Budgets:
 
         def work(connection: Connection) -> float:
             check_fence(connection, claim.session_id, claim.epoch)
-            sql = (
-                "SELECT * FROM holds WHERE turn_id = :turn AND call_key = :key "
-                "AND epoch = :epoch AND state = 'open'"
-            )
-            row = one_of(connection, sql, turn=claim.turn_id, key=hold.key, epoch=claim.epoch)
-            if row is not None:
-                _book(connection, row, charge or Charge(row["usd"], row["tokens"]), "settled")
-            accounts = all_of(
-                connection,
-                "SELECT a.* FROM accounts a JOIN holds h ON a.account_id IN (h.tree, h.quota) "
-                "WHERE h.turn_id = :turn AND h.call_key = :key AND h.epoch = :epoch",
-                turn=claim.turn_id,
-                key=hold.key,
-                epoch=claim.epoch,
-            )
-            return max((_share(each) for each in accounts), default=0.0)
+            row = _row_of(connection, claim, hold.key)
+            if row is None:
+                return 0.0
+            charged = charge or Charge(row["usd"], row["tokens"])
+            accounts = _book(connection, row, charged, "settled")
+            return max(map(_share, accounts), default=0.0)
 
         return await self._database.run(work)
-
-
-def admit(connection: Connection, claim: Claim) -> bool:
-    """Whether a claimed turn may run beside the others that its tenant has running."""
-    sql = (
-        "UPDATE tenants SET max_running = max_running "
-        "WHERE tenant_id = :tenant AND max_running IS NOT NULL RETURNING max_running"
-    )
-    # This holds the tenant's row: two workers that claim at the same moment count one by one.
-    tenant = one_of(connection, sql, tenant=claim.tenant_id)
-    if tenant is None:
-        return True
-    admitted = execute(
-        connection,
-        "UPDATE turns SET admitted_epoch = epoch WHERE turn_id = :turn AND epoch = :epoch "
-        "AND (SELECT COUNT(*) FROM turns other WHERE other.tenant_id = :tenant "
-        "AND other.state = 'running' AND other.admitted_epoch = other.epoch "
-        "AND other.turn_id <> :turn) < :most",
-        turn=claim.turn_id,
-        epoch=claim.epoch,
-        tenant=claim.tenant_id,
-        most=tenant["max_running"],
-    )
-    return admitted == 1
 
 
 def open_account(
@@ -249,8 +233,8 @@ def settle_lost(connection: Connection, purse: Purse | None, turn_id: str | None
         _book(connection, row, Charge(row["usd"], row["tokens"]), "lost")
 
 
-def _book(connection: Connection, hold: Row, charge: Charge, state: str) -> None:
-    """Turn a hold into a charge; once, whoever tries."""
+def _book(connection: Connection, hold: Row, charge: Charge, state: str) -> list[Row]:
+    """Turn a hold into a charge; once, whoever tries. Returns the accounts that paid."""
     changed = execute(
         connection,
         "UPDATE holds SET state = :state, usd_charged = :usd, tokens_charged = :tokens "
@@ -262,22 +246,25 @@ def _book(connection: Connection, hold: Row, charge: Charge, state: str) -> None
         usd=charge.usd,
         tokens=charge.tokens,
     )
-    for account in sorted((hold["tree"], hold["quota"])) if changed else ():
-        execute(
-            connection,
-            "UPDATE accounts SET usd_held = usd_held - :usd_held, usd_used = usd_used + :usd, "
-            "token_held = token_held - :token_held, token_used = token_used + :tokens, "
-            "call_held = call_held - 1, call_used = call_used + 1 WHERE account_id = :account",
-            account=account,
-            usd_held=hold["usd"],
-            token_held=hold["tokens"],
-            usd=charge.usd,
-            tokens=charge.tokens,
-        )
+    accounts = Purse(hold["tree"], hold["quota"], tuple(json.loads(hold["own"]))).accounts
+    if not changed:
+        return _found(connection, _ACCOUNT, accounts)
+    return _found(
+        connection,
+        "UPDATE accounts SET usd_held = usd_held - :usd_held, usd_used = usd_used + :usd, "
+        "token_held = token_held - :token_held, token_used = token_used + :tokens, "
+        "call_held = call_held - 1, call_used = call_used + 1 WHERE account_id = :account "
+        "RETURNING *",
+        accounts,
+        usd_held=hold["usd"],
+        token_held=hold["tokens"],
+        usd=charge.usd,
+        tokens=charge.tokens,
+    )
 
 
 def _set_aside(connection: Connection, claim: Claim, purse: Purse, key: str, fit: Fit) -> None:
-    for account in sorted(purse):
+    for account in purse.accounts:
         execute(
             connection,
             "UPDATE accounts SET usd_held = usd_held + :usd, token_held = token_held + :tokens, "
@@ -288,13 +275,15 @@ def _set_aside(connection: Connection, claim: Claim, purse: Purse, key: str, fit
         )
     execute(
         connection,
-        "INSERT INTO holds (turn_id, call_key, epoch, tree, quota, usd, tokens, output_tokens, "
-        "state) VALUES (:turn, :key, :epoch, :tree, :quota, :usd, :tokens, :output, 'open')",
+        "INSERT INTO holds (turn_id, call_key, epoch, tree, quota, own, usd, tokens, "
+        "output_tokens, state) "
+        "VALUES (:turn, :key, :epoch, :tree, :quota, :own, :usd, :tokens, :output, 'open')",
         turn=claim.turn_id,
         key=key,
         epoch=claim.epoch,
         tree=purse.tree,
         quota=purse.quota,
+        own=json.dumps(purse.own),
         usd=fit.usd,
         tokens=fit.tokens,
         output=fit.output_tokens,
@@ -303,11 +292,21 @@ def _set_aside(connection: Connection, claim: Claim, purse: Purse, key: str, fit
 
 def _known(connection: Connection, claim: Claim, key: str) -> Hold | None:
     """Return what this very run has set aside already, by a commit whose answer got lost."""
-    sql = "SELECT * FROM holds WHERE turn_id = :turn AND call_key = :key AND epoch = :epoch"
-    row = one_of(connection, sql, turn=claim.turn_id, key=key, epoch=claim.epoch)
+    row = _row_of(connection, claim, key)
     if row is None:
         return None
     return Hold(key, Fit(row["usd"], row["tokens"], row["output_tokens"]))
+
+
+def _row_of(connection: Connection, claim: Claim, key: str) -> Row | None:
+    sql = "SELECT * FROM holds WHERE turn_id = :turn AND call_key = :key AND epoch = :epoch"
+    return one_of(connection, sql, turn=claim.turn_id, key=key, epoch=claim.epoch)
+
+
+def _found(connection: Connection, sql: str, accounts: Iterable[str], **more: Any) -> list[Row]:
+    """Return what a statement finds for each account; some do not exist."""
+    found = [one_of(connection, sql, account=account, **more) for account in accounts]
+    return [each for each in found if each is not None]
 
 
 def _locked(connection: Connection, tenant_id: str, purse: Purse) -> list[Row]:
@@ -319,8 +318,7 @@ def _locked(connection: Connection, tenant_id: str, purse: Purse) -> list[Row]:
         usd = None if usd is None else Decimal(usd) / NANO
         open_account(connection, purse.quota, tenant_id, usd, tokens, None, renew=True)
     sql = "UPDATE accounts SET usd_held = usd_held WHERE account_id = :account RETURNING *"
-    found = [one_of(connection, sql, account=account) for account in sorted(purse)]
-    return [each for each in found if each is not None]
+    return _found(connection, sql, purse.accounts)
 
 
 def _room(accounts: Sequence[Row], *, ignoring_holds: bool = False) -> tuple[float, ...]:
@@ -337,13 +335,14 @@ def _room(accounts: Sequence[Row], *, ignoring_holds: bool = False) -> tuple[flo
     return tuple(room)
 
 
-def _describe(accounts: Sequence[Row], lacking: str) -> str:
+def _describe(purse: Purse, accounts: Sequence[Row], lacking: str) -> str:
     unit = lacking.removesuffix("s")
     unit = "usd" if lacking == "usd" else unit
     limited = [each for each in accounts if each[f"{unit}_limit"] is not None]
     account = min(limited, key=lambda each: each[f"{unit}_limit"] - each[f"{unit}_used"])
     used, most = account[f"{unit}_used"], account[f"{unit}_limit"]
-    whose = "" if account["account_id"].startswith("tree:") else " of this period's quota"
+    named = {purse.tree: "", purse.quota: " of this period's quota"}
+    whose = named.get(account["account_id"], " of this agent's share")
     if unit == "usd":
         return f"USD {used / NANO:.4f} of {most / NANO:.4f}{whose}"
     return f"{used:,} of {most:,} {'tokens' if unit == 'token' else 'model calls'}{whose}"

@@ -10,7 +10,7 @@ from amplifier_core.message_models import ChatRequest, ChatResponse
 from amplifier_kit.calls import call_costs
 from amplifier_kit.calls.prices import Price
 
-__all__ = ["NANO", "CallCost", "Charge", "Fit", "charge_for"]
+__all__ = ["NANO", "CallCost", "Charge", "Fit", "charge_for", "in_dollars"]
 
 # Whole numbers, the same in every database.
 NANO = 1_000_000_000
@@ -21,6 +21,10 @@ class Charge(NamedTuple):
 
     usd: int
     tokens: int
+
+    def at_least(self, fit: Fit) -> Charge:
+        """Return the charge when nothing of what was set aside is given back."""
+        return Charge(max(self.usd, fit.usd), max(self.tokens, fit.tokens))
 
 
 class Fit(NamedTuple):
@@ -55,6 +59,11 @@ def charge_for(request: ChatRequest, response: ChatResponse, price: Price) -> Ch
     """Return what a call costs; None when the usage it reports cannot be true."""
     charge = call_costs.charge_for(request, response, price)
     return None if charge is None else Charge(_nano(charge.usd), charge.tokens)
+
+
+def in_dollars(amount: Charge | Fit) -> call_costs.Charge:
+    """Return an amount as people read it."""
+    return call_costs.Charge(Decimal(amount.usd) / NANO, amount.tokens)
 
 
 def _nano(usd: Decimal) -> int:

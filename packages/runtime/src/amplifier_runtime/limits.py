@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from amplifier_core import events
 from amplifier_kit.calls.settings import Pricing
-from amplifier_runtime.budgets import Budgets, Purse, admit, open_tree, settle_lost
-from amplifier_runtime.child_rows import root_of
-from amplifier_runtime.claims import Outcome, check_fence
-from amplifier_runtime.database import Connection, Database
+from amplifier_runtime.budgets import Budgets, Purse, open_tree, settle_lost
+from amplifier_runtime.child_rows import ancestors_of, child_of
+from amplifier_runtime.claims import Claim, Outcome, check_fence
+from amplifier_runtime.database import Connection, Database, execute, one_of
 from amplifier_runtime.errors import Suspended
-from amplifier_runtime.metering import EXHAUSTED, NAME, WARNING, Meter, MeteredProvider, pay_retry
+from amplifier_runtime.metering import EVENTS, NAME, Meter, MeteredProvider, Terms, pay_retry
 from amplifier_runtime.rates import REQUESTS, TOKENS, Bucket, bucket_names
 from amplifier_runtime.turns import DRAIN, TurnPart, TurnRun
 
 if TYPE_CHECKING:
     from amplifier_runtime.worker import Worker
 
-__all__ = ["Limits"]
+__all__ = ["Limits", "admit"]
 
 # Behind the journaled step: a call that was kept is neither counted nor paid for again.
 _BEHIND_THE_STEP = sys.maxsize + 1
@@ -31,8 +32,11 @@ class Limits(TurnPart):
     """Puts the providers of every turn under what `rates` and `budgets` say.
 
     The budget of a tree is the one that hooks-budget has in the root's plan, unless `Budgets` was
-    told another. `prices` are US dollars per million tokens by provider or provider/model; those in
-    a plan win. Providers of `composite_providers` only ask others, which are counted instead.
+    told another; an agent whose plan has another than its parent's has an account of its own, which
+    its calls and those of all agents below it are paid from as well.
+
+    `prices` are US dollars per million tokens by provider or provider/model; those in a plan win.
+    Providers of `composite_providers` only ask others, which are counted instead.
     """
 
     def __init__(
@@ -60,26 +64,24 @@ class Limits(TurnPart):
         """Stand between the journal and the providers, if anything limits them."""
         assert self._database is not None
         database, claim = self._database, run.claim
-        config = _budget_in(claim.plan)
         budgets = Budgets(database)
 
-        def read(connection: Connection) -> tuple[Purse | None, set[str]]:
-            root = root_of(connection, claim.session_id)
-            if root == claim.session_id:
-                open_tree(connection, claim.tenant_id, root, config)
+        def read(connection: Connection) -> tuple[list[dict[str, Any]], Purse | None, set[str]]:
+            line = _budgets_in_line(connection, claim)
+            above, mine = [{}, *line.values()][-2:]
+            # What a child has from its parent's plan limits the parent already.
+            if mine != above:
+                open_tree(connection, claim.tenant_id, claim.session_id, mine)
             if claim.runs > 1:
                 check_fence(connection, claim.session_id, claim.epoch)
                 settle_lost(connection, None, claim.turn_id)
-            return budgets.purse(connection, claim.tenant_id, root), bucket_names(connection)
+            purse = budgets.purse(connection, claim.tenant_id, list(line))
+            return list(line.values()), purse, bucket_names(connection)
 
-        purse, buckets = await database.run(read)
+        configs, purse, buckets = await database.run(read)
         if purse is None and not buckets:
             return
-        told = {
-            name: Pricing.model_validate(each) for name, each in config.get("prices", {}).items()
-        }
-        allows_unpriced = config.get("unknown_price") == "allow"
-        meter = Meter(run, budgets, purse, {**self._prices, **told}, allows_unpriced)
+        meter = Meter(run, budgets, purse, _terms(configs, self._prices))
 
         def wrap(name: str, module: Any) -> Any:
             if name in self._composites:
@@ -90,7 +92,7 @@ class Limits(TurnPart):
         coordinator.interpose("providers", wrap, name=NAME, priority=_BEHIND_THE_STEP, inherit=True)
         # A guard, so that children forked in this process have it too.
         coordinator.hooks.register(events.PROVIDER_RETRY, pay_retry, name=NAME, on_error="deny")
-        coordinator.register_contributor("observability.events", NAME, lambda: [EXHAUSTED, WARNING])
+        coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
 
     def commit(self, connection: Connection, run: TurnRun, outcome: Outcome) -> None:
         """Leave nothing set aside for a turn that has ended."""
@@ -109,9 +111,55 @@ class Limits(TurnPart):
         return rates
 
 
+def admit(connection: Connection, claim: Claim) -> bool:
+    """Whether a claimed turn may run beside the others that its tenant has running."""
+    sql = (
+        "UPDATE tenants SET max_running = max_running "
+        "WHERE tenant_id = :tenant AND max_running IS NOT NULL RETURNING max_running"
+    )
+    # This holds the tenant's row: two workers that claim at the same moment count one by one.
+    tenant = one_of(connection, sql, tenant=claim.tenant_id)
+    if tenant is None:
+        return True
+    admitted = execute(
+        connection,
+        "UPDATE turns SET admitted_epoch = epoch WHERE turn_id = :turn AND epoch = :epoch "
+        "AND (SELECT COUNT(*) FROM turns other WHERE other.tenant_id = :tenant "
+        "AND other.state = 'running' AND other.admitted_epoch = other.epoch "
+        "AND other.turn_id <> :turn) < :most",
+        turn=claim.turn_id,
+        epoch=claim.epoch,
+        tenant=claim.tenant_id,
+        most=tenant["max_running"],
+    )
+    return admitted == 1
+
+
+def _budgets_in_line(connection: Connection, claim: Claim) -> dict[str, dict[str, Any]]:
+    """Return what the plans of a session and of those above it say, by session, the root first."""
+    above = ancestors_of(connection, child_of(connection, claim.session_id))
+    plans = {row["session_id"]: json.loads(row["plan"]) for row in above}
+    plans[claim.session_id] = claim.plan
+    return {session: _budget_in(plan) for session, plan in plans.items()}
+
+
 def _budget_in(plan: dict[str, Any]) -> dict[str, Any]:
-    """Return what a plan says of its budget."""
     for hook in plan.get("hooks") or ():
         if hook.get("module") == _BUDGET_HOOK:
             return hook.get("config") or {}
     return {}
+
+
+def _terms(configs: Sequence[dict[str, Any]], prices: Mapping[str, Pricing]) -> Terms:
+    """Return what holds for the last of a line: nobody is more generous than those above it."""
+    tables: list[dict[str, Pricing]] = []
+    for config in configs:
+        told: dict[str, Any] = config.get("prices") or {}
+        table = {name: Pricing.model_validate(each) for name, each in told.items()}
+        tables.append({**prices, **table})
+    deciding = [each for each in configs if each.get("usd") is not None] or configs[:1]
+    return Terms(
+        tables,
+        allows_unpriced=all(each.get("unknown_price") == "allow" for each in deciding),
+        charges_worst_case=any(each.get("settle") == "worst_case" for each in configs),
+    )

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 from amplifier_core.llm_errors import ConfigurationError, LLMError
 from amplifier_core.message_models import ChatRequest, ChatResponse, Usage
+from amplifier_kit.calls.budget_news import (
+    DOUBTED,
+    OVERRUN,
+    UNPRICED,
+    news_of_charge,
+    news_of_unpriced,
+)
 from amplifier_kit.calls.call_costs import (
     FREE_FAILURES,
     likely_tokens,
@@ -20,18 +28,28 @@ from amplifier_kit.calls.prices import Price, find_price, free
 from amplifier_kit.calls.settings import Pricing
 from amplifier_kit.notices import show
 from amplifier_runtime.budgets import Budgets, Hold, Purse, Shortage
-from amplifier_runtime.call_costs import CallCost, Charge, charge_for
+from amplifier_runtime.call_costs import CallCost, Charge, charge_for, in_dollars
 from amplifier_runtime.errors import Fenced
 from amplifier_runtime.journal import scope
 from amplifier_runtime.rates import Bucket
 from amplifier_runtime.turns import TurnRun
 
-__all__ = ["EXHAUSTED", "WARNING", "Meter", "MeteredProvider", "pay_retry"]
+__all__ = ["EVENTS", "NAME", "Meter", "MeteredProvider", "Terms", "pay_retry"]
 
 NAME = "runtime-limits"
 EXHAUSTED, WARNING = "budget:exhausted", "budget:warning"
+EVENTS = [EXHAUSTED, WARNING, DOUBTED, OVERRUN, UNPRICED]
 _WARN_AT = 0.8
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 1.0
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How calls are priced and charged; of the price tables, the first comes first."""
+
+    tables: Sequence[Mapping[str, Pricing]]
+    allows_unpriced: bool
+    charges_worst_case: bool
 
 
 @dataclass
@@ -41,8 +59,7 @@ class Meter:
     run: TurnRun
     budgets: Budgets
     purse: Purse | None
-    prices: dict[str, Pricing]
-    allows_unpriced: bool
+    terms: Terms
     counts: dict[str, int] = field(default_factory=dict[str, int])
     is_warned: bool = False
 
@@ -70,6 +87,11 @@ class Meter:
         if share >= _WARN_AT and not self.is_warned:
             self.is_warned = True
             await self.announce(WARNING, {"share": share}, f"{share:.0%} of the budget is used.")
+
+    async def limits_dollars(self) -> bool:
+        """Whether money matters; that may change while the turn runs."""
+        assert self.purse is not None
+        return await self.budgets.limits_dollars(self.run.claim.tenant_id, self.purse)
 
     async def announce(self, event: str, facts: dict[str, Any], line: str) -> None:
         """Tell the hooks and the person."""
@@ -120,7 +142,9 @@ class MeteredProvider:
         self._module = module
         self._meter = meter
         self._rates = rates
-        self._prices: dict[str, Price] = {}
+        self._prices: dict[str, Price | None] = {}
+        # Models without a price of which it was said that they are called all the same.
+        self._admitted: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
         # A streamed call tells its usage too late, if at all.
@@ -177,15 +201,17 @@ class MeteredProvider:
         self, request: ChatRequest, options: dict[str, Any], call: CallCost, hold: Hold
     ) -> ChatResponse | Shortage:
         request = request.model_copy(update={"max_output_tokens": hold.fit.output_tokens})
+        meter = self._meter
         # What a call cost that nobody can tell of is its worst case.
         charge: Charge | None = None
-        flight = _Flight(self._meter, call, hold)
+        flight = _Flight(meter, call, hold)
         token = _flight.set(flight)
         try:
             async with flight.clock:
                 response: ChatResponse = await self._module.complete(request, **options)
             charge = charge_for(request, response, call.price)
-            return response
+            if charge is not None and meter.terms.charges_worst_case:
+                charge = charge.at_least(flight.hold.fit)
         except TimeoutError:
             if flight.shortage is None:
                 raise
@@ -196,15 +222,26 @@ class MeteredProvider:
         finally:
             _flight.reset(token)
             if flight.shortage is None:
-                await asyncio.shield(self._meter.settle(flight.hold, charge))
+                await asyncio.shield(meter.settle(flight.hold, charge))
+        charged = None if charge is None else in_dollars(charge)
+        if news := news_of_charge(self._mounted_as, in_dollars(flight.hold.fit), charged):
+            await meter.announce(*news)
+        return response
 
     async def _price(self, model: str) -> Price:
         if model not in self._prices:
-            name, meter = self._mounted_as, self._meter
-            price = await find_price(meter.prices, name, self._module.get_info().id, model)
-            if price is None and not meter.allows_unpriced:
-                line = f"No price is known for {name}/{model}, so it is not called."
-                show(meter.run.session.coordinator, line, source=NAME)
-                raise ConfigurationError(line, provider=name, model=model)
-            self._prices[model] = price or free
-        return self._prices[model]
+            tables, vendor = self._meter.terms.tables, self._module.get_info().id
+            self._prices[model] = await find_price(tables, self._mounted_as, vendor, model)
+        price = self._prices[model]
+        if price is None and await self._meter.limits_dollars():
+            await self._admit_unpriced(model)
+        return price or free
+
+    async def _admit_unpriced(self, model: str) -> None:
+        name, is_refused = self._mounted_as, not self._meter.terms.allows_unpriced
+        news = news_of_unpriced(name, model, is_refused=is_refused)
+        if is_refused or model not in self._admitted:
+            await self._meter.announce(*news)
+        if is_refused:
+            raise ConfigurationError(news.line, provider=name, model=model)
+        self._admitted.add(model)

@@ -1,0 +1,42 @@
+"""What whoever keeps a budget says of a call: its event, its facts and a line for the person."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from amplifier_kit.calls.call_costs import Charge
+
+DOUBTED = "budget:usage_doubted"
+OVERRUN = "budget:overrun"
+UNPRICED = "budget:price_unknown"
+
+
+class News(NamedTuple):
+    """Something that hooks and the person are told."""
+
+    event: str
+    facts: dict[str, Any]
+    line: str
+
+
+def news_of_charge(provider: str, held: Charge, charged: Charge | None) -> News | None:
+    """Return what is strange about a charge; None is a report that cannot be true."""
+    facts: dict[str, Any] = {"provider": provider, "held": _record(held)}
+    if charged is None:
+        line = f"`{provider}` reports no usage that can be true: charged the worst case."
+        return News(DOUBTED, facts, line)
+    if charged.usd > held.usd or charged.tokens > held.tokens:
+        line = f"A call of `{provider}` cost more than its worst case."
+        return News(OVERRUN, {**facts, "charged": _record(charged)}, line)
+    return None
+
+
+def news_of_unpriced(provider: str, model: str, *, is_refused: bool) -> News:
+    """Return what is said of a model without a price where dollars are limited."""
+    way = "it is not called" if is_refused else "its calls count as free"
+    line = f"No price is known for {provider}/{model}, so {way}; it can be set under `prices`."
+    return News(UNPRICED, {"provider": provider, "model": model, "refused": is_refused}, line)
+
+
+def _record(charge: Charge) -> dict[str, str]:
+    return {name: str(value) for name, value in charge._asdict().items()}
