@@ -6,6 +6,12 @@ VENV   := .venv
 RUN    := $(VENV)/bin/python
 SRC    := $(wildcard packages/*/src modules/*/src)
 
+# what alone has to cover amplifier_core; everything else runs untraced
+KERNEL := packages/core tests/contract
+
+# a shell that forbids bytecode would have every test file rewritten again in every worker
+unexport PYTHONDONTWRITEBYTECODE
+
 # make test P=core | make test M=loop-basic | make test (everything)
 TESTS := $(if $(P),packages/$(P)/tests)$(if $(M),modules/$(M)/tests)
 
@@ -51,7 +57,7 @@ types: ## pyright, strict
 
 arrows: ## who may import whom, and is every import declared?
 	$(VENV)/bin/lint-imports
-	@for room in $(SRC:/src=); do $(VENV)/bin/deptry --config $$room/pyproject.toml $$room/src || exit 1; done
+	@printf '%s\n' $(SRC:/src=) | xargs -P 2 -I ROOM $(VENV)/bin/deptry --config ROOM/pyproject.toml ROOM/src
 
 sizes: ## no file, function, module or kernel too long to read
 	$(RUN) tools/check_sizes.py
@@ -79,9 +85,10 @@ attacks: ## every attack on the tools and the guards, and how many were blocked
 
 cover: ## the quick tests, and amplifier_core covered to the last branch
 	$(RUN) -m coverage erase
-	$(RUN) -m coverage run -m pytest -q -n 2
+	$(RUN) -m coverage run -m pytest -q -n 2 $(KERNEL)
 	$(RUN) -m coverage combine -q
 	$(RUN) -m coverage report
+	$(RUN) -m pytest -q -n 2 $(addprefix --ignore=,$(KERNEL))
 
 bench: ## measure the kernel beside bare Python and the original; B=sandbox, streaming or store for those
 	$(RUN) -m benchmarks.$(or $(B),kernel)

@@ -62,7 +62,7 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, int]]:
             if not isinstance(node, ast.ClassDef):
                 yield name, (node.end_lineno or node.lineno) - node.lineno + 1
             yield from functions(node, name + ".")
-        else:
+        elif not isinstance(node, ast.expr):  # an expression holds no function but a lambda
             yield from functions(node, prefix)
 
 

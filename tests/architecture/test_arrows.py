@@ -84,6 +84,7 @@ def test_every_room_on_disk_is_installed_and_type_checked() -> None:
     assert [e["root"] for e in environments] == ["tests", *(f"{room}/tests" for room in rooms)]
 
 
+@pytest.mark.slow  # `make check` runs the gate itself
 def test_every_arrow_points_the_right_way() -> None:
     result = lint(ROOT)
 

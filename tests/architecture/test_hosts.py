@@ -12,6 +12,7 @@ import pytest
 MACHINE = "/ro" + "ot"
 
 
+@pytest.mark.slow  # `make check` runs the gate itself
 def test_this_repository_names_no_host(run_tool: Callable[..., Any], root: Path) -> None:
     result = run_tool("hosts", root)
 

@@ -19,6 +19,7 @@ def function(count: int) -> str:
     return "def long() -> None:\n" + "    x = 1\n" * (count - 1)
 
 
+@pytest.mark.slow  # `make check` runs the gate itself
 def test_this_repository_is_small_enough_to_read(run_tool: Callable[..., Any], root: Path) -> None:
     result = run_tool("sizes", root)
 

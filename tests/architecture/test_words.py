@@ -12,6 +12,7 @@ import pytest
 PROMISE = "TO" + "DO"
 
 
+@pytest.mark.slow  # `make check` runs the gate itself
 def test_this_repository_uses_its_own_words(run_tool: Callable[..., Any], root: Path) -> None:
     result = run_tool("words", root)
 

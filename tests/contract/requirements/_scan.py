@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -35,9 +36,10 @@ def files_of_tests(root: Path = ROOT) -> list[Path]:
     return sorted(found)
 
 
-def carriers(root: Path = ROOT) -> list[Carrier]:
+@cache
+def carriers(root: Path = ROOT) -> tuple[Carrier, ...]:
     """Give every use of `@requirement(...)` in the test files of the house."""
-    return [carrier for file in files_of_tests(root) for carrier in carriers_in(file, root)]
+    return tuple(carrier for file in files_of_tests(root) for carrier in carriers_in(file, root))
 
 
 def carriers_in(file: Path, root: Path = ROOT) -> Iterator[Carrier]:
