@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import math
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -109,7 +110,7 @@ class Worker:
         self._engine = Engine(
             settings.url, self.worker_id, self._run_turn, connections=settings.connections
         )
-        # What this worker has, by turn; and since when, for those that have not begun.
+        # What this worker has, by turn; for those that have not begun, since when the engine knows.
         self._held: dict[str, Claim] = {}
         self._unbegun: dict[str, float] = {}
         self._unknown: set[str] = set()
@@ -199,7 +200,7 @@ class Worker:
             claims = await self.claims.take(room) if room > 0 else []
             for claim in claims:
                 self._held[claim.turn_id] = claim
-                self._unbegun[claim.turn_id] = monotonic()
+                self._unbegun[claim.turn_id] = math.inf
                 self.settings.boundary("claimed")
             await asyncio.gather(*map(self._begin, claims))
             if not claims:
