@@ -30,10 +30,10 @@ help: ## show this list
 $(RUN):
 	$(PYTHON) -m venv $(VENV)
 
-programs: ## install the programs that tools and tests run: sandbox, search, tracer, clock, terminal (Debian)
-	@which bwrap faketime rg strace tmux >/dev/null && exit 0; \
+programs: ## install the programs that tools and tests run: sandbox, search, tracer, clock, terminal, database (Debian)
+	@which bwrap faketime rg strace tmux >/dev/null && ls $$(which initdb) /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && exit 0; \
 	sudo=$$([ "$$(id -u)" -eq 0 ] || echo sudo); \
-	$$sudo apt-get update -q && $$sudo apt-get install -qy --no-install-recommends bubblewrap faketime ripgrep strace tmux
+	$$sudo apt-get update -q && $$sudo apt-get install -qy --no-install-recommends bubblewrap faketime postgresql ripgrep strace tmux
 
 setup: $(RUN) ## create .venv and install everything (uv when present, else pip)
 	@if [ -n "$(UV)" ] && $(call install,$(UV) pip install -q --python $(RUN)); then exit 0; fi; \
@@ -74,8 +74,8 @@ test: ## the quick tests; P=core or M=loop-basic for one room
 test-all: ## what `make check` leaves out: the slow tests, and many more examples for each property
 	$(RUN) -m pytest -q -n 2 -m "(slow or hypothesis) and not realmodel and not fleet" --hypothesis-profile=thorough
 
-test-fleet: ## the runtime on PostgreSQL and with workers that are killed; takes many minutes
-	$(RUN) -m pytest -q -m fleet packages/runtime tests/chaos
+test-fleet: ## the runtime on PostgreSQL, with workers that are killed, and a short storm
+	$(RUN) -m pytest -q -n 3 --dist worksteal -m fleet tests/chaos packages/runtime
 
 test-model: ## the tests that need a language model; it runs on an inference server of its own
 	$(RUN) -m pytest -q -m realmodel tests/real_model

@@ -1,13 +1,9 @@
-"""A worker in a process of its own whose turns may have children and are under limits.
-
-Usage: children_program.py URL.
-"""
+"""A worker in a process of its own whose turns may have children and are under limits."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from decimal import Decimal
 
 from amplifier_kit.calls.settings import Pricing
@@ -17,10 +13,11 @@ from amplifier_runtime.worker import WorkerSettings, run_worker
 
 PRICES = {"steps": Pricing(input=Decimal(3), output=Decimal(15))}
 
-if __name__ == "__main__":
+
+def main(url: str) -> None:
     logging.basicConfig(level=logging.WARNING)
     settings = WorkerSettings(
-        sys.argv[1],
+        url,
         beat_seconds=0.1,
         dead_after_seconds=0.6,
         poll_seconds=0.05,

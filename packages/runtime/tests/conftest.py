@@ -2,50 +2,131 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import sys
 import uuid
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from amplifier_runtime.database import Database
+from amplifier_runtime.engine import Engine
 from amplifier_runtime.local_postgres import LocalPostgres
 from amplifier_runtime.migrating import migrate
 
 # The programs that the tests start and the modules that their plans name are beside them.
 _HERE = Path(__file__).parent
 sys.path.insert(0, str(_HERE))
-_IN_ONE_PROCESS = {"test_store", "test_steps", "test_turns", "test_tenants"}
+# What starts processes; the rest runs in one.
+_OF_PROCESSES = {
+    "test_children_crashes",
+    "test_commands",
+    "test_crash_points",
+    "test_database_away",
+    "test_double_crash",
+    "test_events_crash",
+    "test_example",
+    "test_faults_j",
+    "test_liveness",
+    "test_signals_processes",
+    "test_versions",
+}
+
+# What is lost with the machine anyway need not be kept safe, nor tidied up.
+_SETTINGS = "fsync = off\nfull_page_writes = off\nautovacuum = off"
+_FILLED = "filled"
+_DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.fleet)]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave what is on PostgreSQL or of many processes to `make test-fleet`.
+
+    The rest, the whole runtime in one process on SQLite, is for `make test-all`.
+    """
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            mark = pytest.mark.fleet if item.path.stem in _OF_PROCESSES else pytest.mark.slow
+            item.add_marker(mark)
+
+
+async def _fill(url: str) -> None:
+    """Make the tables of the runtime and of its engine."""
+
+    async def run_turn(turn_id: str) -> None:
+        raise AssertionError(turn_id)
+
+    database = Database(url)
+    await migrate(database)
+    database.close()
+    engine = Engine(url, "nobody", run_turn, connections=2)
+    await engine.launch()
+    await engine.close()
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Generator[LocalPostgres]:
-    with LocalPostgres(settings="fsync = off") as server:
+    with LocalPostgres(settings=_SETTINGS) as server:
         yield server
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave what starts workers to `make test-fleet`, and the rest to `make test-all`."""
-    for item in items:
-        if item.path.is_relative_to(_HERE):
-            mark = pytest.mark.slow if item.path.stem in _IN_ONE_PROCESS else pytest.mark.fleet
-            item.add_marker(mark)
+@pytest.fixture(scope="session")
+def filled_server(postgres: LocalPostgres) -> LocalPostgres:
+    """Return a server with a database to copy; making tables takes longer than most tests."""
+    asyncio.run(_fill(postgres.create_database(_FILLED)))
+    return postgres
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.fleet)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture(scope="session")
+def filled_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file to copy."""
+    file = tmp_path_factory.mktemp("filled") / "runtime.sqlite"
+    asyncio.run(_fill(f"sqlite:///{file}"))
+    return file
+
+
+@pytest.fixture(params=_DATABASES)
+def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Callable[[], str]]:
+    """Return what makes databases with all tables in them."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'runtime.sqlite'}"
-    server: LocalPostgres = request.getfixturevalue("postgres")
-    return server.create_database(f"test_{uuid.uuid4().hex}")
+        file: Path = request.getfixturevalue("filled_file")
+        yield lambda: f"sqlite:///{shutil.copy(file, tmp_path / f'{_name()}.sqlite')}"
+        return
+    server: LocalPostgres = request.getfixturevalue("filled_server")
+    made: list[str] = []
+
+    def copy() -> str:
+        made.append(_name())
+        return server.create_database(made[-1], template=_FILLED)
+
+    yield copy
+    # Hundreds of them would be gigabytes.
+    for name in made:
+        server.drop_database(name)
 
 
 @pytest.fixture
-async def database(url: str) -> AsyncGenerator[Database]:
+def url(new_url: Callable[[], str]) -> str:
+    return new_url()
+
+
+@pytest.fixture(params=_DATABASES)
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'empty.sqlite'}"
+    server: LocalPostgres = request.getfixturevalue("postgres")
+    return server.create_database(_name())
+
+
+def _name() -> str:
+    return f"test_{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def database(url: str) -> Generator[Database]:
     database = Database(url, patience_seconds=5)
-    await migrate(database)
     yield database
     database.close()
 

@@ -1,7 +1,7 @@
 """Kills a worker at every boundary of one turn in sequence, and lets another finish each time.
 
-Usage: crash_program.py URL FOLDER LOOP. Prints one JSON line per boundary. The parent process
-never starts the engine, so that it can fork a fresh worker from warm code each time.
+Usage: crash_program.py FOLDER LOOP URL...
+Prints one JSON line per boundary. As many are tried at the same time as there are databases.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import json
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from runtime_stage import Stage, Trace, plan_with
+from warm_forks import fork, share, warm_up
 
 from amplifier_runtime.client import Client
 from amplifier_runtime.database import Database
@@ -59,26 +61,23 @@ async def run(url: str, session_id: str, loop: str, point: CrashPoint, trace: Tr
         os._exit(0)
 
 
-def fork(url: str, session_id: str, loop: str, at: str | None, trace: Trace) -> int:
+def play(url: str, session_id: str, loop: str, at: str | None, trace: Trace) -> int:
     """Run a worker in a process of its own; returns its exit code."""
-    child = os.fork()
-    if child == 0:
-        try:
-            asyncio.run(run(url, session_id, loop, CrashPoint(at, trace), trace))
-        finally:
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return fork(partial(run, url, session_id, loop, CrashPoint(at, trace), trace))
 
 
-def main(url: str, folder: Path, loop: str) -> None:
+def main(folder: Path, loop: str, urls: list[str]) -> None:
+    warm_up(loop)
     whole = Trace(folder / "trace")
-    fork(url, "whole", loop, None, whole)
+    play(urls[0], "whole", loop, None, whole)
     names = [line.removeprefix("boundary ") for line in whole.lines("boundary")]
-    for number, name in enumerate(names):
+
+    def kill(url: str, place: tuple[int, str]) -> None:
+        number, name = place
         trace = Trace(folder / f"trace-{number}")
-        first = fork(url, f"s{number}", loop, name, trace)
+        first = play(url, f"s{number}", loop, name, trace)
         began = time.monotonic()
-        last = fork(url, f"s{number}", loop, None, trace)
+        last = play(url, f"s{number}", loop, None, trace)
         facts = {
             "killed": name,
             "exit": [first, last],
@@ -88,6 +87,8 @@ def main(url: str, folder: Path, loop: str) -> None:
             "pay": len(trace.lines("effect pay")),
         }
         print(json.dumps(facts), flush=True)  # noqa: T201 - a program talks to its caller
+
+    share(urls, list(enumerate(names)), kill)
 
 
 def repeated(lines: list[str]) -> int:
@@ -105,4 +106,4 @@ def repeated(lines: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])

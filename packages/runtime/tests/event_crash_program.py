@@ -1,8 +1,9 @@
 """Kills a worker at every place of one streaming turn in sequence, and lets another finish.
 
-Usage: event_crash_program.py URL FOLDER LOOP. Prints a JSON line with `session` and `killed` before
-each turn, so that somebody can read along, and one with `finished` after it. The parent process
-never starts the engine, so that it can fork a fresh worker from warm code each time.
+Usage: event_crash_program.py FOLDER LOOP URL...
+Prints a JSON line with `url`, `session` and `killed` before each turn, so that somebody can read
+along, and one with `url` and `exits` after it. As many places are tried at the same time as there
+are databases.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import json
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from event_stage import StreamingStage
 from runtime_stage import Trace, plan_with
+from warm_forks import fork, share, warm_up
 
 from amplifier_runtime.client import Client
 from amplifier_runtime.database import Database
@@ -58,18 +61,6 @@ async def run(url: str, session_id: str, point: KillPoint, trace: Trace) -> None
         os._exit(0)
 
 
-def fork(work: Any) -> int:
-    """Run something in a process of its own; returns its exit code."""
-    child = os.fork()
-    if child == 0:
-        try:
-            asyncio.run(work())
-            os._exit(0)
-        finally:
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 async def create(url: str, session_id: str, loop: str) -> None:
     database = Database(url, connections=1)
     await Client(database, "t").create_session(session_id, plan_with(loop))
@@ -80,27 +71,27 @@ def say(**facts: Any) -> None:
     print(json.dumps(facts), flush=True)  # noqa: T201 - a program talks to its caller
 
 
-def main(url: str, folder: Path, loop: str) -> None:
-    whole = Trace(folder / "trace-whole")
-    fork(lambda: create(url, "whole", loop))
-    say(session="whole", killed=None)
-    fork(lambda: run(url, "whole", KillPoint(None, whole), whole))
-    for number, line in enumerate(whole.lines("place")):
-        session_id, trace = f"s{number}", Trace(folder / f"trace-{number}")
-        fork(lambda session_id=session_id: create(url, session_id, loop))
-        say(session=session_id, killed=line.removeprefix("place "))
-        first = fork(
-            lambda number=number, session_id=session_id, trace=trace: run(
-                url, session_id, KillPoint(number, trace), trace
-            )
-        )
-        last = fork(
-            lambda session_id=session_id, trace=trace: run(
-                url, session_id, KillPoint(None, trace), trace
-            )
-        )
-        say(finished=session_id, exits=[first, last])
+def play(url: str, session_id: str, trace: Trace, at: int | None) -> int:
+    """Run a worker that is killed at the place reached as the `at`-th; returns its exit code."""
+    return fork(partial(run, url, session_id, KillPoint(at, trace), trace))
+
+
+def kill(folder: Path, loop: str, url: str, place: tuple[int, str]) -> None:
+    number, line = place
+    session_id, trace = f"s{number}", Trace(folder / f"trace-{number}")
+    fork(partial(create, url, session_id, loop))
+    say(url=url, session=session_id, killed=line.removeprefix("place "))
+    say(url=url, exits=[play(url, session_id, trace, at) for at in (number, None)])
+
+
+def main(folder: Path, loop: str, urls: list[str]) -> None:
+    warm_up(loop)
+    whole, url = Trace(folder / "trace-whole"), urls[0]
+    fork(partial(create, url, "whole", loop))
+    say(url=url, session="whole", killed=None)
+    say(url=url, exits=[play(url, "whole", whole, None)])
+    share(urls, list(enumerate(whole.lines("place"))), partial(kill, folder, loop))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])

@@ -1,14 +1,13 @@
 """A worker in a process of its own whose turns ask before they pay.
 
-Usage: signals_program.py URL FOLDER NAME [PLACE]. It is killed at the first boundary that begins
-with PLACE, and held there when PLACE is inside of a call.
+It is killed at the first boundary that begins with `place`, and held there when `place` is inside
+of a call.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 
 from runtime_stage import Stage, Trace
@@ -42,7 +41,3 @@ def main(url: str, folder: Path, name: str, place: str = "nowhere") -> None:
         boundary=boundary,
     )
     asyncio.run(run_worker(settings))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

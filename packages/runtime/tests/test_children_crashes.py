@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Generator
 from decimal import Decimal
@@ -14,34 +12,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children_program import main
 from runtime_stage import Trace
+from warm_workers import WarmWorker
 
 from amplifier_runtime.budgets import Budgets
 from amplifier_runtime.client import Client
 from amplifier_runtime.database import Database, all_of
 
-PROGRAM = Path(__file__).parent / "children_program.py"
 USAGE = {"input_tokens": 3_000, "output_tokens": 200, "total_tokens": 3_200}
 USED = Decimal(3 * 3_000 + 15 * 200) / 1_000_000
 
 pytestmark = pytest.mark.slow
 
-Start = Callable[[], subprocess.Popen[bytes]]
+Start = Callable[[], WarmWorker]
 
 
 @pytest.fixture
 def start(url: str, database: Database) -> Generator[Start]:
-    workers: list[subprocess.Popen[bytes]] = []
+    workers: list[WarmWorker] = []
 
-    def begin() -> subprocess.Popen[bytes]:
-        worker = subprocess.Popen([sys.executable, str(PROGRAM), url])
-        workers.append(worker)
-        return worker
+    def begin() -> WarmWorker:
+        workers.append(WarmWorker(main, url))
+        return workers[-1]
 
     yield begin
     for worker in workers:
         worker.kill()
-        worker.wait()
 
 
 def plan(trace: Path, children: int, delay: float) -> dict[str, Any]:

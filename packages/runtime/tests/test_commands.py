@@ -66,19 +66,21 @@ def said(worker: subprocess.Popen[str]) -> str:
     return worker.stdout.readline()
 
 
-async def test_migrate_names_first_and_then_applies_and_then_has_nothing_to_do(url: str) -> None:
-    assert "would apply 0001_turns.sql" in await typed("migrate", "--dry-run", url=url)
-    assert "lacks 0001_turns.sql" in await typed("status", url=url)
-    assert "\napplied 0002" in await typed("migrate", url=url)
-    assert (await typed("migrate", url=url)).endswith("is up to date.\n")
+async def test_migrate_names_first_and_then_applies_and_then_has_nothing_to_do(
+    empty_url: str,
+) -> None:
+    assert "would apply 0001_turns.sql" in await typed("migrate", "--dry-run", url=empty_url)
+    assert "lacks 0001_turns.sql" in await typed("status", url=empty_url)
+    assert "\napplied 0002" in await typed("migrate", url=empty_url)
+    assert (await typed("migrate", url=empty_url)).endswith("is up to date.\n")
 
 
 @pytest.mark.parametrize("command", [("drain",), ("requeue", "turn-1")])
 async def test_a_command_on_a_database_without_tables_says_what_to_type(
-    url: str, command: tuple[str, ...]
+    empty_url: str, command: tuple[str, ...]
 ) -> None:
     with pytest.raises(FoundationError, match="amplifier runtime migrate"):
-        await typed(*command, url=url)
+        await typed(*command, url=empty_url)
 
 
 @pytest.mark.slow

@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from amplifier_runtime.database import Database
-
 PROGRAM = Path(__file__).parent / "crash_program.py"
+AT_ONCE = 4
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", ["loop-basic", "loop-streaming"])
 def test_killed_at_every_boundary_the_turn_completes_with_the_same_result(
-    url: str, database: Database, tmp_path: Path, loop: str
+    new_url: Callable[[], str], tmp_path: Path, loop: str
 ) -> None:
-    command = [sys.executable, str(PROGRAM), url, str(tmp_path), loop]
+    urls = [new_url() for _ in range(AT_ONCE)]
+    command = [sys.executable, str(PROGRAM), str(tmp_path), loop, *urls]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     runs = [json.loads(line) for line in done.stdout.splitlines()]

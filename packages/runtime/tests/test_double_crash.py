@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,16 +18,17 @@ from amplifier_runtime.event_reading import LogReader
 from amplifier_runtime.events import TURN_ENDED
 
 PROGRAM = Path(__file__).parent / "double_crash_program.py"
-SEED, COUNT = 11, 8
+SEED, COUNT, AT_ONCE = 11, 8, 4
 KILLED, ENDED = -9, 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", ["loop-basic", "loop-streaming"])
 async def test_killed_at_two_places_the_turn_completes_with_the_same_result(
-    url: str, database: Database, tmp_path: Path, loop: str
+    new_url: Callable[[], str], tmp_path: Path, loop: str
 ) -> None:
-    given = (url, str(tmp_path), loop, str(SEED), str(COUNT))
+    urls = [new_url() for _ in range(AT_ONCE)]
+    given = (str(tmp_path), loop, str(SEED), str(COUNT), *urls)
     program = await asyncio.create_subprocess_exec(
         sys.executable, str(PROGRAM), *given, stdout=asyncio.subprocess.PIPE
     )
@@ -43,14 +45,16 @@ async def test_killed_at_two_places_the_turn_completes_with_the_same_result(
         assert pair["exits"][2] == ENDED, pair
         assert pair["repeated"] == 0, pair
         assert pair["pay"] == 1, pair
-        await check(database, pair["session"])
+        await check(pair["url"], pair["session"])
 
 
-async def check(database: Database, session_id: str) -> None:
+async def check(url: str, session_id: str) -> None:
+    database = Database(url)
     client = Client(database, "t")
     [turn] = await client.turns(session_id)
     assert (turn.state, turn.answer) == ("done", "price 42, paid"), session_id
     assert repair_history(await client.messages(session_id))[1] == [], session_id
     entries = await all_entries(LogReader(database), session_id)
+    database.close()
     assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1)), session_id
     assert [entry.name for entry in entries].count(TURN_ENDED) == 1, session_id

@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 from runtime_stage import Trace, plan_with, until
+from warm_workers import WarmWorker
+from worker_program import main
 
 from amplifier_runtime.client import Client
 from amplifier_runtime.database import Database, all_of
 from amplifier_runtime.store import Turn
 
-PROGRAM = Path(__file__).parent / "worker_program.py"
-
 pytestmark = pytest.mark.slow
 
 
 class Start(Protocol):
-    def __call__(self, name: str, hold_at: str | None = None) -> subprocess.Popen[bytes]: ...
+    def __call__(self, name: str, hold_at: str | None = None) -> WarmWorker: ...
 
 
 @pytest.fixture
 def start(url: str, database: Database, tmp_path: Path) -> Generator[Start]:
-    workers: list[subprocess.Popen[bytes]] = []
+    workers: list[WarmWorker] = []
 
-    def begin(name: str, hold_at: str | None = None) -> subprocess.Popen[bytes]:
-        command = [sys.executable, str(PROGRAM), url, str(tmp_path), name]
-        worker = subprocess.Popen([*command, hold_at] if hold_at else command)
-        workers.append(worker)
-        return worker
+    def begin(name: str, hold_at: str | None = None) -> WarmWorker:
+        workers.append(WarmWorker(main, url, tmp_path, name, hold_at))
+        return workers[-1]
 
     yield begin
     for worker in workers:
         worker.kill()
-        worker.wait()
 
 
 @pytest.fixture
@@ -91,15 +86,15 @@ async def test_j1_a_paused_worker_that_wakes_writes_nothing(
     client, turn = await submitted(database)
     worker = start("paused", hold_at="model 2")
     await until(lambda: trace.lines("paused model 2"))
-    worker.send_signal(signal.SIGSTOP)
+    worker.send(signal.SIGSTOP)
     start("second")
     assert (await client.result(turn.turn_id)).answer == "price 42, paid"
     before = await durable_rows(database)
     (tmp_path / "release").touch()
-    worker.send_signal(signal.SIGCONT)
+    worker.send(signal.SIGCONT)
     await until(lambda: trace.lines("paused past model 2"))
-    worker.terminate()
-    assert worker.wait(timeout=20) == 0
+    worker.send(signal.SIGTERM)
+    assert worker.wait() == 0
     assert await durable_rows(database) == before
     assert len(trace.lines("effect pay")) == 1
 
@@ -117,8 +112,8 @@ async def test_j1_the_database_refuses_a_worker_that_does_not_know_it_was_given_
     before = await durable_rows(database)
     (tmp_path / "release").touch()
     await until(lambda: trace.lines("silent before llm:2"))
-    worker.terminate()
-    assert worker.wait(timeout=20) == 0
+    worker.send(signal.SIGTERM)
+    assert worker.wait() == 0
     assert await durable_rows(database) == before
     assert trace.lines("silent after llm:2") == []
     assert trace.lines("silent before finish") == []
@@ -130,14 +125,14 @@ async def test_a_paused_worker_begins_no_unsafe_tool_when_it_wakes(
     client, turn = await submitted(database)
     worker = start("paused", hold_at="model 0")
     await until(lambda: trace.lines("paused model 0"))
-    worker.send_signal(signal.SIGSTOP)
+    worker.send(signal.SIGSTOP)
     start("second")
     assert (await client.result(turn.turn_id)).answer == "price 42, paid"
     (tmp_path / "release").touch()
-    worker.send_signal(signal.SIGCONT)
+    worker.send(signal.SIGCONT)
     await until(lambda: trace.lines("paused past model 0"))
-    worker.terminate()
-    assert worker.wait(timeout=20) == 0
+    worker.send(signal.SIGTERM)
+    assert worker.wait() == 0
     assert len(trace.lines("effect pay")) == 1
     assert trace.lines("paused begin pay") == []
 
@@ -148,10 +143,10 @@ async def test_a_worker_told_to_leave_hands_its_turn_over_at_the_next_step(
     client, turn = await submitted(database)
     worker = start("leaving", hold_at="begin pay")
     await until(lambda: trace.lines("leaving begin pay"))
-    worker.terminate()
+    worker.send(signal.SIGTERM)
     await until(lambda: _is(database, "draining"))
     (tmp_path / "release").touch()
-    assert worker.wait(timeout=20) == 0
+    assert worker.wait() == 0
     handed_over = await client.turn(turn.turn_id)
     assert (handed_over.state, handed_over.crashes) == ("ready", 0)
     start("second")

@@ -51,8 +51,10 @@ async def submit(database: Database, session: str, key: str, tenant: str = "t") 
     return turn.turn_id
 
 
-async def test_a_dry_run_names_what_would_be_applied_and_changes_nothing(url: str) -> None:
-    database = Database(url)
+async def test_a_dry_run_names_what_would_be_applied_and_changes_nothing(
+    empty_url: str,
+) -> None:
+    database = Database(empty_url)
     try:
         wanted = await pending(database)
         assert [each.number for each in wanted] == [each.number for each in known_migrations()]

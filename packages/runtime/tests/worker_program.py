@@ -1,14 +1,12 @@
 """A worker in a process of its own, which can be held at a named place until a file appears.
 
-Usage: worker_program.py URL FOLDER NAME [HOLD_AT]. It waits at HOLD_AT for FOLDER/release.
-The one called `silent` beats once and never again.
+It waits at `hold_at` for the file `release`. The one called `silent` beats once and never again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from pathlib import Path
 
 from runtime_stage import Stage, Trace
@@ -17,6 +15,7 @@ from amplifier_runtime.worker import WorkerSettings, run_worker
 
 
 def main(url: str, folder: Path, name: str, hold_at: str | None = None) -> None:
+    logging.basicConfig(level=logging.INFO)
     trace = Trace(folder / "trace")
 
     async def reached(place: str) -> None:
@@ -39,8 +38,3 @@ def main(url: str, folder: Path, name: str, hold_at: str | None = None) -> None:
     )
     asyncio.run(run_worker(settings))
     trace.note(name, "left")
-
-
-if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO)
-    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

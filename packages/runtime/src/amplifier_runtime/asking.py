@@ -30,7 +30,7 @@ _TOGETHER_SECONDS = 0.05
 # How often to look for the answer inside of a call, which cannot be left.
 _LOOK_SECONDS = 0.5
 # The end of an offer moves along with the clock; the question stays the same.
-_OFFER_END = re.compile(r"\buntil \d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)")
+_OFFER_END = re.compile(r"\buntil \d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:\d\d| [A-Z]\S*)?")
 
 
 class DurableApprovals:

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 import pwd
+import random
 import shutil
 import socket
 import subprocess
@@ -19,6 +20,8 @@ __all__ = ["LocalPostgres"]
 
 # Debian keeps the programs out of the way of the path.
 _DEBIAN = Path("/usr/lib/postgresql")
+# Below what Linux and others give to those who connect.
+_PORTS = (15_000, 32_000)
 
 
 class LocalPostgres:
@@ -65,14 +68,14 @@ class LocalPostgres:
             file.write("\n".join(lines) + "\n")
         self.start()
 
-    def create_database(self, name: str) -> str:
-        """Create a database and return its URL."""
-        address = sa.make_url(self.url).set(drivername="postgresql+psycopg")
-        engine = sa.create_engine(address, isolation_level="AUTOCOMMIT")
-        with engine.connect() as connection:
-            connection.execute(sa.text(f'CREATE DATABASE "{name}"'))
-        engine.dispose()
+    def create_database(self, name: str, *, template: str = "template1") -> str:
+        """Create a database, as a copy of another that nobody uses, and return its URL."""
+        self._execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return self.url_of(name)
+
+    def drop_database(self, name: str) -> None:
+        """Remove a database, whoever uses it."""
+        self._execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
     def start(self) -> None:
         """Start and wait until it answers."""
@@ -96,6 +99,13 @@ class LocalPostgres:
         with contextlib.suppress(RuntimeError):
             self.stop("immediate")
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _execute(self, sql: str) -> None:
+        address = sa.make_url(self.url).set(drivername="postgresql+psycopg")
+        engine = sa.create_engine(address, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(sa.text(sql))
+        engine.dispose()
 
     def _call(self, program: str, *arguments: str) -> None:
         done = subprocess.run(
@@ -128,6 +138,9 @@ def _find_programs() -> Path:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Return a port that no client is given by the system, which it would lose at a restart."""
+    while True:
+        port = random.randrange(*_PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
