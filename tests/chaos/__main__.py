@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import logging
 import secrets
 import signal
@@ -28,6 +29,8 @@ from chaos.vendor import Vendor
 # The server itself tells when each row was committed.
 _SETTINGS = "track_commit_timestamp = on"
 _MOST_COMPLAINTS = 40
+# In good order, and as if it crashed.
+_STOPS = ("fast", "immediate")
 
 
 def arguments() -> argparse.Namespace:
@@ -41,6 +44,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--width", type=int, default=24, help="sessions at the same time")
     parser.add_argument("--kill-seconds", type=float, default=1.0, help="one kill in each")
     parser.add_argument("--pause-seconds", type=float, default=6.0, help="about one pause in each")
+    parser.add_argument(
+        "--restarts", type=int, default=2, help="of the database, every other a crash"
+    )
     parser.add_argument("--beat-seconds", type=float, default=0.25)
     parser.add_argument("--dead-after-seconds", type=float, default=1.0)
     parser.add_argument("--timeout-seconds", type=float, default=1800.0)
@@ -75,6 +81,7 @@ async def run(options: argparse.Namespace, folder: Path, server: LocalPostgres) 
             pause_seconds=options.pause_seconds,
             shortest_pause=1.2 * options.dead_after_seconds,
             longest_pause=4.0 * options.dead_after_seconds,
+            restarts=tuple(itertools.islice(itertools.cycle(_STOPS), options.restarts)),
         )
         storm = Storm(options.seed, weather, fleet, server, url, people.progress)
         blowing = asyncio.create_task(storm.blow())

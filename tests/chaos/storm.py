@@ -15,7 +15,7 @@ from amplifier_runtime.local_postgres import LocalPostgres
 from chaos.fleet import Fleet
 
 _LONGEST_ABSENCE = 0.5
-_LONGEST_OUTAGE = 1.5
+_LONGEST_OUTAGE = 2.0
 _LOOK_SECONDS = 0.1
 
 
@@ -27,7 +27,7 @@ class Weather:
     pause_seconds: float
     shortest_pause: float
     longest_pause: float
-    restarts: tuple[str, ...] = ("fast", "immediate")
+    restarts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
