@@ -35,6 +35,9 @@ _OF_PROCESSES = {
     "test_versions",
 }
 
+# The engine lets go of its connections without waiting for its threads that still use some.
+_ENGINE_ENDS = "ignore:<psycopg.Connection object:ResourceWarning"
+
 # What is lost with the machine anyway need not be kept safe, nor tidied up.
 _SETTINGS = "fsync = off\nfull_page_writes = off\nautovacuum = off"
 _FILLED = "filled"
@@ -50,6 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(_HERE):
             mark = pytest.mark.fleet if item.path.stem in _OF_PROCESSES else pytest.mark.slow
             item.add_marker(mark)
+            item.add_marker(pytest.mark.filterwarnings(_ENGINE_ENDS))
 
 
 async def _fill(url: str) -> None:

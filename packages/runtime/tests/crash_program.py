@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime_stage import Stage, Trace, plan_with
-from warm_forks import fork, share, warm_up
+from warm_forks import fork, say, share, warm_up
 
 from amplifier_runtime.client import Client
 from amplifier_runtime.database import Database
@@ -78,15 +78,14 @@ def main(folder: Path, loop: str, urls: list[str]) -> None:
         first = play(url, f"s{number}", loop, name, trace)
         began = time.monotonic()
         last = play(url, f"s{number}", loop, None, trace)
-        facts = {
-            "killed": name,
-            "exit": [first, last],
-            "seconds": round(time.monotonic() - began, 2),
-            "result": json.loads(trace.lines("answer")[-1].removeprefix("answer ")),
-            "repeated": repeated(trace.lines()),
-            "pay": len(trace.lines("effect pay")),
-        }
-        print(json.dumps(facts), flush=True)  # noqa: T201 - a program talks to its caller
+        say(
+            killed=name,
+            exit=[first, last],
+            seconds=round(time.monotonic() - began, 2),
+            result=json.loads(trace.lines("answer")[-1].removeprefix("answer ")),
+            repeated=repeated(trace.lines()),
+            pay=len(trace.lines("effect pay")),
+        )
 
     share(urls, list(enumerate(names)), kill)
 

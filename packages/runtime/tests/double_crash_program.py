@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 
 from crash_program import repeated
-from event_crash_program import create, play, say
+from event_crash_program import create, play
 from runtime_stage import Trace
-from warm_forks import fork, share, warm_up
+from warm_forks import fork, say, share, warm_up
 
 
 def kill(folder: Path, loop: str, url: str, places: tuple[int, int]) -> None:

@@ -9,7 +9,6 @@ are databases.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -19,7 +18,7 @@ from typing import Any
 
 from event_stage import StreamingStage
 from runtime_stage import Trace, plan_with
-from warm_forks import fork, share, warm_up
+from warm_forks import fork, say, share, warm_up
 
 from amplifier_runtime.client import Client
 from amplifier_runtime.database import Database
@@ -65,10 +64,6 @@ async def create(url: str, session_id: str, loop: str) -> None:
     database = Database(url, connections=1)
     await Client(database, "t").create_session(session_id, plan_with(loop))
     database.close()
-
-
-def say(**facts: Any) -> None:
-    print(json.dumps(facts), flush=True)  # noqa: T201 - a program talks to its caller
 
 
 def play(url: str, session_id: str, trace: Trace, at: int | None) -> int:

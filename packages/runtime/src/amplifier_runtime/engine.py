@@ -95,6 +95,8 @@ class Engine:
             "serializer": _Json(),
             # Nobody waits for the engine's events, and each notification would hold up all commits.
             "use_listen_notify": False,
+            # It looks for nothing then, but is waited for when the engine ends.
+            "notification_listener_polling_interval_sec": 0.1,
             "log_level": "WARNING",
         }
         DBOS(config=config)

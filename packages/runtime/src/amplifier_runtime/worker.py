@@ -29,8 +29,8 @@ __all__ = ["Worker", "WorkerSettings", "open_session", "run_worker"]
 
 logger = logging.getLogger(__name__)
 
-# How long a turn that was run before may wait for the engine to hand it over.
-_BEGIN_SECONDS = 5.0
+# How long a turn may wait for the engine to hand it over, which tries again by itself for a while.
+_BEGIN_SECONDS = 10.0
 # How many sweeps until one that looks for what is seldom there.
 _SWEEPS_UNTIL_REST = 60
 
