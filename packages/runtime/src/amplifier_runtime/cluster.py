@@ -117,7 +117,9 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 def main(workers: int = WORKERS) -> int:
     """Run a cluster until Ctrl-C or SIGTERM."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    # Both: who is started in the background may have been told to ignore Ctrl-C.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     with contextlib.suppress(KeyboardInterrupt), cluster(workers) as url:
         _say(f"\nexport AMPLIFIER_DATABASE_URL={url}\n")
         _say("amplifier runtime status      shows workers and turns")
