@@ -9,13 +9,12 @@ from typing import Any
 from amplifier_runtime.clock import now_ms
 from amplifier_runtime.database import Connection, Row, all_of, execute, one_of
 from amplifier_runtime.errors import NotFoundError
-from amplifier_runtime.store import wake_turn
+from amplifier_runtime.store import hold_session, wake_turn
 
 __all__ = [
     "Approval",
     "answer_approval",
     "expire_approval",
-    "hold_session",
     "open_approvals",
     "overdue_approvals",
     "read_approval",
@@ -126,12 +125,6 @@ def withdraw_approvals(connection: Connection, turn_id: str) -> None:
         turn=turn_id,
         now=now_ms(),
     )
-
-
-def hold_session(connection: Connection, session_id: str) -> None:
-    """Let nobody else change a session, its turns or their questions in this transaction."""
-    sql = "UPDATE sessions SET epoch = epoch WHERE session_id = :session"
-    execute(connection, sql, session=session_id)
 
 
 def _expire(connection: Connection, approval_id: str) -> None:

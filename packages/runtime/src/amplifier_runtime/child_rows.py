@@ -10,7 +10,7 @@ from typing import Any
 from amplifier_runtime.claims import Claim, check_fence
 from amplifier_runtime.clock import now_ms
 from amplifier_runtime.database import Connection, Row, all_of, execute, one_of
-from amplifier_runtime.store import read_messages, submit_turn, to_json, wake_turn
+from amplifier_runtime.store import hold_session, read_messages, submit_turn, to_json, wake_turn
 
 __all__ = [
     "CHILD",
@@ -207,7 +207,7 @@ def _facts(connection: Connection, row: Row, *, is_whole: bool) -> dict[str, Any
 def request_stop(connection: Connection, children: Sequence[Row], reason: str) -> None:
     """Have children ended: at once those that no worker runs, the others by their workers."""
     for child in sorted(children, key=lambda each: each["session_id"]):
-        _hold_session(connection, child["session_id"])
+        hold_session(connection, child["session_id"])
         execute(
             connection,
             "UPDATE children SET stop = COALESCE(stop, :reason), "
@@ -258,11 +258,6 @@ def _wake_unless_it_waits(connection: Connection, turn_id: str) -> None:
         "(SELECT 1 FROM children WHERE waiter = :turn AND stop_reason IS NULL)",
         turn=turn_id,
     )
-
-
-def _hold_session(connection: Connection, session_id: str) -> None:
-    sql = "UPDATE sessions SET epoch = epoch WHERE session_id = :session"
-    execute(connection, sql, session=session_id)
 
 
 def end_what_is_due(connection: Connection, grace_seconds: float) -> None:

@@ -7,7 +7,6 @@ from functools import partial
 from amplifier_runtime.approvals import (
     Approval,
     answer_approval,
-    hold_session,
     open_approvals,
     read_approval,
     withdraw_approvals,
@@ -17,7 +16,7 @@ from amplifier_runtime.clock import now_ms
 from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of
 from amplifier_runtime.errors import AlreadyDecidedError
 from amplifier_runtime.ids import new_id
-from amplifier_runtime.store import FINISHED, Store, Turn, to_json, wake_turn
+from amplifier_runtime.store import FINISHED, Store, Turn, hold_session, to_json, wake_turn
 
 __all__ = ["Signals", "cancel_turn", "turns_below"]
 

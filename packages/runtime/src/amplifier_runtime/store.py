@@ -238,6 +238,12 @@ def finished_among(connection: Connection, turn_ids: list[str]) -> list[str]:
     return [row["turn_id"] for row in all_among(connection, sql, turn_ids)]
 
 
+def hold_session(connection: Connection, session_id: str) -> None:
+    """Let nobody else change a session, its turns or their questions in this transaction."""
+    sql = "UPDATE sessions SET epoch = epoch WHERE session_id = :session"
+    execute(connection, sql, session=session_id)
+
+
 def submit_turn(
     connection: Connection,
     tenant_id: str,

@@ -7,7 +7,6 @@ import asyncio
 import click
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_runtime.approvals import hold_session
 from amplifier_runtime.clock import monotonic
 from amplifier_runtime.commands.address import database_option, run_on, shown
 from amplifier_runtime.commands.status import describe, describe_session
@@ -15,6 +14,7 @@ from amplifier_runtime.database import Connection, Database, all_of, execute, on
 from amplifier_runtime.errors import NotFoundError
 from amplifier_runtime.liveness import Observer
 from amplifier_runtime.migrating import check_schema, migrate, pending
+from amplifier_runtime.store import hold_session
 
 __all__ = ["runtime"]
 
