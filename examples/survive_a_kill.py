@@ -30,7 +30,7 @@ def say(text: str) -> None:
 
 def plan(folder: Path) -> dict[str, Any]:
     return {
-        "session": {"orchestrator": "loop-basic", "context": "context-simple"},
+        "session": {"orchestrator": "loop-streaming", "context": "context-simple"},
         "providers": [{"module": "provider-mock", "config": {"delay_seconds": 2}}],
         "tools": [{"module": "tool-bash", "config": {"working_dir": str(folder)}}],
     }
