@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
+import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -156,11 +159,43 @@ def plan_with(loop: str) -> dict[str, Any]:
     return {"session": {"orchestrator": loop, "context": "context-simple"}}
 
 
-async def until(condition: Callable[[], Any], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], Any], seconds: float = 30.0) -> None:
     """Wait for something that another process does."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - other processes set no events
             await asyncio.sleep(0.02)
+
+
+async def pause(pid: int, database: Database) -> None:
+    """Stop a process where it is, if that is not in the middle of writing to SQLite.
+
+    There it would hold up everybody until it goes on. PostgreSQL gives such a one up.
+    """
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        await until(lambda: is_stopped(pid))
+        if not database.is_sqlite or _is_free(database):
+            return
+        os.kill(pid, signal.SIGCONT)
+        await asyncio.sleep(0.01)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether all threads of a process stand still, which they do a moment after the signal."""
+    threads = Path(f"/proc/{pid}/task").glob("*/stat")
+    return all(each.read_text().rpartition(")")[2].split()[0] == "T" for each in threads)
+
+
+def _is_free(database: Database) -> bool:
+    """Whether nobody is writing to the file."""
+    assert database.engine.url.database is not None
+    with closing(sqlite3.connect(database.engine.url.database, timeout=0)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            assert "locked" in str(error)  # noqa: PT017 - no other failure says whether it is free
+            return False
+        return True
 
 
 async def rows(database: Database, sql: str) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from command_stage import AMPLIFIER, Workers
 from cutting_proxy import CuttingProxy, When, proxy_before
-from runtime_stage import Stage, Trace, plan_with, rows, until
+from runtime_stage import Stage, Trace, pause, plan_with, rows, until
 
 import amplifier_runtime
 from amplifier_runtime.client import Client
@@ -68,7 +68,7 @@ async def test_a_commit_whose_answer_is_lost_is_looked_up_and_not_guessed(
             await client.create_session(session, plan_with("loop-basic"))
             proxy.cut(TRANSACTIONS[name], when)
             turn = await client.submit(session, "buy", idempotency_key="k")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 finished = await client.result(turn.turn_id)
             await until(lambda expected=number + 1: proxy.cuts == expected)
             assert (finished.answer, finished.crashes) == ("price 42, paid", 0), session
@@ -204,7 +204,7 @@ async def test_a_worker_that_was_paused_over_a_breaking_migration_leaves_when_it
 ) -> None:
     newer.add("0901_less.sql", f"{BREAKING}\nALTER TABLE turns RENAME COLUMN prompt TO said;\n")
     worker = workers.start().process
-    worker.send_signal(signal.SIGSTOP)
+    await pause(worker.pid, database)
     assert await bury_all(database) != []
     assert (await newer.migrate())[0] == 0
     worker.send_signal(signal.SIGCONT)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import signal
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from runtime_stage import Trace, plan_with, until
+from runtime_stage import Trace, is_stopped, pause, plan_with, until
 from warm_workers import WarmWorker
 from worker_program import main
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database, all_of
+from amplifier_runtime.database import IDLE_SECONDS, Connection, Database, all_of, execute
+from amplifier_runtime.liveness import Liveness, Observer
 from amplifier_runtime.store import Turn
 
 pytestmark = pytest.mark.slow
@@ -86,7 +90,7 @@ async def test_j1_a_paused_worker_that_wakes_writes_nothing(
     client, turn = await submitted(database)
     worker = start("paused", hold_at="model 2")
     await until(lambda: trace.lines("paused model 2"))
-    worker.send(signal.SIGSTOP)
+    await pause(worker.pid, database)
     start("second")
     assert (await client.result(turn.turn_id)).answer == "price 42, paid"
     before = await durable_rows(database)
@@ -119,13 +123,46 @@ async def test_j1_the_database_refuses_a_worker_that_does_not_know_it_was_given_
     assert trace.lines("silent before finish") == []
 
 
+def pause_in_the_middle_of_a_beat(url: str) -> None:
+    """Stop while the row that says who is alive is locked; exit with how many beats were heard."""
+    database = Database(url)
+    places = iter([signal.SIGSTOP])
+
+    def work(connection: Connection) -> int:
+        sql = "UPDATE workers SET beat = beat + 1 WHERE worker_id = 'w' AND state = 'alive'"
+        beats = execute(connection, sql)
+        for number in places:
+            os.kill(os.getpid(), number)
+        return beats
+
+    sys.exit(database.transact(work))
+
+
+@pytest.mark.attack("J1")
+@pytest.mark.parametrize("new_url", ["postgresql"], indirect=True)
+async def test_j1_a_worker_paused_in_the_middle_of_a_transaction_is_given_up_and_told_so(
+    database: Database, url: str
+) -> None:
+    """J1: PostgreSQL lets go of what a process holds that says nothing any more."""
+    await Liveness(database, "w", code_version="1", concurrency=1).register()
+    worker = WarmWorker(pause_in_the_middle_of_a_beat, url)
+    await until(lambda: is_stopped(worker.pid))
+    try:
+        async with asyncio.timeout(4 * IDLE_SECONDS):
+            assert await Observer(database, dead_after_seconds=0).bury_the_dead() == ["w"]
+        worker.send(signal.SIGCONT)
+        assert worker.wait() == 0
+    finally:
+        worker.kill()
+
+
 async def test_a_paused_worker_begins_no_unsafe_tool_when_it_wakes(
     database: Database, start: Start, trace: Trace, tmp_path: Path
 ) -> None:
     client, turn = await submitted(database)
     worker = start("paused", hold_at="model 0")
     await until(lambda: trace.lines("paused model 0"))
-    worker.send(signal.SIGSTOP)
+    await pause(worker.pid, database)
     start("second")
     assert (await client.result(turn.turn_id)).answer == "price 42, paid"
     (tmp_path / "release").touch()

@@ -19,6 +19,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from amplifier_runtime.clock import monotonic
 
 __all__ = [
+    "IDLE_SECONDS",
     "Connection",
     "Database",
     "Row",
@@ -37,8 +38,14 @@ Connection = sa.Connection
 Row = sa.RowMapping
 
 SCHEMA = "amplifier"
-# The other transaction won (40...), or the server is going down or coming up (57...).
-_RETRIED_STATES = frozenset({"40001", "40P01", "57P01", "57P02", "57P03"})
+IDLE_SECONDS = 5
+"""How long PostgreSQL waits in an open transaction for a process that was paused or cut off.
+
+Its locks would hold up those who take over from it. It is given up as a worker by then.
+"""
+# The other transaction won (40...), the server is going down or coming up (57...), or it waited for
+# this process too long (25...).
+_RETRIED_STATES = frozenset({"25P03", "40001", "40P01", "57P01", "57P02", "57P03"})
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.02, 1.0
 
 
@@ -165,10 +172,11 @@ def _sqlite(url: str) -> sa.Engine:
 
 def _postgresql(url: str, connections: int) -> sa.Engine:
     address = sa.make_url(url).set(drivername="postgresql+psycopg")
+    options = f"-c search_path={SCHEMA} -c idle_in_transaction_session_timeout={IDLE_SECONDS}s"
     return sa.create_engine(
         address,
         pool_size=connections,
         max_overflow=0,
         pool_pre_ping=True,
-        connect_args={"options": f"-c search_path={SCHEMA}", "connect_timeout": 5},
+        connect_args={"options": options, "connect_timeout": 5},
     )

@@ -15,7 +15,7 @@ from dbos import DBOS, DBOSConfig, Serializer, SetWorkflowID
 from dbos import error as dbos_error
 
 from amplifier_runtime.clock import iso, now_ms
-from amplifier_runtime.database import persistently
+from amplifier_runtime.database import IDLE_SECONDS, persistently
 from amplifier_runtime.errors import Fenced
 from amplifier_runtime.store import to_json
 
@@ -90,6 +90,7 @@ class Engine:
             "name": "amplifier",
             "system_database_url": self._url,
             "sys_db_pool_size": self._connections,
+            "sys_db_idle_transaction_timeout_sec": IDLE_SECONDS,
             "executor_id": self._worker_id,
             "application_version": _VERSION,
             "serializer": _Json(),
