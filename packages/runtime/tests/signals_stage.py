@@ -126,13 +126,13 @@ class Scene:
         return await self._until(look)
 
     async def _until(self, look: Callable[[], Awaitable[T | None]]) -> T:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (found := await look()) is None:  # noqa: ASYNC110 - a row sets no events
                 await asyncio.sleep(0.02)
         return found
 
     async def result(self, turn: Turn) -> Turn:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return await self.client.result(turn.turn_id)
 
 

@@ -78,7 +78,7 @@ async def write(database: Database, *records: Record) -> None:
 
 async def first(reader: LogReader, count: int, after: str = "") -> list[LogEntry]:
     entries = reader.tail("t", "s", after=after)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         found = [await anext(entries) for _ in range(count)]
     await entries.aclose()
     return found
@@ -88,7 +88,7 @@ async def test_a_reader_sees_each_event_once_and_live_ones_in_their_place(
     url: str, database: Database, tmp_path: Path
 ) -> None:
     client, reader, view = await open_session(database), LogReader(database), View()
-    async with working(url, database, tmp_path), asyncio.timeout(10):
+    async with working(url, database, tmp_path), asyncio.timeout(30):
         following = asyncio.create_task(
             follow(reader, "s", view, turns=2, reconnect_after=range(2, 999, 3))
         )
@@ -126,10 +126,10 @@ async def test_a_turn_that_is_run_again_adds_only_that_it_was(
     for session in ("whole", "parts"):
         await open_session(database, session)
     client = Client(database, "t")
-    async with working(url, database, tmp_path), asyncio.timeout(10):
+    async with working(url, database, tmp_path), asyncio.timeout(30):
         turn = await client.submit("whole", "buy", idempotency_key="k")
         await client.result(turn.turn_id)
-    async with working(url, database, tmp_path, PauseOnce()), asyncio.timeout(10):
+    async with working(url, database, tmp_path, PauseOnce()), asyncio.timeout(30):
         turn = await client.submit("parts", "buy", idempotency_key="k")
         while (await client.turn(turn.turn_id)).state != "parked":  # noqa: ASYNC110 - a row
             await asyncio.sleep(0.01)
@@ -175,7 +175,7 @@ async def test_no_secret_reaches_the_log_nor_a_reader_not_even_in_pieces(
     log = EventLog(database)
     stage = Careless(Trace(tmp_path / "trace"))
     settings = WorkerSettings(url, parts=[log, stage])
-    async with Worker(settings), asyncio.timeout(10):
+    async with Worker(settings), asyncio.timeout(30):
         turn = await client.submit("s", "buy", idempotency_key="k")
         entries = reader.tail("t", "s")
         async for entry in entries:
@@ -200,7 +200,7 @@ async def test_an_event_that_is_too_large_is_cut_and_says_so(
 ) -> None:
     client, reader = await open_session(database), LogReader(database)
     limits = LogLimits(event_bytes=4_000)
-    async with working(url, database, tmp_path, limits=limits), asyncio.timeout(10):
+    async with working(url, database, tmp_path, limits=limits), asyncio.timeout(30):
         turn = await client.submit("s", "word " * 2_000, idempotency_key="k")
         await client.result(turn.turn_id)
     [submitted] = [each for each in await all_entries(reader, "s") if each.name == "prompt:submit"]
