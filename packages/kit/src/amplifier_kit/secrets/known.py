@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from base64 import b64encode
@@ -31,12 +32,25 @@ def known_secrets(coordinator: Any, environ: Mapping[str, str] = os.environ) -> 
     A secret is there in every form in which it may appear: as it is, in a URL, in JSON, in base64.
     Longer ones come first, so that none is blanked in part.
     """
+    of_process = _of_environment(tuple(environ.items()))
+    named = {**_in_all_forms(_of_session(coordinator)), **of_process}
+    return dict(sorted(named.items(), key=lambda item: len(item[0]), reverse=True))
+
+
+# It is the same for all sessions of a process, and is asked for several times in every turn.
+@functools.lru_cache(maxsize=4)
+def _of_environment(variables: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    return _in_all_forms(_of_variables(variables))
+
+
+def _in_all_forms(secrets: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the forms of those that can be told from other text, with their names."""
     named: dict[str, str] = {}
-    for name, value in _sources(coordinator, environ):
+    for name, value in secrets:
         if _is_telling(value):
             for form in _forms(value):
                 named.setdefault(form, name)
-    return dict(sorted(named.items(), key=lambda item: len(item[0]), reverse=True))
+    return named
 
 
 def _forms(value: str) -> Iterator[str]:
@@ -50,12 +64,15 @@ def _forms(value: str) -> Iterator[str]:
         yield from (encoded, encoded.translate(_IN_URLS))
 
 
-def _sources(coordinator: Any, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for name, value in environ.items():
+def _of_variables(variables: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    for name, value in variables:
         if is_secret_variable(name):
             yield name, value
         for password in URL_PASSWORD.findall(value):
             yield name, password
+
+
+def _of_session(coordinator: Any) -> Iterator[tuple[str, str]]:
     yield from _in_plan("config", coordinator.config)
     told: Any = coordinator.get_capability(CAPABILITY)
     values: Any = told() if callable(told) else told
