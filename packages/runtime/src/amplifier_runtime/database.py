@@ -177,6 +177,5 @@ def _postgresql(url: str, connections: int) -> sa.Engine:
         address,
         pool_size=connections,
         max_overflow=0,
-        pool_pre_ping=True,
         connect_args={"options": options, "connect_timeout": 5},
     )
