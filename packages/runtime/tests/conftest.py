@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from amplifier_runtime.database import Database
-from amplifier_runtime.engine import Engine
 from amplifier_runtime.local_postgres import LocalPostgres
 from amplifier_runtime.migrating import migrate
 
@@ -58,16 +57,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 async def _fill(url: str) -> None:
     """Make the tables of the runtime and of its engine."""
-
-    async def run_turn(turn_id: str) -> None:
-        raise AssertionError(turn_id)
-
     database = Database(url)
     await migrate(database)
     database.close()
-    engine = Engine(url, "nobody", run_turn, connections=2)
-    await engine.launch()
-    await engine.close()
 
 
 @pytest.fixture(scope="session")

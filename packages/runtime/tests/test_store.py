@@ -68,6 +68,18 @@ async def test_a_dry_run_names_what_would_be_applied_and_changes_nothing(
         database.close()
 
 
+async def test_the_engine_finds_its_tables_made_so_that_workers_may_start_at_once(
+    empty_url: str,
+) -> None:
+    database = Database(empty_url)
+    try:
+        await migrate(database)
+        journal = "workflow_events" if database.is_sqlite else "dbos.workflow_events"
+        assert await rows(database, f"SELECT * FROM {journal}") == []
+    finally:
+        database.close()
+
+
 async def test_a_migration_that_was_changed_afterwards_is_refused(database: Database) -> None:
     await database.run(lambda c: execute(c, "UPDATE migrations SET digest = 'x' WHERE number = 1"))
     with pytest.raises(SchemaError, match="0001"):

@@ -19,7 +19,7 @@ from amplifier_runtime.database import IDLE_SECONDS, persistently
 from amplifier_runtime.errors import Fenced
 from amplifier_runtime.store import to_json
 
-__all__ = ["Engine", "Write"]
+__all__ = ["Engine", "Write", "make_tables"]
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +60,11 @@ class _Json(Serializer):
 
     def name(self) -> str:
         return "amplifier_json"
+
+
+def make_tables(url: str) -> None:
+    """Bring the engine's own tables up to date, in the calling thread."""
+    DBOS.migrate(url)
 
 
 class Engine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from importlib.resources import files
@@ -69,7 +70,7 @@ async def applied(database: Database) -> dict[int, str]:
 
 
 async def migrate(database: Database) -> list[Migration]:
-    """Apply what is pending, in one transaction, and return it.
+    """Apply what is pending, in one transaction, and return it; then see to the engine's tables.
 
     Raises:
         SchemaError: a migration was changed after it was applied, or it breaks workers that run.
@@ -90,7 +91,12 @@ async def migrate(database: Database) -> list[Migration]:
             _apply(connection, each)
         return todo
 
-    return await database.run(work)
+    done = await database.run(work)
+    from amplifier_runtime.engine import make_tables  # noqa: PLC0415 - whoever only reads needs none
+
+    # Not left to the first worker: two may start at once.
+    await asyncio.to_thread(make_tables, database.url)
+    return done
 
 
 async def check_schema(database: Database) -> None:
