@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from runtime_stage import Stage, Trace, plan_with
+from runtime_stage import Stage, Trace, end_of, plan_with
 from warm_forks import fork, say, share, warm_up
 
 from amplifier_runtime.client import Client
@@ -53,7 +53,7 @@ async def run(url: str, session_id: str, loop: str, point: CrashPoint, trace: Tr
         await client.create_session(session_id, plan_with(loop))
         turn = await client.submit(session_id, "buy", idempotency_key="k")
         async with asyncio.timeout(30):
-            result = await client.result(turn.turn_id)
+            result = await end_of(client, turn, trace)
         messages = await client.messages(session_id)
         answer = {"answer": result.answer, "runs": result.runs, "messages": len(messages)}
         trace.note("answer", json.dumps(answer))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from event_stage import StreamingStage
-from runtime_stage import Trace, plan_with
+from runtime_stage import Trace, end_of, plan_with
 from warm_forks import fork, say, share, warm_up
 
 from amplifier_runtime.client import Client
@@ -55,7 +55,7 @@ async def run(url: str, session_id: str, point: KillPoint, trace: Trace) -> None
         client = Client(database, "t")
         turn = await client.submit(session_id, "buy", idempotency_key="k")
         async with asyncio.timeout(30):
-            await client.result(turn.turn_id)
+            await end_of(client, turn, trace)
         # A good end takes its time, and nothing here depends on it.
         os._exit(0)
 

@@ -20,7 +20,9 @@ from amplifier_core.message_models import (
     ToolCallBlock,
 )
 from amplifier_core.models import ProviderInfo, ToolResult
+from amplifier_runtime.client import Client
 from amplifier_runtime.database import Database, all_of
+from amplifier_runtime.store import Turn
 from amplifier_runtime.turns import TurnPart, TurnRun
 
 Reached = Callable[[str], Awaitable[None]]
@@ -164,6 +166,17 @@ async def until(condition: Callable[[], Any], seconds: float = 30.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - other processes set no events
             await asyncio.sleep(0.02)
+
+
+async def end_of(client: Client, turn: Turn, trace: Trace) -> Turn:
+    """Wait for a turn that ends in this process, and for the last place of its run.
+
+    That is reached a moment after everybody can see the answer.
+    """
+    result = await client.result(turn.turn_id)
+    if turn.state != "done":
+        await until(lambda: any(line.endswith("after finish") for line in trace.lines()))
+    return result
 
 
 async def pause(pid: int, database: Database) -> None:
