@@ -10,7 +10,7 @@ from types import FunctionType, MethodType
 from typing import Any, cast
 
 from amplifier_core import events
-from amplifier_core._tasks import StepLimit
+from amplifier_core._tasks import limited
 from amplifier_core.coordinator import NAMED, ModuleCoordinator
 from amplifier_core.errors import ModuleLoadError, SessionError, describe_error, error_text
 from amplifier_core.interfaces import ContextManager, Orchestrator, Provider, Tool
@@ -107,16 +107,14 @@ class MountWave:
             SessionError: a module that the session cannot do without did not mount.
             ValueError: two instances of one provider cannot be told apart.
         """
-        limit = StepLimit(self._coordinator.mount_timeout)
+        seconds = self._coordinator.mount_timeout
         try:
             for mount_point, spec in _entries(self._plan):
                 try:
-                    with limit:
-                        await self._mount(mount_point, spec)
+                    await limited(seconds, self._mount(mount_point, spec))
                 except Exception as error:  # noqa: BLE001 - logged there, or raised again
                     await self._failed(mount_point, spec, error)
         finally:
-            limit.end()
             for announcement in self._announcements:
                 await self._coordinator.hooks.emit(events.MODULE_LOAD_FAILED, announcement)
         # Modules that were loaded by other modules are enqueued with the loader.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Generator
+import types
+from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, TypeVar, cast
 
 Value = TypeVar("Value")
@@ -52,42 +53,48 @@ def _ignore_outcome(task: asyncio.Future[Value]) -> None:
         task.exception()
 
 
-class StepLimit:
-    """Interrupts the current task when one step of it, a `with` block each, takes too long.
+@types.coroutine
+def limited(seconds: float, work: Coroutine[Any, Any, Value]) -> Generator[Any, Any, Value]:
+    """Return what `work` returns; interrupt it with a TimeoutError after `seconds`.
 
-    One timer serves all steps, so that steps that take no time cost next to none. The block that
-    was interrupted raises TimeoutError; the steps stay in the task they were started in.
+    It stays in the task of the caller. Work that never waits costs no timer.
     """
+    try:
+        awaited = work.send(None)
+        with _Limit(seconds):
+            while True:
+                try:
+                    value = yield awaited
+                except BaseException as error:  # noqa: BLE001 - raised where the work waits
+                    awaited = work.throw(error)
+                else:
+                    awaited = work.send(value)
+    except StopIteration as done:
+        return done.value
+
+
+class _Limit:
+    """Interrupts the current task when its `with` block takes too long, and again if it goes on."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._loop = asyncio.get_running_loop()
-        self._began = self._loop.time()
-        self._is_running, self._fired = False, 0
-        self._timer = self._loop.call_later(seconds, self._look)
+        self._fired = 0
 
     def __enter__(self) -> None:
-        self._began = self._loop.time()
-        self._is_running, self._fired = True, 0
+        self._timer = self._task.get_loop().call_later(self._seconds, self._interrupt)
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        self._is_running = False
+        self._timer.cancel()
         if self._fired:
             others = min(self._task.uncancel() for _ in range(self._fired))
             if isinstance(error, asyncio.CancelledError) and not others:
                 raise TimeoutError(f"no result after {self._seconds:g} s") from error
 
-    def end(self) -> None:
-        """Stop looking."""
-        self._timer.cancel()
-
-    def _look(self) -> None:
-        left = self._began + self._seconds - self._loop.time()
-        if self._is_running and left <= 0:
-            self._fired += 1
-            self._task.cancel()
-        self._timer = self._loop.call_later(left if left > 0 else self._seconds, self._look)
+    def _interrupt(self) -> None:
+        self._fired += 1
+        self._task.cancel()
+        self.__enter__()
 
 
 class _Done:

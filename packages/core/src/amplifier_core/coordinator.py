@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from amplifier_core._contributions import Contributor, collect
 from amplifier_core._hook_results import carry_out
 from amplifier_core._interposition import Interposer, Interposition, Wrap
-from amplifier_core._tasks import DONE, settled
+from amplifier_core._tasks import DONE, limited, settled
 from amplifier_core.cancellation import CancellationToken
 from amplifier_core.errors import MountError
 from amplifier_core.hooks import HookRegistry
@@ -308,10 +307,8 @@ class ModuleCoordinator:
         if cleanup in self._cleanup_fns:
             self._cleanup_fns.remove(cleanup)
         try:
-            async with asyncio.timeout(
-                self._session_setting("cleanup_timeout") or _CLEANUP_SECONDS
-            ):
-                await settled(cleanup())
+            seconds = self._session_setting("cleanup_timeout") or _CLEANUP_SECONDS
+            await limited(seconds, settled(cleanup()))
         except Exception:
             logger.exception("Error during cleanup: %r", cleanup)
 
