@@ -68,12 +68,12 @@ async def test_a_dry_run_names_what_would_be_applied_and_changes_nothing(
         database.close()
 
 
-async def test_the_engine_finds_its_tables_made_so_that_workers_may_start_at_once(
+async def test_whoever_migrates_at_once_with_others_makes_the_tables_of_the_engine_too(
     empty_url: str,
 ) -> None:
     database = Database(empty_url)
     try:
-        await migrate(database)
+        await asyncio.gather(*(migrate(database) for _ in range(4)))
         journal = "workflow_events" if database.is_sqlite else "dbos.workflow_events"
         assert await rows(database, f"SELECT * FROM {journal}") == []
     finally:

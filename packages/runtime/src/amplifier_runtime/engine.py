@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
+import fcntl
 import json
 import logging
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, Serializer, SetWorkflowID
 from dbos import error as dbos_error
 
@@ -64,7 +69,23 @@ class _Json(Serializer):
 
 def make_tables(url: str) -> None:
     """Bring the engine's own tables up to date, in the calling thread."""
-    DBOS.migrate(url)
+    with _alone(url):
+        DBOS.migrate(url)
+
+
+@contextlib.contextmanager
+def _alone(url: str) -> Generator[None]:
+    """Let nobody else make tables in the same SQLite file; elsewhere the engine sees to that."""
+    address = sa.make_url(url)
+    if address.get_backend_name() != "sqlite" or not address.database:
+        yield
+        return
+    folder = os.open(Path(address.database).absolute().parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 class Engine:
