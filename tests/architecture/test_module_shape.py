@@ -66,7 +66,10 @@ def test_the_metadata_says_what_the_folder_says(module: Path) -> None:
     name = package(module).name
 
     assert metadata["project"]["name"] == f"amplifier-module-{module.name}"
-    assert metadata["project"]["version"] == pyproject(ROOT / "packages/core")["project"]["version"]
+    assert (
+        metadata["project"]["version"]
+        == pyproject(ROOT)["tool"]["amplifier"]["versions"]["product"]
+    )
     entry_points = metadata["project"]["entry-points"]["amplifier.modules"]
     assert entry_points == {module.name: f"{name}:mount"}
     assert metadata["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == [f"src/{name}"]

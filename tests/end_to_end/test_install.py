@@ -22,6 +22,15 @@ _ROOT = Path(__file__).parents[2]
 _CLONED = ("packages", "modules", "requirements.txt", "constraints.txt")
 _DEFAULT = "packages/foundation/src/amplifier_foundation/bundles/default/bundle.md"
 _SECONDS = 900
+_FOREIGN_KERNEL = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "amplifier-core"
+version = "2.0.3"
+"""
 _LEFT_OUT = shutil.ignore_patterns("tests", "__pycache__", ".*", "build")
 
 
@@ -75,6 +84,26 @@ def test_with_the_address_of_a_server_the_first_answer_is_the_servers(clone: Clo
     assert answered.stdout == "A clone of Amplifier.\n", answered.stderr
     assert f"chat-completions: OPENAI_BASE_URL is {server.url}." in answered.stderr
     assert server.requests[0]["messages"][-1]["content"] == "what is in this folder?"
+
+
+@pytest.mark.slow
+def test_after_a_foreign_kernel_was_installed_the_repair_that_is_shown_works(
+    clone: Clone, tmp_path: Path
+) -> None:
+    foreign = tmp_path / "amplifier-core"
+    (foreign / "amplifier_core").mkdir(parents=True)
+    (foreign / "amplifier_core" / "__init__.py").write_text("", encoding="utf-8")
+    (foreign / "pyproject.toml").write_text(_FOREIGN_KERNEL, encoding="utf-8")
+    replaced = _bash(f". .venv/bin/activate\npip install -q {foreign}", clone.folder, os.environ)
+    assert replaced.returncode == 0, replaced.stderr
+
+    refused = clone.ask()
+    _, _, fix = refused.stderr.splitlines()
+    repaired = _bash(fix.removeprefix("next   "), clone.folder.parent, os.environ)
+
+    assert refused.returncode == 1
+    assert repaired.returncode == 0, repaired.stderr
+    assert clone.ask().returncode == 0
 
 
 def test_what_is_installed_is_what_the_default_bundle_and_the_detection_name() -> None:

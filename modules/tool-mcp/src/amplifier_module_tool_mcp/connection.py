@@ -15,6 +15,7 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import CallToolResult, Implementation, ListToolsResult, ToolListChangedNotification
 from pydantic import BaseModel, ValidationError
 
+import amplifier_core
 from amplifier_kit.sandbox.sandbox import LaunchSpec
 from amplifier_module_tool_mcp.config import HttpServer, McpConfig
 from amplifier_module_tool_mcp.errors import ServerFailure
@@ -23,7 +24,7 @@ from amplifier_module_tool_mcp.stdio import ServerProcess, Tell
 logger = logging.getLogger(__name__)
 
 _MOST_PAGES = 20
-_OURSELVES = Implementation(name="amplifier", version="0.1.0")
+_OURSELVES = Implementation(name="amplifier", version=amplifier_core.__version__)
 # How the SDK says that an answer can no longer come; the code it uses is also one of servers.
 _LOSSES = ("Connection closed", "Session terminated", "SSE stream")
 # A response stream stays open while a tool works; how long that may be is decided per call.

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from amplifier_cli import __version__
 from amplifier_cli.installed import installed_modules
 from amplifier_cli.render.plain import counted
 from amplifier_cli.times import size
@@ -19,6 +20,7 @@ from amplifier_foundation import paths
 from amplifier_foundation.bundles.providers import KEYS, detect_provider
 from amplifier_foundation.credentials import find_key
 from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.installation import own_versions, repair_command
 from amplifier_foundation.preparing import current_settings
 from amplifier_foundation.sources.lock import LOCK_NAME, Lock
 from amplifier_foundation.store import SessionStore
@@ -26,7 +28,8 @@ from amplifier_foundation.trust import Trust
 
 __all__ = ["CHECKS", "Finding", "fix_index"]
 
-_PACKAGES = ("amplifier-cli", "amplifier-core", "amplifier-foundation", "amplifier-kit")
+# Without these there is no command; other packages of ours are there if somebody wanted them.
+_NEEDED = ("amplifier-cli", "amplifier-core", "amplifier-foundation", "amplifier-kit")
 _LARGE = 5_000_000_000
 _BIGGEST_SHOWN = 3
 _WEEK = timedelta(days=7)
@@ -43,18 +46,28 @@ class Finding(NamedTuple):
 
 def _versions() -> Iterator[Finding]:
     yield Finding("info", "python", f"{platform.python_version()} ({sys.executable})")
-    found: dict[str, str] = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            yield Finding("error", name, "is not installed", f"python -m pip install {name}")
-    numbers = set(found.values())
-    if len(numbers) > 1:
-        told = ", ".join(f"{name} {number}" for name, number in found.items())
-        yield Finding("warning", "versions", told, "python -m pip install -U amplifier-cli")
-    elif numbers:
-        yield Finding("ok", "amplifier", f"{numbers.pop()}, all {len(found)} packages alike")
+    installed = 0
+    differing = 0
+    for name, expected in own_versions().items():
+        found = _installed_version(name)
+        if found is not None:
+            installed += 1
+        if found == expected or (found is None and name not in _NEEDED):
+            continue
+        differing += 1
+        told = f"is {found or 'not installed'}; this command belongs to {expected}"
+        yield Finding("error", name, told, repair_command())
+    if not differing:
+        kernel = own_versions()["amplifier-core"]
+        told = f"{__version__} (kernel {kernel}), {counted(installed, 'package')} as pinned"
+        yield Finding("ok", "amplifier", told)
+
+
+def _installed_version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def _settings() -> Iterator[Finding]:

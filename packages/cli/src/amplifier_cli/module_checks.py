@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from amplifier_cli.failures import CommandError
 from amplifier_cli.installed import FoundModule
 from amplifier_foundation import paths
+from amplifier_foundation.installation import install_command
 
 __all__ = ["Check", "behaviour", "run_tests", "structure"]
 
@@ -77,7 +78,7 @@ def behaviour(found: FoundModule) -> list[Check]:
 def run_tests(found: FoundModule, arguments: tuple[str, ...]) -> int:
     """Run the module's own tests, in its folder, and return pytest's exit code."""
     if find_spec("pytest") is None:
-        raise CommandError(_NO_PYTEST, fix="python -m pip install pytest")
+        raise CommandError(_NO_PYTEST, fix=install_command("pytest"))
     return _pytest(found, *arguments, cwd=found.folder, capture=False).returncode
 
 

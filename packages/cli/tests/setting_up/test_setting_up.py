@@ -70,6 +70,22 @@ def test_doctor_finds_what_is_wrong_with_the_fix(
     assert "Traceback" not in ill.stdout + ill.stderr
 
 
+def test_doctor_compares_our_packages_with_their_pins(amplifier: Command, tmp_path: Path) -> None:
+    info = tmp_path / "path" / "amplifier_module_tool_todo-0.0.1.dist-info"
+    info.mkdir(parents=True)
+    metadata = "Metadata-Version: 2.1\nName: amplifier-module-tool-todo\nVersion: 0.0.1\n"
+    (info / "METADATA").write_text(metadata, encoding="utf-8")
+
+    done = amplifier("doctor", "--json", env={"PYTHONPATH": str(info.parent)})
+
+    findings = json.loads(done.stdout)
+    (found,) = (each for each in findings if each["what"] == "amplifier-module-tool-todo")
+    assert found["level"] == "error"
+    assert found["told"].startswith("is 0.0.1; this command belongs to ")
+    assert found["fix"].startswith("make -C ")
+    assert done.returncode == 1
+
+
 def test_doctor_masks_keys(amplifier: Command) -> None:
     done = amplifier("doctor", env={"OPENAI_API_KEY": KEY})
 

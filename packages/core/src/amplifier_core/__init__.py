@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         ScriptedOrchestrator, create_test_coordinator, wait_for,
     )
 
-__version__ = "0.1.0"
+__version__ = "2.0.2+independent.0.2.0"
 
 __all__ = [
     "AbortError", "AccessDeniedError", "AmplifierError", "AmplifierSession", "ApprovalProvider",

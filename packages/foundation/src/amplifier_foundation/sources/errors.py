@@ -9,7 +9,7 @@ SourceError (of the foundation)
     ├── UnpinnedError
     ├── DriftError              expected, found
     ├── SuspiciousModuleError   findings
-    ├── KernelMismatchError     required, kernel
+    ├── KernelMismatchError     required, contract
     └── AmbiguousModuleError    distributions
 
 Being load errors, they end the search: the kernel looks elsewhere only for a module that is not
@@ -132,19 +132,22 @@ class SuspiciousModuleError(ModuleSourceError):
 
 
 class KernelMismatchError(ModuleSourceError):
-    """A module is made for another kernel than this one."""
+    """A module requires another version of the contract than this kernel implements.
+
+    The next step is another release of the module: another kernel would end the product.
+    """
 
     reason = "invalid_module_metadata"
 
-    def __init__(self, module_id: str, *, required: str, kernel: str) -> None:
+    def __init__(self, module_id: str, *, required: str, contract: str) -> None:
         super().__init__(
-            f"`{module_id}` is not loaded: it requires a kernel {required}.",
-            why=f"This is amplifier-core {kernel}.",
-            fix=f"pip install 'amplifier-core{required}'",
+            f"`{module_id}` is not loaded: it requires amplifier-core {required}.",
+            why=f"This kernel implements version {contract} of the contract.",
+            fix=f"Choose a release of `{module_id}` that accepts amplifier-core {contract}.",
             module_id=module_id,
         )
         self.required = required
-        self.kernel = kernel
+        self.contract = contract
 
 
 class AmbiguousModuleError(ModuleSourceError):

@@ -7,6 +7,7 @@ import importlib.util
 from pathlib import Path
 from typing import NamedTuple
 
+from amplifier_foundation.installation import install_command
 from amplifier_foundation.sources.errors import AmbiguousModuleError, FetchError
 
 __all__ = ["InstalledModule", "InstalledModules"]
@@ -51,7 +52,7 @@ class InstalledModules:
             raise FetchError(
                 f"`{module_id}` is not declared by an installed {distribution}.",
                 why=f"It is declared by {owners[0]}." if owners else "Nobody declares it.",
-                fix=f"pip install {distribution}",
+                fix=install_command(distribution),
             )
         if not declared:
             return None
@@ -81,7 +82,7 @@ def _path_of(package: str, distribution: str) -> Path:
     raise FetchError(
         f"{distribution} has no package `{package}`.",
         why="It is not installed, or only in part.",
-        fix=f"pip install --force-reinstall {distribution}",
+        fix=install_command("--force-reinstall", "--no-deps", distribution),
     )
 
 

@@ -1,6 +1,6 @@
-"""Which kernel a module is made for, read from its metadata before any of it is imported.
+"""Which version of the contract a module requires, read from its metadata before it is imported.
 
-A module says so in its pyproject.toml as `[tool.amplifier] requires_kernel = ">=0.1,<2"`. Without
+A module says so in its pyproject.toml as `[tool.amplifier] requires_kernel = ">=2,<3"`. Without
 that, what its distribution requires of `amplifier-core` counts.
 """
 
@@ -14,7 +14,10 @@ from typing import Any
 from amplifier_core import __version__ as kernel_version
 from amplifier_foundation.sources.errors import KernelMismatchError, ModuleSourceError
 
-__all__ = ["check_kernel", "required_by", "required_in"]
+__all__ = ["CONTRACT", "check_kernel", "required_by", "required_in"]
+
+# The public part of the kernel's version is the version of the contract that it implements.
+CONTRACT = kernel_version.partition("+")[0]
 
 _KERNEL = re.compile(r"amplifier[-_.]core\s*\(?\s*([<>=!~][^;)@]*)", re.IGNORECASE)
 
@@ -43,26 +46,27 @@ def required_by(requirements: Iterable[str]) -> str | None:
 
 
 def check_kernel(module_id: str, required: str | None) -> None:
-    """Compare a range with the kernel that runs.
+    """Compare a range with the version of the contract that this kernel implements.
 
     Raises:
-        KernelMismatchError: the kernel is outside of it.
-        ModuleSourceError: it is no range.
+        KernelMismatchError: it is outside of the range.
+        ModuleSourceError: the text is not a valid range.
     """
-    if required is None:
+    if required in (None, f"=={kernel_version}"):
         return
-    # Slow to import, and most modules are made for any kernel.
+    # Slow to import, and our own modules pin this very kernel.
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415
 
     try:
         accepted = SpecifierSet(required)
     except InvalidSpecifier as error:
         raise ModuleSourceError(
-            f"`{module_id}` is not loaded: `{required}` is no range of kernels.",
-            why="A range looks like `>=0.1,<2`.",
+            f"`{module_id}` is not loaded: `{required}` is not a range of versions.",
+            why="A range looks like `>=2,<3`.",
         ) from error
+    # The label counts for a range that names one; any other range sees the contract's version.
     if not accepted.contains(kernel_version, prereleases=True):
-        raise KernelMismatchError(module_id, required=required, kernel=kernel_version)
+        raise KernelMismatchError(module_id, required=required, contract=CONTRACT)
 
 
 def _read(project: Path) -> dict[str, Any]:

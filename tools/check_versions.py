@@ -1,0 +1,112 @@
+"""Fail when a copy of a version differs from its source; with `--write`, rewrite the copies.
+
+`[tool.amplifier.versions]` in the root `pyproject.toml` has the product's version and the version
+of the public contract that the kernel implements. Everything else is a copy: an sdist must build
+without the rest of the repository, so each distribution states its own version and pins its
+siblings.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+KERNEL = "amplifier-core"
+# The label sorts our kernel after the release it implements, and no public index takes it.
+LABEL = "independent"
+
+CONSTRAINTS = Path("constraints.txt")
+SHIPPED_CONSTRAINTS = Path("packages/foundation/src/amplifier_foundation/constraints.txt")
+OWN_HEADING = "# Our own distributions; made by `make versions`.\n"
+SHIPPED_HEADING = "# What belongs together, for `pip install -c`; made by `make versions`.\n"
+
+PROJECT_VERSION = re.compile(r'^version = "[^"]*"', re.MULTILINE)
+CODE_VERSION = re.compile(r'^__version__ = "[^"]*"', re.MULTILINE)
+SIBLING = re.compile(r'"(amplifier-[a-z-]+)(\[[a-z,]+\])?(?:[<>=!~][^"]*)?"')
+
+
+class Distribution(NamedTuple):
+    """One distribution of this repository: its project file, its package, and its version."""
+
+    name: str
+    version: str
+    project: Path
+    package: Path
+
+
+def distributions(root: Path) -> list[Distribution]:
+    """Return every distribution with the version it should have, by name."""
+    settings = _toml(root / "pyproject.toml")["tool"]["amplifier"]["versions"]
+    product: str = settings["product"]
+    kernel = f"{settings['contract']}+{LABEL}.{product}"
+    found: list[Distribution] = []
+    packages = root.glob("packages/*/pyproject.toml")
+    modules = root.glob("modules/*/pyproject.toml")
+    for project in (*packages, *modules):
+        name: str = _toml(project)["project"]["name"]
+        package = next(project.parent.glob("src/*/__init__.py"))
+        version = kernel if name == KERNEL else product
+        found.append(Distribution(name, version, project, package))
+    return sorted(found)
+
+
+def copies(root: Path) -> Iterator[tuple[Path, str, str]]:
+    """Yield each file that has a copy, its text, and the text it should have."""
+    ours = distributions(root)
+    versions = {each.name: each.version for each in ours}
+    for each in ours:
+        text = _text(each.project)
+        yield each.project, text, _project_with(text, each.version, versions)
+        code = _text(each.package)
+        yield each.package, code, CODE_VERSION.sub(f'__version__ = "{each.version}"', code)
+    pins = "".join(f"{name}=={version}\n" for name, version in versions.items())
+    constraints = _text(root / CONSTRAINTS)
+    others = constraints.partition(OWN_HEADING)[0]
+    yield root / CONSTRAINTS, constraints, others + OWN_HEADING + pins
+    shipped = root / SHIPPED_CONSTRAINTS
+    yield shipped, _text(shipped) if shipped.is_file() else "", SHIPPED_HEADING + pins
+
+
+def _project_with(text: str, version: str, versions: dict[str, str]) -> str:
+    def pinned(match: re.Match[str]) -> str:
+        name, extras = match[1], match[2] or ""
+        return f'"{name}{extras}=={versions[name]}"' if name in versions else match[0]
+
+    head, separator, rest = text.partition("\ndependencies = ")
+    head = PROJECT_VERSION.sub(f'version = "{version}"', head, count=1)
+    return head + separator + SIBLING.sub(pinned, rest)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    return tomllib.loads(_text(path))
+
+
+def main(arguments: list[str]) -> int:
+    """Compare, or rewrite with `--write`; returns 1 when a copy differs."""
+    write = "--write" in arguments
+    folders = [argument for argument in arguments if not argument.startswith("-")]
+    differing: list[Path] = []
+    for path, text, expected in copies(Path(folders[0] if folders else ".")):
+        if text == expected:
+            continue
+        if write:
+            path.write_text(expected, encoding="utf-8")
+        else:
+            differing.append(path)
+    for path in differing:
+        print(f"{path}: a version differs from pyproject.toml; run `make versions`")
+    if not differing:
+        print("versions: ok")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
