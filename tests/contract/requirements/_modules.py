@@ -26,7 +26,10 @@ REQUIREMENTS: dict[str, Requirement] = {
             "A tool may offer its JSON schema by `get_schema`, which the loop uses when there is "
             "no `input_schema`."
         ),
-        reading="No published loop reads `get_schema`; ours does as a fallback.",
+        reading=(
+            "No published loop reads `get_schema`; ours do as a fallback. The coordinator leaves "
+            "the tool as it is, and the validator warns that published loops need `input_schema`."
+        ),
     ),
     "TOOL-5": Requirement(
         "S1 Tool Contract / mount()",

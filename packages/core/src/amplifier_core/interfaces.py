@@ -26,6 +26,7 @@ __all__ = [
     "Orchestrator",
     "Provider",
     "Tool",
+    "input_schema_of",
 ]
 
 
@@ -95,7 +96,7 @@ class Tool(Protocol):
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """JSON Schema of the input. Optional: callers take `{}` when it is missing."""
+        """JSON Schema of the input. Optional: callers use `input_schema_of`."""
         return {}
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
@@ -105,6 +106,14 @@ class Tool(Protocol):
         exception means a bug in the tool: the loop reports it as `tool:error` and goes on.
         """
         ...
+
+
+def input_schema_of(tool: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a tool's input: `input_schema`, else `get_schema()`, else `{}`."""
+    schema = getattr(tool, "input_schema", None)
+    if schema is None and callable(getattr(tool, "get_schema", None)):
+        schema = tool.get_schema()
+    return {} if schema is None else schema
 
 
 @structural

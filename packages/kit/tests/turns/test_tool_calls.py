@@ -146,6 +146,16 @@ async def test_an_unknown_tool_is_answered_with_the_ones_there_are() -> None:
     assert "available: none" in other.results[0]
 
 
+@requirement("TOOL-1")
+async def test_a_tool_is_called_by_its_own_name_wherever_it_is_mounted() -> None:
+    turn = Turn(await loop(), calls("my_tool"), "Done.")
+    turn.tools["my-tool"] = Tool("worked", "my_tool")
+
+    await turn.run()
+
+    assert turn.results == ["worked"]
+
+
 @pytest.mark.attack("K1")
 @pytest.mark.parametrize(
     ("answer", "read"),

@@ -57,6 +57,7 @@ def info(name: str, **wishes: Any) -> None:
 
     async def look() -> None:
         from amplifier_core.effects import declaration_of  # noqa: PLC0415 - the kernel
+        from amplifier_core.interfaces import input_schema_of  # noqa: PLC0415 - as above
 
         async with _tools(**wishes) as mounted:
             found = _named(mounted, name)
@@ -69,7 +70,7 @@ def info(name: str, **wishes: Any) -> None:
                 rows.append(("deadline", f"{declared.deadline_seconds:g} s"))
             print_columns((click.style(key, dim=True), value) for key, value in rows)
             click.echo()
-            click.echo(json.dumps(getattr(found, "input_schema", {}), indent=2, ensure_ascii=False))
+            click.echo(json.dumps(input_schema_of(found), indent=2, ensure_ascii=False))
 
     asyncio.run(look())
 

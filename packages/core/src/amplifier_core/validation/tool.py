@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
+from amplifier_core.interfaces import input_schema_of
 from amplifier_core.validation.base import (
     ModuleValidator,
     ValidationCheck,
@@ -15,6 +16,18 @@ from amplifier_core.validation.base import (
 )
 
 __all__ = ["ToolValidator"]
+
+
+def _check_schema(tool: Any) -> ValidationCheck:
+    schema: Any = input_schema_of(tool)
+    if not isinstance(schema, dict):
+        message = f"input_schema must be a dict, not {type(cast('object', schema)).__name__}"
+        return failed("tool_input_schema", message, "warning")
+    if getattr(tool, "input_schema", None) is not None:
+        return passed("tool_input_schema", "input_schema is a dict")
+    # Our loops take either; the published ones read the attribute and nothing else.
+    message = "no input_schema: published loops read it, and do not call get_schema()"
+    return failed("tool_input_schema", message, "warning")
 
 
 class ToolValidator(ModuleValidator):
@@ -32,10 +45,5 @@ class ToolValidator(ModuleValidator):
             yield passed("tool_description", "description says what the tool does")
         else:
             yield failed("tool_description", "description is empty or no string", "warning")
-        schema = getattr(instance, "input_schema", None)
-        if isinstance(schema, dict):
-            yield passed("tool_input_schema", "input_schema is a dict")
-        else:
-            message = f"input_schema must be a dict, not {type(schema).__name__}"
-            yield failed("tool_input_schema", message, "warning")
+        yield _check_schema(instance)
         yield check_coroutine_method("tool_execute", instance, "execute", 1)

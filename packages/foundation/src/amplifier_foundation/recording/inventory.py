@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from amplifier_core import events
 from amplifier_core.effects import declaration_of
+from amplifier_core.interfaces import input_schema_of
 from amplifier_core.redaction import redact_secrets
 from amplifier_foundation.recording.plain import digest_of, plain, plain_model
 from amplifier_kit.session_folder import working_folder
@@ -73,16 +74,13 @@ def _provider(name: str, provider: Any) -> dict[str, Any]:
 
 
 def _tool(name: str, tool: Any) -> dict[str, Any]:
-    schema: Any = getattr(tool, "input_schema", None)
-    if schema is None and callable(getattr(tool, "get_schema", None)):
-        schema = tool.get_schema()
     declared = declaration_of(tool)
     return {
         "name": name,
         "own_name": str(getattr(tool, "name", name)),
         "module": module_of(tool),
         "description": str(getattr(tool, "description", "")),
-        "input_schema": plain(schema or {}),
+        "input_schema": plain(input_schema_of(tool)),
         "effect": declared.effect,
         "deadline_seconds": declared.deadline_seconds,
         "output_trusted": declared.output_trusted,

@@ -145,6 +145,8 @@ class ToolCalls:
         call_id, name, token = run.call_id, run.name, self._token
         tool = self._tools.get(name)
         if tool is None:
+            tool = self._named(name)
+        if tool is None:
             known = ", ".join(self._tools) or "none"
             raise LookupError(f"there is no tool `{name}`; available: {known}")
         run.tool_starts(tool)
@@ -156,6 +158,10 @@ class ToolCalls:
             run.is_running = False
             if token is not None:
                 token.register_tool_complete(call_id)
+
+    def _named(self, name: str) -> Any:
+        """Return the tool that calls itself so: it may be mounted under another name."""
+        return next((each for each in self._tools.values() if each.name == name), None)
 
     def _seconds_for(self, run: ToolRun) -> float:
         """Return the time a tool has, which is no more than the turn has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from amplifier_core.interfaces import input_schema_of
 from amplifier_core.message_models import ToolSpec
 
 
@@ -21,18 +22,10 @@ class ToolSpecs:
         specs: list[ToolSpec] = []
         for tool in tools.values():
             name, description = tool.name, tool.description
-            schema = getattr(tool, "input_schema", None)
-            if schema is None:
-                schema = _asked_for_schema(tool)
+            schema = input_schema_of(tool)
             known = self._known.get(name)
             if known is None or known[0] != description or known[1] != schema:
                 spec = ToolSpec(name=name, description=description, parameters=schema)
                 known = self._known[name] = (description, spec.parameters, spec)
             specs.append(known[2])
         return specs
-
-
-def _asked_for_schema(tool: Any) -> dict[str, Any]:
-    """Return the schema of a tool that gives it by a method, or not at all."""
-    schema: Any = tool.get_schema() if callable(getattr(tool, "get_schema", None)) else None
-    return {} if schema is None else schema

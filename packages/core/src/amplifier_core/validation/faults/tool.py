@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from amplifier_core.interfaces import input_schema_of
 from amplifier_core.models import ToolResult
 from amplifier_core.validation.faults.laws import require
 from amplifier_core.validation.faults.limits import FaultTests
@@ -37,7 +38,7 @@ _SAMPLES: dict[str, Any] = {
 
 
 def _properties(tool: Any) -> dict[str, Any]:
-    schema: Any = getattr(tool, "input_schema", None)
+    schema: Any = input_schema_of(tool)
     properties: Any = schema.get("properties") if isinstance(schema, dict) else None  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType] - a stranger's schema
     return properties if isinstance(properties, dict) else {}  # pyright: ignore[reportUnknownVariableType] - as above
 
