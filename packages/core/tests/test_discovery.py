@@ -15,7 +15,9 @@ from amplifier_core._discovery import (
     EntryPointIndex,
     SearchedDirectories,
     declared_type,
+    find_mount,
     find_package_dir,
+    guess_type,
     import_by_name,
     import_package,
     package_dir_of,
@@ -56,6 +58,11 @@ def importable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path
 )
 def test_the_first_word_of_an_id_tells_more_than_the_others(module_id: str, kind: str) -> None:
     assert type_from_id(module_id) == kind
+
+
+def test_an_id_without_a_telling_word_suggests_nothing() -> None:
+    assert guess_type("my-module") is None
+    assert guess_type("my-orchestrator") == "orchestrator"
 
 
 def test_a_type_that_does_not_exist_is_not_believed(tmp_path: Path) -> None:
@@ -143,6 +150,36 @@ def test_a_package_lies_at_the_path_below_it_or_below_its_sources(tmp_path: Path
     assert find_package_dir("x", other) == other / "src" / "amplifier_module_another"
     assert find_package_dir("x", tmp_path / "missing") is None
     assert find_package_dir("x", other / "amplifier_module_empty") is None
+
+
+def test_a_package_may_be_named_like_its_module(tmp_path: Path) -> None:
+    flat = write_module(tmp_path / "flat", "my-tool", MOUNT, package="my_tool")
+    sources = tmp_path / "sources"
+    write_module(sources / "src", "my-tool", MOUNT, package="my_tool")
+    both = write_module(tmp_path / "both", "my-tool", MOUNT, package="my_tool")
+    write_module(both, "other", MOUNT)
+
+    assert find_package_dir("my-tool", flat) == flat / "my_tool"
+    assert find_package_dir("my-tool", sources) == sources / "src" / "my_tool"
+    assert find_package_dir("my-tool", both) == both / "amplifier_module_other"
+    assert find_package_dir("another", flat) is None
+
+
+def test_an_entry_point_names_the_part_of_a_package_that_mounts_it(importable: Path) -> None:
+    write_module(importable, "parts", MOUNT)
+    package = importable / "amplifier_module_parts"
+    (package / "deep.py").write_text("async def mount_it(a, b): ...\n", encoding="utf-8")
+    (package / "broken.py").write_text("1 / 0\n", encoding="utf-8")
+    module = import_package(package)
+
+    assert find_mount(module, None) == (module, module.mount)
+    assert find_mount(module, "amplifier_module_parts:mount") == (module, module.mount)
+    assert find_mount(module, "amplifier_module_parts:other") == (module, None)
+    deep, mount = find_mount(module, "amplifier_module_parts.deep:mount_it")
+    assert deep is sys.modules["amplifier_module_parts.deep"]
+    assert mount is deep.mount_it
+    with pytest.raises(ModuleLoadError, match=r"amplifier_module_parts\.broken.*ZeroDivisionError"):
+        find_mount(module, "amplifier_module_parts.broken:mount")
 
 
 def test_an_installed_package_is_imported_by_its_name(importable: Path) -> None:

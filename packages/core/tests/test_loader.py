@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import sys
+import textwrap
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -268,3 +269,60 @@ async def test_a_package_in_memory_is_used_only_while_it_is_the_loaded_one(
     monkeypatch.setitem(sys.modules, "amplifier_module_tool_gone", empty)
     with pytest.raises(ModuleNotFoundError):
         await ModuleLoader().load("tool-gone")
+
+
+class ProjectFolder(Folder):
+    """A source whose project file an app has read."""
+
+    def __init__(self, path: Path, package_dir: Any, entry_point: Any) -> None:
+        super().__init__(path)
+        self.package_dir = package_dir
+        self.entry_point = entry_point
+
+
+class OneSource:
+    """A resolver that knows one source."""
+
+    def __init__(self, source: Folder) -> None:
+        self.source = source
+
+    def resolve(self, module_id: str, source_hint: Any = None) -> Folder:
+        return self.source
+
+
+async def mounted_from(source: Folder, module_id: str) -> Any:
+    """Mount a module from a source and give the file it came from."""
+    coordinator = ModuleCoordinator()
+    await coordinator.mount("module-source-resolver", OneSource(source))
+    loader = ModuleLoader(coordinator)
+    try:
+        await (await loader.load(module_id))(coordinator)
+    finally:
+        loader.cleanup()
+    return coordinator.get_capability("mounted")
+
+
+@requirement("SRC-1")
+async def test_a_source_may_name_the_package_and_what_mounts_it(
+    installed: Installer, tmp_path: Path
+) -> None:
+    source = MOUNT.replace("def mount", "def mount_it")
+    write_module(tmp_path / "lib", "x", "", "amplifier_module_tool_named")
+    package = tmp_path / "lib" / "amplifier_module_tool_named"
+    (package / "part.py").write_text(textwrap.dedent(source), encoding="utf-8")
+    entry_point = "amplifier_module_tool_named.part:mount_it"
+
+    file = await mounted_from(ProjectFolder(tmp_path, package, entry_point), "tool-x")
+
+    assert file == str(package / "part.py")
+
+
+@requirement("SRC-1")
+async def test_what_a_source_says_in_other_types_is_ignored(
+    installed: Installer, tmp_path: Path
+) -> None:
+    write_module(tmp_path, "tool-plain", MOUNT)
+
+    file = await mounted_from(ProjectFolder(tmp_path, "text", object()), "tool-plain")
+
+    assert file == str(tmp_path / "amplifier_module_tool_plain" / "__init__.py")

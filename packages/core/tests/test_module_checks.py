@@ -58,7 +58,7 @@ def module(**attributes: Any) -> ModuleType:
     ],
 )
 def test_a_mount_is_async_and_takes_coordinator_and_config(mount: Any, fault: str | None) -> None:
-    found = mount_fault(SimpleNamespace(mount=mount))
+    found = mount_fault(mount)
 
     assert (found and found[0]) == fault
 
@@ -94,12 +94,12 @@ def test_a_faulty_ready_function_is_skipped_with_a_warning(
 
 @requirement("LOAD-16", "LOAD-18")
 def test_a_package_that_is_no_module_is_refused_by_name() -> None:
-    check_package("tool-x", module(mount=good, __amplifier_module_type__="tool"))
+    check_package("tool-x", module(__amplifier_module_type__="tool"), good)
 
     with pytest.raises(ModuleValidationError, match="'tool-x' has unknown type 'ship'"):
-        check_package("tool-x", module(mount=good, __amplifier_module_type__="ship"))
+        check_package("tool-x", module(__amplifier_module_type__="ship"), good)
     with pytest.raises(ModuleValidationError, match="'tool-x'.*mount_exists"):
-        check_package("tool-x", module())
+        check_package("tool-x", module(), None)
 
 
 @requirement("LOAD-30")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.planted_projects import NO_PYTEST_ASYNCIO, USES_TOOL, project, write
+from contract.planted_projects import NO_PYTEST_ASYNCIO, TOOL, USES_TOOL, project, write
 from contract.requirements import requirement
 
 pytest_plugins = ["pytester"]
@@ -170,6 +170,22 @@ def test_a_package_of_another_name_has_the_type_of_its_folder(folder: pytest.Pyt
     project(folder, test=test, at="amplifier-module-hooks-planted", package="amplifier_planted")
 
     folder.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+@requirement("PLUG-3")
+@pytest.mark.parametrize("arguments", [(), NO_PYTEST_ASYNCIO])
+def test_the_command_line_says_what_the_name_does_not(
+    folder: pytest.Pytester, arguments: tuple[str, ...]
+) -> None:
+    test = USES_TOOL.replace("amplifier_module_tool_planted", "my_tool")
+    root = project(folder, TOOL.replace("def mount", "def mount_it"), test, package="my_tool")
+
+    folder.runpytest_inprocess(
+        *arguments,
+        f"--module-path={root / 'my_tool'}",
+        "--module-type=tool",
+        "--module-entry-point=my_tool:mount_it",
+    ).assert_outcomes(passed=1)
 
 
 @requirement("PLUG-3")

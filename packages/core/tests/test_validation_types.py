@@ -15,7 +15,7 @@ from amplifier_core.validation import (
     ValidationResult,
 )
 from amplifier_core.validation.base import ModuleValidator
-from contract.planted_modules import PROVIDER, TOOL, Plant
+from contract.planted_modules import IMPORTS, PROVIDER, TOOL, Plant
 from contract.requirements import requirement
 
 LOOP = """
@@ -90,6 +90,42 @@ async def test_a_tool_is_looked_at(
 
     found.pop("protocol_compliance", None)
     assert found == expected
+
+
+@requirement("TOOL-4")
+async def test_a_schema_by_method_is_enough_and_published_loops_are_mentioned(
+    plant: Plant,
+) -> None:
+    by_method = "def get_schema(self):\n        return {'type': 'object'}"
+    source = TOOL.replace('input_schema = {"type": "object"}', by_method)
+
+    result = await ToolValidator().validate(plant(source))
+
+    assert result.passed
+    assert [check.name for check in result.warnings] == ["tool_input_schema"]
+    assert "published loops read it" in message(result, "tool_input_schema")
+
+
+@requirement("TOOL-4")
+async def test_a_schema_that_is_no_dict_is_named_with_its_type(plant: Plant) -> None:
+    source = TOOL.replace('{"type": "object"}', "'text'")
+
+    result = await ToolValidator().validate(plant(source))
+
+    assert message(result, "tool_input_schema") == "input_schema must be a dict, not str"
+
+
+async def test_an_entry_point_leads_to_the_mount_of_a_part(plant: Plant) -> None:
+    folder = plant("")
+    (folder / "part.py").write_text(IMPORTS + TOOL.replace("def mount", "def mount_it"), "utf-8")
+    (folder / "broken.py").write_text("1 / 0\n", "utf-8")
+
+    found = await ToolValidator().validate(folder, f"{folder.name}.part:mount_it")
+    broken = await ToolValidator().validate(folder, f"{folder.name}.broken:mount")
+
+    assert found.passed, found.errors
+    assert "ZeroDivisionError" in message(broken, "mount_exists")
+    assert not broken.passed
 
 
 async def test_an_object_that_is_no_tool_fails_as_a_whole(plant: Plant) -> None:

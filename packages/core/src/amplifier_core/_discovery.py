@@ -58,10 +58,15 @@ def package_name(module_id: str) -> str:
     return f"amplifier_module_{module_id.replace('-', '_')}"
 
 
-def type_from_id(module_id: str) -> str:
+def guess_type(module_id: str) -> str | None:
     """Guess a module's type from its id: by its first word, else by a word it contains."""
     known = _PREFIXES.get(module_id.partition("-")[0])
-    return known or next((kind for word, kind in _SUBSTRINGS if word in module_id), "tool")
+    return known or next((kind for word, kind in _SUBSTRINGS if word in module_id), None)
+
+
+def type_from_id(module_id: str) -> str:
+    """Return the type that an id suggests; a module whose id says nothing counts as a tool."""
+    return guess_type(module_id) or "tool"
 
 
 def declared_type(package: Path | None) -> str | None:
@@ -128,15 +133,28 @@ def find_package_dir(module_id: str, path: Path) -> Path | None:
         return None
     if (path / "__init__.py").is_file():
         return path
-    exact = package_name(module_id)
-    for root in (path, path / "src"):
-        if (root / exact / "__init__.py").is_file():
-            return root / exact
-    for root in (path, path / "src"):
-        for child in sorted(root.glob("amplifier_module_*")):
-            if (child / "__init__.py").is_file():
-                return child
-    return None
+    roots = (path, path / "src")
+    exact = [root / package_name(module_id) for root in roots]
+    others = [child for root in roots for child in sorted(root.glob("amplifier_module_*"))]
+    # The layout of the module contracts: the package `my_tool` of the module `my-tool`.
+    plain = [root / module_id.replace("-", "_") for root in roots]
+    candidates = (*exact, *others, *plain)
+    return next((each for each in candidates if (each / "__init__.py").is_file()), None)
+
+
+def find_mount(package: ModuleType, entry_point: str | None) -> tuple[ModuleType, Any]:
+    """Return the module and the function that an entry point such as `package.part:mount` names.
+
+    Without an entry point that is the package and its `mount`; the function is None if missing.
+    """
+    part, _, function = (entry_point or "").rpartition(":")
+    module = package
+    if part.startswith(f"{package.__name__}."):
+        try:
+            module = importlib.import_module(part)
+        except Exception as error:
+            raise _import_failure(part, error) from error
+    return module, getattr(module, function if function.isidentifier() else "mount", None)
 
 
 def directories_of(module_id: str, search_paths: Iterable[str | Path]) -> list[Path]:

@@ -15,9 +15,8 @@ from amplifier_core.errors import ModuleLoadError, ModuleValidationError
 logger = logging.getLogger(__name__)
 
 
-def mount_fault(package: Any) -> tuple[str, str] | None:
-    """Return (name of the check, message) when `package` cannot be mounted, else None."""
-    mount = getattr(package, "mount", None)
+def mount_fault(mount: Any) -> tuple[str, str] | None:
+    """Return (name of the check, message) when `mount` cannot mount a module, else None."""
     if not callable(mount):
         return "mount_exists", "No mount() function found"
     if len(inspect.signature(mount).parameters) < 2:
@@ -52,8 +51,8 @@ def usable_ready(module_id: str, package: ModuleType | None) -> Callable[..., An
     return getattr(package, "on_session_ready", None)
 
 
-def check_package(module_id: str, package: ModuleType) -> None:
-    """Raise ModuleValidationError when the package is no module of a known type."""
+def check_package(module_id: str, package: ModuleType, mount: Any) -> None:
+    """Raise ModuleValidationError when the package is not a module of a known type."""
     declared = getattr(package, "__amplifier_module_type__", None)
     if declared is not None and declared not in TYPE_TO_MOUNT_POINT:
         raise ModuleValidationError(
@@ -62,7 +61,7 @@ def check_package(module_id: str, package: ModuleType) -> None:
             module_id=module_id,
             reason_code="invalid_module_metadata",
         )
-    fault = mount_fault(package)
+    fault = mount_fault(mount)
     if fault is not None:
         raise ModuleValidationError(
             f"Module '{module_id}' failed validation: 1 error. Errors: {fault[0]}: {fault[1]}",

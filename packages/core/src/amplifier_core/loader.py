@@ -17,7 +17,9 @@ from amplifier_core._discovery import (
     TYPE_TO_MOUNT_POINT,
     declared_type,
     directories_of,
+    find_mount,
     find_package_dir,
+    guess_type,
     import_by_name,
     import_package,
     modules_below,
@@ -44,6 +46,8 @@ __all__ = [
     "TYPE_TO_MOUNT_POINT",
     "ModuleLoader",
     "ModuleValidationError",
+    "declared_type",
+    "guess_type",
     "module_failure_reason",
 ]
 
@@ -276,7 +280,7 @@ class ModuleLoader:
                 )
             return known
         check_transport(module_id, path)
-        directory = find_package_dir(module_id, path)
+        directory = _named_package(source) or find_package_dir(module_id, path)
         if directory is None:
             raise ModuleValidationError(
                 f"Module '{module_id}' has no valid Python package at {path}",
@@ -284,8 +288,9 @@ class ModuleLoader:
                 reason_code="invalid_package_layout",
             )
         package = self._import_from(directory)
-        check_package(module_id, package)
-        loaded = _loaded(module_id, package.mount, package, path)
+        module, mount = find_mount(package, _named_entry_point(source))
+        check_package(module_id, module, mount)
+        loaded = _loaded(module_id, mount, module, path)
         self._loaded_modules[module_id] = loaded
         return loaded
 
@@ -343,6 +348,17 @@ async def _ask_resolver(resolver: Any, module_id: str, hint: Any) -> Any:
     if parameters and not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         hints = {name: value for name, value in hints.items() if name in parameters}
     return await settled(resolve(module_id, **hints))
+
+
+def _named_package(source: Any) -> Path | None:
+    """Return the package that a source names, so that it need not be named like the module."""
+    directory = getattr(source, "package_dir", None)
+    return directory if isinstance(directory, Path) else None
+
+
+def _named_entry_point(source: Any) -> str | None:
+    entry_point = getattr(source, "entry_point", None)
+    return entry_point if isinstance(entry_point, str) else None
 
 
 def _info(module_id: str, version: str, package: Path | None) -> ModuleInfo:

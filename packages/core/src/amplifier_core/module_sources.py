@@ -23,7 +23,11 @@ __all__ = [
 
 @structural
 class ModuleSource(Protocol):
-    """One place that holds one module; any object with `resolve` will do."""
+    """One place that has one module; any object with `resolve` will do.
+
+    It may also say what an app read from the module's project file, which the kernel does not
+    parse: `package_dir`, the Path of the package, and `entry_point`, as in `package.part:mount`.
+    """
 
     @abstractmethod
     def resolve(self) -> Path:

@@ -52,9 +52,14 @@ _found_key = pytest.StashKey["Path | None"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Offer `--module-path`."""
-    parser.getgroup("amplifier modules").addoption(
+    """Offer `--module-path` and what its name does not say."""
+    group = parser.getgroup("amplifier modules")
+    group.addoption(
         "--module-path", metavar="PATH", help="the module under test: its package or its project"
+    )
+    group.addoption("--module-type", metavar="TYPE", help="its type, if its name does not say it")
+    group.addoption(
+        "--module-entry-point", metavar="PACKAGE:FUNCTION", help="what mounts it, if not `mount`"
     )
 
 
@@ -79,7 +84,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not str(item.path).startswith(_SUITES):
             continue
         found = find_module(config, item.path)
-        kind = None if found is None else type_of(found)
+        kind = None if found is None else _type_under_test(config, found)
         if kind is None:
             item.add_marker(pytest.mark.skip(reason="no module under test"))
         elif item.path.stem != kind:
@@ -93,6 +98,10 @@ def type_of(package: Path) -> str | None:
     """Return the type of the module in `package`, told from its name."""
     match = _PACKAGE.match(package.name) or _FOLDER.match(package.parent.name)
     return None if match is None else _TYPES.get(match[1])
+
+
+def _type_under_test(config: pytest.Config, package: Path) -> str | None:
+    return config.getoption("--module-type") or type_of(package)
 
 
 def find_module(config: pytest.Config, test_file: Path) -> Path | None:
@@ -160,9 +169,9 @@ def module_path(request: pytest.FixtureRequest) -> Path | None:
 
 
 @pytest.fixture
-def module_type(module_path: Path | None) -> str | None:
+def module_type(request: pytest.FixtureRequest, module_path: Path | None) -> str | None:
     """The type of the module under test: provider, tool, hook, orchestrator, context."""
-    return None if module_path is None else type_of(module_path)
+    return None if module_path is None else _type_under_test(request.config, module_path)
 
 
 @pytest.fixture
@@ -195,15 +204,16 @@ def mock_deps() -> tuple[
 
 
 async def _mount_under_test(
-    mount_point: str, thing: str, module_path: Path | None, coordinator: Any
+    mount_point: str, thing: str, module_path: Path | None, coordinator: Any, entry_point: Any
 ) -> AsyncGenerator[Any]:
     """Mount the module under test, give what it brought, and clean up after the test."""
+    from amplifier_core._discovery import find_mount  # noqa: PLC0415 - see the file's first lines
     from amplifier_core.validation._rehearsal import mounted  # noqa: PLC0415 - see the first lines
     from amplifier_core.validation.base import import_module_from_path  # noqa: PLC0415 - as above
 
     if module_path is None:
         pytest.skip("no module under test: run in its folder, or pass --module-path")
-    mount = import_module_from_path(module_path).mount
+    _, mount = find_mount(import_module_from_path(module_path), entry_point)
     async with mounted(mount, coordinator, mount_point) as returned:
         if mount_point == "hooks":
             yield returned if callable(returned) else None
@@ -231,8 +241,13 @@ def _fixtures_for_pytest_asyncio() -> ModuleType:
     import pytest_asyncio  # noqa: PLC0415 - it may not be installed; here it is loaded already
 
     def make(name: str, mount_point: str, thing: str) -> Any:
-        async def mounted_module(module_path: Path | None, coordinator: Any) -> Any:
-            async for given in _mount_under_test(mount_point, thing, module_path, coordinator):
+        async def mounted_module(
+            module_path: Path | None, coordinator: Any, request: pytest.FixtureRequest
+        ) -> Any:
+            entry_point = request.config.getoption("--module-entry-point")
+            async for given in _mount_under_test(
+                mount_point, thing, module_path, coordinator, entry_point
+            ):
                 yield given
 
         return pytest_asyncio.fixture(mounted_module, name=name)
@@ -243,9 +258,13 @@ def _fixtures_for_pytest_asyncio() -> ModuleType:
 def _fixtures_for_own_loop() -> ModuleType:
     def make(name: str, mount_point: str, thing: str) -> Any:
         def mounted_module(
-            module_path: Path | None, coordinator: Any, amplifier_runner: Runner
+            module_path: Path | None,
+            coordinator: Any,
+            amplifier_runner: Runner,
+            request: pytest.FixtureRequest,
         ) -> Generator[Any]:
-            given = _mount_under_test(mount_point, thing, module_path, coordinator)
+            entry_point = request.config.getoption("--module-entry-point")
+            given = _mount_under_test(mount_point, thing, module_path, coordinator, entry_point)
             yield amplifier_runner.run(_next(given))
             amplifier_runner.run(_next(given))
 

@@ -8,14 +8,14 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from amplifier_core._discovery import TYPE_TO_MOUNT_POINT, find_package_dir
+from amplifier_core._discovery import TYPE_TO_MOUNT_POINT, find_mount, find_package_dir
 from amplifier_core._module_checks import mount_fault, ready_fault
 from amplifier_core._mounting import PROTOCOLS
 from amplifier_core.coordinator import NAMED
-from amplifier_core.errors import describe_error
+from amplifier_core.errors import ModuleLoadError, describe_error
 from amplifier_core.testing import MockCoordinator
 from amplifier_core.validation._rehearsal import masked_credentials, mounted, refused_network
 
@@ -188,8 +188,8 @@ class ModuleValidator:
     ) -> ValidationResult:
         """Look at the package, file or importable name `module_path`, mounted with `config`.
 
-        `entry_point` names the mount function when it is not `mount`: `function` or
-        `package:function`.
+        `entry_point` names the mount function when it is not `mount` of the package: `function`,
+        `package:function` or `package.part:function`.
         """
         result = ValidationResult(self.module_type, str(module_path))
         module = self._import(result, module_path)
@@ -235,9 +235,12 @@ class ModuleValidator:
         self, result: ValidationResult, module: ModuleType, entry_point: str | None
     ) -> Callable[..., Any] | None:
         """Return the mount function when it can be called; says what it found either way."""
-        name = (entry_point or "").rpartition(":")[2]
-        mount = getattr(module, name if name.isidentifier() else "mount", None)
-        fault = mount_fault(SimpleNamespace(mount=mount))
+        try:
+            module, mount = find_mount(module, entry_point)
+        except ModuleLoadError as error:
+            result.add(failed("mount_exists", str(error)))
+            return None
+        fault = mount_fault(mount)
         if fault is None or fault[0] != "mount_exists":
             result.add(passed("mount_exists", "mount() found"))
         if fault is not None:
