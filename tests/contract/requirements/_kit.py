@@ -186,8 +186,10 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "VALID-23": Requirement(
         "S1 Validation; S1 Quick Validation Command; spec 1.17",
-        "A command validates a module folder from the shell.",
-        deferred="The command line is its own package; the validators behind it are here.",
+        (
+            "`amplifier module validate` checks a module folder, laid out as the contracts show, "
+            "as the type that `--type` names or that the module itself tells."
+        ),
     ),
     "PLUG-1": Requirement(
         "spec 0; spec 1.15",

@@ -1,20 +1,16 @@
-"""The modules that are installed or lie in a folder, found without importing one of them."""
+"""The modules that are installed or in a folder, found without importing one of them."""
 
 from __future__ import annotations
 
-import re
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 from amplifier_cli.failures import CommandError
+from amplifier_foundation.sources.project import ENTRY_POINT_GROUP, find_package, module_type
 
 __all__ = ["FoundModule", "InstalledModule", "find_module", "installed_modules"]
-
-_TYPE = re.compile(r"""^__amplifier_module_type__\s*=\s*["'](\w+)["']""", re.MULTILINE)
-_TYPES = {"loop": "orchestrator", "hooks": "hook"}
-_GROUP = "amplifier.modules"
 
 
 class InstalledModule(NamedTuple):
@@ -28,18 +24,19 @@ class InstalledModule(NamedTuple):
 
 
 class FoundModule(NamedTuple):
-    """A module on disk: its package, its type, and the folder of its project."""
+    """A module on disk: its package, its type if known, its project's folder, what mounts it."""
 
     module_id: str
-    type: str
+    type: str | None
     package: Path
     folder: Path
+    entry_point: str | None = None
 
 
 def installed_modules() -> list[InstalledModule]:
     """Return every installed module, by id; one that two distributions claim is there twice."""
     found: list[InstalledModule] = []
-    for each in entry_points(group=_GROUP):
+    for each in entry_points(group=ENTRY_POINT_GROUP):
         metadata = None if each.dist is None else each.dist.metadata
         name, version, summary = (
             ("", "", "")
@@ -50,28 +47,23 @@ def installed_modules() -> list[InstalledModule]:
     return sorted(found, key=lambda module: (module.module_id, module.distribution))
 
 
-def find_module(where: str) -> FoundModule:
+def find_module(where: str, kind: str | None = None, module_id: str | None = None) -> FoundModule:
     """Return the module in a folder, or the installed one of this id.
+
+    `kind` is its type if the caller knows it; `module_id` chooses among several in a folder.
 
     Raises:
         CommandError: there is none.
     """
     path = Path(where)
-    if path.is_dir():
-        folder = path.resolve()
-        module_id = folder.name.removeprefix("amplifier-module-")
-        package = _package_in(folder)
-    else:
-        module_id = where
-        package = next(map(package_of, entry_points(group=_GROUP, name=where)), None)
-        folder = Path() if package is None else _project_of(package)
-    if package is None:
+    found = _module_in(path.resolve(), module_id) if path.is_dir() else _installed_module(where)
+    if found is None:
         raise CommandError(
             f"There is no module `{where}`.",
-            why="It is neither a folder with an `amplifier_module_*` package nor installed.",
+            why="It is neither installed nor a folder with a package of a module.",
             fix="amplifier module list",
         )
-    return FoundModule(module_id, _type_of(module_id, package), package, folder)
+    return found if kind is None else found._replace(type=kind)
 
 
 def package_of(entry_point: EntryPoint) -> Path | None:
@@ -80,24 +72,23 @@ def package_of(entry_point: EntryPoint) -> Path | None:
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
-def _package_in(folder: Path) -> Path | None:
-    if (folder / "__init__.py").is_file():
-        return folder
-    packages = (
-        found
-        for root in (folder, folder / "src")
-        for found in sorted(root.glob("amplifier_module_*"))
-    )
-    return next((each for each in packages if (each / "__init__.py").is_file()), None)
+def _module_in(folder: Path, module_id: str | None) -> FoundModule | None:
+    found = find_package(folder, module_id)
+    if found is None:
+        return None
+    kind = module_type(found.module_id, found.package)
+    return FoundModule(found.module_id, kind, found.package, folder, found.entry_point)
+
+
+def _installed_module(module_id: str) -> FoundModule | None:
+    for each in entry_points(group=ENTRY_POINT_GROUP, name=module_id):
+        package = package_of(each)
+        if package is not None:
+            kind = module_type(module_id, package)
+            return FoundModule(module_id, kind, package, _project_of(package), each.value)
+    return None
 
 
 def _project_of(package: Path) -> Path:
     parents = (package.parent, package.parent.parent)
     return next((each for each in parents if (each / "pyproject.toml").is_file()), package.parent)
-
-
-def _type_of(module_id: str, package: Path) -> str:
-    """Return the type that the package's text declares, else the one its id begins with."""
-    declared = _TYPE.search((package / "__init__.py").read_text("utf-8"))
-    first = module_id.partition("-")[0]
-    return declared[1] if declared else _TYPES.get(first, first)

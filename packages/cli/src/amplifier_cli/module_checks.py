@@ -15,8 +15,11 @@ from amplifier_cli.failures import CommandError
 from amplifier_cli.installed import FoundModule
 from amplifier_foundation import paths
 from amplifier_foundation.installation import install_command
+from amplifier_foundation.sources.uninstalled import compile_apart
 
-__all__ = ["Check", "behaviour", "run_tests", "structure"]
+__all__ = ["TYPES", "Check", "behaviour", "run_tests", "structure", "with_type"]
+
+TYPES = ("tool", "provider", "hook", "orchestrator", "context")
 
 _NO_PYTEST = "pytest is not installed here, so this was not looked at."
 
@@ -29,12 +32,32 @@ class Check(NamedTuple):
     message: str
 
 
+def with_type(found: FoundModule, where: str) -> FoundModule:
+    """Return the module with its type, told from what it mounts if nothing else says it.
+
+    Raises:
+        CommandError: that says nothing either.
+    """
+    if found.type is not None:
+        return found
+    from amplifier_cli.mounted_type import type_by_mounting  # noqa: PLC0415 - the kernel's test kit
+
+    compile_apart(paths.home())
+    kind = asyncio.run(type_by_mounting(found.package, found.entry_point))
+    if kind is None:
+        raise CommandError(
+            f"The type of `{found.module_id}` is not known.",
+            why=f"Its id, its package and its mount() do not say it. Types: {', '.join(TYPES)}.",
+            fix=f"amplifier module validate {where} --type tool",
+        )
+    return found._replace(type=kind)
+
+
 def structure(found: FoundModule) -> list[Check]:
     """Import and mount the module on a double, and look at what came."""
     from amplifier_core import validation  # noqa: PLC0415 - brings the kernel's test kit
-    from amplifier_foundation.sources.uninstalled import compile_apart  # noqa: PLC0415 - as above
 
-    validators: dict[str, Any] = {
+    validators: dict[str | None, Any] = {
         "provider": validation.ProviderValidator,
         "tool": validation.ToolValidator,
         "hook": validation.HookValidator,
@@ -44,11 +67,20 @@ def structure(found: FoundModule) -> list[Check]:
     if found.type not in validators:
         return [Check("type", "warning", f"Modules of the type {found.type} are not checked.")]
     compile_apart(paths.home())
-    result = asyncio.run(validators[found.type]().validate(found.package))
-    return [
+    result = asyncio.run(validators[found.type]().validate(found.package, found.entry_point))
+    checks = [
         Check(each.name, "ok" if each.passed else each.severity, each.message)
         for each in result.checks
     ]
+    package = sys.modules.get(found.package.name)
+    declared = getattr(package, "__amplifier_module_type__", found.type)
+    if declared != found.type:
+        message = (
+            f"The package declares `__amplifier_module_type__ = {declared!r}`, "
+            f"and is checked as {found.type}"
+        )
+        checks.append(Check("module_type", "error", message))
+    return checks
 
 
 def behaviour(found: FoundModule) -> list[Check]:
@@ -64,6 +96,8 @@ def behaviour(found: FoundModule) -> list[Check]:
             found,
             str(suite),
             f"--module-path={found.package}",
+            f"--module-type={found.type}",
+            *([f"--module-entry-point={found.entry_point}"] if found.entry_point else ()),
             f"--rootdir={suite.parent}",
             f"--junitxml={report}",
             "--override-ini=python_classes=*Tests",

@@ -12,7 +12,7 @@ __all__ = ["MOCK", "PARTS", "Wishes", "apply_wishes", "provider_id"]
 
 MOCK = "provider-mock"
 PARTS = {"loop": "orchestrator", "context": "context"}
-_SECTIONS = {"provider": "providers", "tool": "tools", "hooks": "hooks", "hook": "hooks"}
+_SECTIONS = {"provider": "providers", "tool": "tools", "hook": "hooks"}
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,9 @@ def apply_wishes(wishes: Wishes, plan: dict[str, Any]) -> None:
 
 
 def _add_module(plan: dict[str, Any], where: str) -> None:
-    path = Path(where)
-    module_id = path.resolve().name if path.is_dir() else where
-    entry: dict[str, Any] = {"module": module_id.removeprefix("amplifier-module-")}
-    if path.is_dir():
-        entry["source"] = str(path.resolve())
-    kind = entry["module"].partition("-")[0]
-    if kind in PARTS:
-        plan["session"][PARTS[kind]] = entry
+    entry, kind = _entry_of(where)
+    if kind in PARTS.values():
+        plan["session"][kind] = entry
     elif kind in _SECTIONS:
         section = _SECTIONS[kind]
         there: list[dict[str, Any]] = plan.get(section) or []
@@ -75,9 +70,32 @@ def _add_module(plan: dict[str, Any], where: str) -> None:
     else:
         raise SettingsError(
             f"`{where}` does not say what kind of module it is.",
-            why="A module's id begins with provider-, tool-, loop-, context- or hooks-.",
+            why="Neither its id nor an `__amplifier_module_type__` in its package says it.",
             fix="amplifier module list",
         )
+
+
+def _entry_of(where: str) -> tuple[dict[str, Any], str | None]:
+    """Return the plan's entry for a folder or an installed id, and the type of the module."""
+    # Only a wish for a module pays for finding one.
+    from amplifier_foundation.sources.project import find_package, module_type  # noqa: PLC0415
+
+    path = Path(where)
+    if not path.is_dir():
+        return {"module": where}, _installed_type(where)
+    folder = path.resolve()
+    found = find_package(folder)
+    module_id = folder.name.removeprefix("amplifier-module-") if found is None else found.module_id
+    kind = module_type(module_id, None if found is None else found.package)
+    return {"module": module_id, "source": str(folder)}, kind
+
+
+def _installed_type(module_id: str) -> str | None:
+    from amplifier_foundation.sources.package import InstalledModules  # noqa: PLC0415 - metadata
+    from amplifier_foundation.sources.project import module_type  # noqa: PLC0415 - as above
+
+    found = InstalledModules().find(module_id)
+    return module_type(module_id, None if found is None else found.path)
 
 
 def _limit(plan: dict[str, Any], usd: str) -> None:

@@ -39,7 +39,7 @@ def show(where: str) -> None:
     found = find_module(where)
     heading(found.module_id)
     told = next((each for each in installed_modules() if each.module_id == found.module_id), None)
-    rows = [("type", found.type), ("package", str(found.package))]
+    rows = [("type", found.type or "unknown"), ("package", str(found.package))]
     if told is not None:
         rows += [("version", f"{told.version} ({told.distribution})"), ("about", told.summary)]
     print_columns((f"  {key}", value) for key, value in rows)

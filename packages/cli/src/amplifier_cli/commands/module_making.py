@@ -40,15 +40,19 @@ def new(module_id: str, parent: Path) -> None:
 
 @click.command()
 @click.argument("where", metavar="FOLDER-OR-ID", default=".")
-@click.option("-v", "--verbose", is_flag=True, help="Show what went well, too.")
+@click.option("--type", "kind", type=click.Choice(module_checks.TYPES), help="Type of the module.")
+@click.option("--id", "module_id", help="Which module, if the folder has several.")
+@click.option("-v", "--verbose", is_flag=True, help="Show passed checks, too.")
 @click.pass_context
-def validate(context: click.Context, where: str, verbose: bool) -> None:
+def validate(
+    context: click.Context, where: str, kind: str | None, module_id: str | None, verbose: bool
+) -> None:
     """Check a module against its contract.
 
-    It is imported and mounted on a double, without credentials and without a network; then the
-    kernel's suite for its kind is run against it.
+    Imports and mounts it on a double, without credentials and without a network; then runs the
+    kernel's suite for its type.
     """
-    found = find_module(where)
+    found = module_checks.with_type(find_module(where, kind, module_id), where)
     heading(f"{found.module_id} ({found.type})")
     failed = False
     for title, look in (

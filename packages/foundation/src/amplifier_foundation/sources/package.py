@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from amplifier_foundation.installation import install_command
 from amplifier_foundation.sources.errors import AmbiguousModuleError, FetchError
+from amplifier_foundation.sources.project import ENTRY_POINT_GROUP
 
 __all__ = ["InstalledModule", "InstalledModules"]
-
-_GROUP = "amplifier.modules"
 
 
 class InstalledModule(NamedTuple):
@@ -30,7 +29,7 @@ class InstalledModules:
 
     def __init__(self) -> None:
         self._declared: dict[str, list[importlib.metadata.EntryPoint]] = {}
-        for entry_point in importlib.metadata.entry_points(group=_GROUP):
+        for entry_point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
             self._declared.setdefault(entry_point.name, []).append(entry_point)
 
     def ids(self) -> list[str]:

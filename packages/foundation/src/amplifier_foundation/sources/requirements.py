@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from amplifier_core import __version__ as kernel_version
 from amplifier_foundation.sources.errors import KernelMismatchError, ModuleSourceError
+from amplifier_foundation.sources.project import read_project
 
 __all__ = ["CONTRACT", "check_kernel", "required_by", "required_in"]
 
@@ -24,9 +24,8 @@ _KERNEL = re.compile(r"amplifier[-_.]core\s*\(?\s*([<>=!~][^;)@]*)", re.IGNORECA
 
 def required_in(folder: Path) -> str | None:
     """Return the range of kernels that the module in a folder is made for; None for any."""
-    project = folder / "pyproject.toml"
-    if project.is_file():
-        content = _read(project)
+    content = read_project(folder)
+    if content:
         stated = content.get("tool", {}).get("amplifier", {}).get("requires_kernel")
         dependencies = content.get("project", {}).get("dependencies", [])
         return stated or required_by(dependencies)
@@ -67,13 +66,3 @@ def check_kernel(module_id: str, required: str | None) -> None:
     # The label counts for a range that names one; any other range sees the contract's version.
     if not accepted.contains(kernel_version, prereleases=True):
         raise KernelMismatchError(module_id, required=required, contract=CONTRACT)
-
-
-def _read(project: Path) -> dict[str, Any]:
-    # Installed modules have no project file to read.
-    import tomllib  # noqa: PLC0415
-
-    try:
-        return tomllib.loads(project.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ModuleSourceError(f"{project} cannot be read.", why=f"{error}.") from error

@@ -17,6 +17,7 @@ from amplifier_foundation.sources.errors import FetchError, SuspiciousModuleErro
 from amplifier_foundation.sources.fetched import FetchedSources, Tree
 from amplifier_foundation.sources.fetching import LIMITS, Limits, ProgressListener
 from amplifier_foundation.sources.lock import LOCK_NAME, Lock, Pin, check_pin, pins_fully
+from amplifier_foundation.sources.project import find_package
 from amplifier_foundation.sources.requirements import check_kernel, required_by, required_in
 from amplifier_foundation.sources.uri import Source, parse_source
 
@@ -31,7 +32,8 @@ _INSTALLED = Source("package", "")
 class LocatedModule(NamedTuple):
     """A module that was found and passed every check; the kernel's `ModuleSource`.
 
-    `path` is the module's folder, for an installed one that of its package.
+    `path` is the module's folder, for an installed one that of its package. `package_dir` and
+    `entry_point` are what its project file says, for the kernel, which reads none.
     """
 
     module_id: str
@@ -39,6 +41,8 @@ class LocatedModule(NamedTuple):
     path: Path
     pin: Pin | None = None
     version: str | None = None
+    package_dir: Path | None = None
+    entry_point: str | None = None
 
     def resolve(self) -> Path:
         """Return the module's folder."""
@@ -179,9 +183,14 @@ class SourceResolver:
             located = self._module_on_disk(module_id, source)
         else:
             located = self._fetched_module(module_id, source)
-        if source.kind != "package":
-            check_kernel(module_id, required_in(located.path))
-        return located
+        if source.kind == "package":
+            return located
+        check_kernel(module_id, required_in(located.path))
+        found = find_package(located.path, module_id)
+        if found is None:
+            # The kernel says what it misses.
+            return located
+        return located._replace(package_dir=found.package, entry_point=found.entry_point)
 
     def _installed_module(self, module_id: str, source: Source) -> LocatedModule:
         found = self._find_installed(module_id, source)

@@ -1,0 +1,138 @@
+"""`module validate`: the layouts and the commands that the module contracts show."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from contract.requirements import requirement
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+PROJECT = '[project]\nname = "x"\nversion = "1"\n[project.entry-points."amplifier.modules"]\n'
+TOOL = """
+from amplifier_core.models import ToolResult
+
+class MyTool:
+    name = "my_tool"
+    description = "Does something."
+    async def execute(self, input):
+        return ToolResult(output="done")
+    def get_schema(self):
+        return {"type": "object", "properties": {}}
+
+async def mount(coordinator, config):
+    await coordinator.mount("tools", MyTool(), name="my-tool")
+"""
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@requirement("VALID-23", "TOOL-4")
+def test_a_tool_laid_out_as_the_contract_shows_is_valid(amplifier: Command, project: Path) -> None:
+    point = 'my-tool = "my_tool:mount"\n'
+    write(project / "my-tool", {"pyproject.toml": PROJECT + point, "my_tool/__init__.py": TOOL})
+
+    done = amplifier("module", "validate", "./my-tool", "--type", "tool")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "my-tool (tool)" in done.stdout
+    assert "warning  tool_input_schema" in done.stdout
+    assert "behaviour  7 of 7 checks passed" in done.stdout
+
+
+@requirement("VALID-23")
+def test_a_type_that_the_package_contradicts_is_a_failed_check(
+    amplifier: Command, project: Path
+) -> None:
+    declared = f'__amplifier_module_type__ = "hook"\n{TOOL}'
+    write(project / "my-tool", {"my_tool/__init__.py": declared})
+
+    done = amplifier("module", "validate", "my-tool", "--type", "tool")
+
+    assert done.returncode == 1
+    assert "failed   module_type" in done.stdout
+    assert "declares `__amplifier_module_type__ = 'hook'`, and is checked as tool" in done.stdout
+
+
+@requirement("VALID-23")
+def test_a_type_that_nothing_says_is_told_from_what_is_mounted(
+    amplifier: Command, project: Path
+) -> None:
+    point = 'my-module = "my_package.sub:mount_it"\n'
+    files = {"pyproject.toml": PROJECT + point, "src/my_package/__init__.py": ""}
+    mount = TOOL.replace("def mount", "def mount_it")
+    write(project / "my-module", {**files, "src/my_package/sub.py": mount})
+
+    done = amplifier("module", "validate", "./my-module")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "my-module (tool)" in done.stdout
+    assert "behaviour  7 of 7 checks passed" in done.stdout
+
+
+@requirement("VALID-23")
+@pytest.mark.parametrize("mount", ["async def mount(coordinator, config): ...", "1 / 0"])
+def test_a_type_that_cannot_be_known_is_asked_for_with_a_command_that_works(
+    amplifier: Command, project: Path, mount: str
+) -> None:
+    write(project / "my-module", {"my_module/__init__.py": mount})
+
+    done = amplifier("module", "validate", "./my-module")
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "error  The type of `my-module` is not known.",
+        "why    Its id, its package and its mount() do not say it. "
+        "Types: tool, provider, hook, orchestrator, context.",
+        "next   amplifier module validate ./my-module --type tool",
+    ]
+
+
+def test_a_folder_of_several_modules_is_asked_which_one(amplifier: Command, project: Path) -> None:
+    points = 'tool-a = "pack.a:mount"\ntool-b = "pack.b:mount"\n'
+    files = {"pyproject.toml": PROJECT + points, "pack/__init__.py": "", "pack/a.py": TOOL}
+    write(project / "family", files)
+
+    done = amplifier("module", "validate", "./family")
+    chosen = amplifier("module", "validate", "./family", "--id", "tool-a")
+
+    assert done.returncode == 1
+    assert "has several modules, and `family` is not one of them" in done.stderr
+    assert "tool-a, tool-b" in done.stderr
+    assert chosen.returncode == 0, chosen.stdout + chosen.stderr
+
+
+def test_an_unknown_type_is_refused_with_the_known_ones(amplifier: Command) -> None:
+    done = amplifier("module", "validate", ".", "--type", "gadget")
+
+    assert done.returncode == 2
+    assert "'tool', 'provider', 'hook', 'orchestrator', 'context'" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module_id", "mounted"),
+    [
+        ("hooks-logging", "hook"),
+        ("loop-basic", "orchestrator"),
+        ("context-simple", "context"),
+        ("provider-mock", "provider"),
+        ("tool-todo", "tool"),
+    ],
+)
+def test_an_installed_module_is_checked_by_its_id(
+    amplifier: Command, module_id: str, mounted: str
+) -> None:
+    done = amplifier("module", "validate", module_id, "--type", mounted, timeout=120)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{module_id} ({mounted})" in done.stdout
