@@ -221,6 +221,20 @@ def test_a_bundle_that_the_person_names_is_part_of_the_decision_too(
     assert trust.status(project).changed == ["other.md"]
 
 
+@pytest.mark.attack("U1")
+@pytest.mark.parametrize("part", ["orchestrator", "context"])
+def test_the_source_of_a_loop_or_a_memory_is_part_of_the_decision(
+    home: Path, project: Path, write: Write, part: str
+) -> None:
+    named = f"session:\n  {part}: my-{part}\n  {part}_source: ./my-{part}\n"
+    bundle = write("project/own.yaml", named)
+    code = write(f"project/my-{part}/my_{part}/__init__.py", "")
+
+    status = Trust(home).status(project, [bundle])
+
+    assert str(code.relative_to(project)) in status.files
+
+
 def test_a_revoked_decision_is_gone(trusted: Trust, project: Path) -> None:
     assert trusted.revoke(project)
     assert not trusted.revoke(project)

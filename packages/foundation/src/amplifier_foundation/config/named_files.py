@@ -18,7 +18,8 @@ _MENTION = re.compile(r"@((?:[\w.-]+:)?[\w./~-]+)")
 _VARIABLE = re.compile(r"\$\{\w+(?::([^}]*))?\}")
 _PROSE = frozenset({"description", "instruction", "instructions", "prompt", "text", "why"})
 # Of these keys a folder counts whole; elsewhere it is one to work in, and its content is no code.
-_CODE = frozenset({"source", "sources", "skills", "paths", "command", "args"})
+_SOURCES = frozenset({"source", "sources", "orchestrator_source", "context_source"})
+_CODE = _SOURCES | {"skills", "paths", "command", "args"}
 _BUNDLES = frozenset({"bundle", "bundles", "added", "app", "includes"})
 _ENDINGS = ("", ".md", ".yaml", ".yml", "/bundle.md", "/bundle.yaml", "/bundle.yml")
 _MAX_CHARS = 1_000
