@@ -178,13 +178,15 @@ def test_the_command_line_says_what_the_name_does_not(
     folder: pytest.Pytester, arguments: tuple[str, ...]
 ) -> None:
     test = USES_TOOL.replace("amplifier_module_tool_planted", "my_tool")
-    root = project(folder, TOOL.replace("def mount", "def mount_it"), test, package="my_tool")
+    source = TOOL.replace("def mount", "def mount_it").replace('"planted"', "config['name']")
+    root = project(folder, source, test, package="my_tool")
 
     folder.runpytest_inprocess(
         *arguments,
         f"--module-path={root / 'my_tool'}",
         "--module-type=tool",
         "--module-entry-point=my_tool:mount_it",
+        '--module-config={"name": "planted"}',
     ).assert_outcomes(passed=1)
 
 

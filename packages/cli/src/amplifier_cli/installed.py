@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from amplifier_cli.failures import CommandError
 from amplifier_foundation.sources.project import ENTRY_POINT_GROUP, find_package, module_type
@@ -31,6 +31,7 @@ class FoundModule(NamedTuple):
     package: Path
     folder: Path
     entry_point: str | None = None
+    config: dict[str, Any] | None = None
 
 
 def installed_modules() -> list[InstalledModule]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import json
 import os
 import subprocess
 import sys
@@ -17,10 +19,11 @@ from amplifier_foundation import paths
 from amplifier_foundation.installation import install_command
 from amplifier_foundation.sources.uninstalled import compile_apart
 
-__all__ = ["TYPES", "Check", "behaviour", "run_tests", "structure", "with_type"]
+__all__ = ["TYPES", "Check", "behaviour", "completed", "run_tests", "structure"]
 
 TYPES = ("tool", "provider", "hook", "orchestrator", "context")
 
+_PLACEHOLDER = "placeholder-for-validation"
 _NO_PYTEST = "pytest is not installed here, so this was not looked at."
 
 
@@ -32,18 +35,27 @@ class Check(NamedTuple):
     message: str
 
 
-def with_type(found: FoundModule, where: str) -> FoundModule:
-    """Return the module with its type, told from what it mounts if nothing else says it.
+def completed(found: FoundModule, where: str) -> FoundModule:
+    """Return the module with its type, and with the configuration that it is checked with.
+
+    A type that nothing else says is told from what the module mounts. A provider that mounts
+    nothing without a key, as its contract recommends, is given a placeholder.
 
     Raises:
-        CommandError: that says nothing either.
+        CommandError: what it mounts says nothing about its type.
     """
-    if found.type is not None:
-        return found
-    from amplifier_cli.mounted_type import type_by_mounting  # noqa: PLC0415 - the kernel's test kit
+    # Needs the kernel's test kit.
+    from amplifier_cli.mounted_type import type_by_mounting  # noqa: PLC0415
 
     compile_apart(paths.home())
-    kind = asyncio.run(type_by_mounting(found.package, found.entry_point))
+    told = functools.partial(type_by_mounting, found.package, found.entry_point)
+    if found.type == "provider":
+        with_key = {"api_key": _PLACEHOLDER}
+        needs_key = not asyncio.run(told()) and asyncio.run(told(with_key))
+        return found._replace(config=with_key) if needs_key else found
+    if found.type is not None:
+        return found
+    kind = asyncio.run(told())
     if kind is None:
         raise CommandError(
             f"The type of `{found.module_id}` is not known.",
@@ -67,7 +79,8 @@ def structure(found: FoundModule) -> list[Check]:
     if found.type not in validators:
         return [Check("type", "warning", f"Modules of the type {found.type} are not checked.")]
     compile_apart(paths.home())
-    result = asyncio.run(validators[found.type]().validate(found.package, found.entry_point))
+    look = validators[found.type]()
+    result = asyncio.run(look.validate(found.package, found.entry_point, found.config))
     checks = [
         Check(each.name, "ok" if each.passed else each.severity, each.message)
         for each in result.checks
@@ -98,6 +111,7 @@ def behaviour(found: FoundModule) -> list[Check]:
             f"--module-path={found.package}",
             f"--module-type={found.type}",
             *([f"--module-entry-point={found.entry_point}"] if found.entry_point else ()),
+            *([f"--module-config={json.dumps(found.config)}"] if found.config else ()),
             f"--rootdir={suite.parent}",
             f"--junitxml={report}",
             "--override-ini=python_classes=*Tests",

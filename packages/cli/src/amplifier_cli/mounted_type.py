@@ -26,10 +26,12 @@ _PROTOCOLS: dict[str, Any] = {
 }
 
 
-async def type_by_mounting(package: Path, entry_point: str | None = None) -> str | None:
+async def type_by_mounting(
+    package: Path, entry_point: str | None = None, config: dict[str, Any] | None = None
+) -> str | None:
     """Return the type of a package, mounted without credentials and network; None if unclear."""
     mounting = _Mounting()
-    await mounting.validate(package, entry_point)
+    await mounting.validate(package, entry_point, config)
     return mounting.found
 
 

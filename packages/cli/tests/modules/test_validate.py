@@ -97,6 +97,51 @@ def test_a_type_that_cannot_be_known_is_asked_for_with_a_command_that_works(
     ]
 
 
+PROVIDER = """
+from amplifier_core.models import ProviderInfo
+
+class MyProvider:
+    name = "mine"
+    def get_info(self):
+        return ProviderInfo(id="mine", display_name="Mine")
+    async def list_models(self):
+        return []
+    async def complete(self, request, **kwargs): ...
+    def parse_tool_calls(self, response):
+        return []
+
+async def mount(coordinator, config):
+    if set(config) - {"key"}:
+        raise ValueError("unknown setting")
+    if "key" in config:
+        await coordinator.mount("providers", MyProvider())
+"""
+
+
+def test_a_provider_that_mounts_nothing_without_a_key_is_given_a_placeholder(
+    amplifier: Command, project: Path
+) -> None:
+    source = PROVIDER.replace('"key"', '"api_key"')
+    write(project / "my-provider", {"my_provider/__init__.py": source})
+
+    done = amplifier("module", "validate", "./my-provider")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "configuration: api_key (a placeholder)" in done.stdout
+
+
+def test_a_provider_that_no_placeholder_helps_is_checked_without_one(
+    amplifier: Command, project: Path
+) -> None:
+    write(project / "my-provider", {"my_provider/__init__.py": PROVIDER})
+
+    done = amplifier("module", "validate", "./my-provider")
+
+    assert done.returncode == 1
+    assert "No provider was mounted" in done.stdout
+    assert "unknown setting" not in done.stdout
+
+
 def test_a_folder_of_several_modules_is_asked_which_one(amplifier: Command, project: Path) -> None:
     points = 'tool-a = "pack.a:mount"\ntool-b = "pack.b:mount"\n'
     files = {"pyproject.toml": PROJECT + points, "pack/__init__.py": "", "pack/a.py": TOOL}

@@ -61,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--module-entry-point", metavar="PACKAGE:FUNCTION", help="what mounts it, if not `mount`"
     )
+    group.addoption("--module-config", metavar="JSON", help="what it is mounted with")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -204,17 +205,21 @@ def mock_deps() -> tuple[
 
 
 async def _mount_under_test(
-    mount_point: str, thing: str, module_path: Path | None, coordinator: Any, entry_point: Any
+    mount_point: str, thing: str, module_path: Path | None, coordinator: Any, options: pytest.Config
 ) -> AsyncGenerator[Any]:
     """Mount the module under test, give what it brought, and clean up after the test."""
+    import json  # noqa: PLC0415 - see the file's first lines
+
     from amplifier_core._discovery import find_mount  # noqa: PLC0415 - see the file's first lines
     from amplifier_core.validation._rehearsal import mounted  # noqa: PLC0415 - see the first lines
     from amplifier_core.validation.base import import_module_from_path  # noqa: PLC0415 - as above
 
     if module_path is None:
         pytest.skip("no module under test: run in its folder, or pass --module-path")
-    _, mount = find_mount(import_module_from_path(module_path), entry_point)
-    async with mounted(mount, coordinator, mount_point) as returned:
+    package = import_module_from_path(module_path)
+    _, mount = find_mount(package, options.getoption("--module-entry-point"))
+    config = json.loads(options.getoption("--module-config") or "{}")
+    async with mounted(mount, coordinator, mount_point, config) as returned:
         if mount_point == "hooks":
             yield returned if callable(returned) else None
             return
@@ -244,9 +249,8 @@ def _fixtures_for_pytest_asyncio() -> ModuleType:
         async def mounted_module(
             module_path: Path | None, coordinator: Any, request: pytest.FixtureRequest
         ) -> Any:
-            entry_point = request.config.getoption("--module-entry-point")
             async for given in _mount_under_test(
-                mount_point, thing, module_path, coordinator, entry_point
+                mount_point, thing, module_path, coordinator, request.config
             ):
                 yield given
 
@@ -263,8 +267,7 @@ def _fixtures_for_own_loop() -> ModuleType:
             amplifier_runner: Runner,
             request: pytest.FixtureRequest,
         ) -> Generator[Any]:
-            entry_point = request.config.getoption("--module-entry-point")
-            given = _mount_under_test(mount_point, thing, module_path, coordinator, entry_point)
+            given = _mount_under_test(mount_point, thing, module_path, coordinator, request.config)
             yield amplifier_runner.run(_next(given))
             amplifier_runner.run(_next(given))
 

@@ -52,8 +52,10 @@ def validate(
     Imports and mounts it on a double, without credentials and without a network; then runs the
     kernel's suite for its type.
     """
-    found = module_checks.with_type(find_module(where, kind, module_id), where)
+    found = module_checks.completed(find_module(where, kind, module_id), where)
     heading(f"{found.module_id} ({found.type})")
+    if found.config:
+        click.echo(f"  configuration: {', '.join(found.config)} (a placeholder)")
     failed = False
     for title, look in (
         ("structure", module_checks.structure),
