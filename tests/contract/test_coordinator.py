@@ -170,7 +170,7 @@ async def test_mounting_takes_effect_without_being_awaited() -> None:
     coordinator = ModuleCoordinator()
     resolver, tool = object(), _named("t")
 
-    coordinator.mount("module-source-resolver", resolver)
+    _ = coordinator.mount("module-source-resolver", resolver)
     mounting = coordinator.mount("tools", tool)
 
     assert coordinator.get("module-source-resolver") is resolver

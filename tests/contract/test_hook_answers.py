@@ -178,6 +178,19 @@ async def test_several_injections_become_one_text_and_a_list() -> None:
     ]
 
 
+@requirement("HOOK-36")
+@pytest.mark.parametrize("flag", ["ephemeral", "append_to_last_tool_result"])
+@pytest.mark.parametrize("which", [0, 1, None])
+async def test_merged_injections_have_a_flag_that_any_of_them_has(
+    flag: str, which: int | None
+) -> None:
+    injections = [inject(str(place), **{flag: place == which}) for place in range(2)]
+
+    result = await _emit(*injections)
+
+    assert getattr(result, flag) is (which is not None)
+
+
 @requirement("HOOK-37", "HOOK-38")
 async def test_a_handler_may_inject_several_texts_but_not_under_another_name() -> None:
     forged = [

@@ -23,7 +23,7 @@ def _coordinator(
     session = SimpleNamespace(session_id="s", parent_id=None, config={"session": limits})
     coordinator = ModuleCoordinator(session, approvals, display)
     memory = Memory()
-    coordinator.mount("context", memory)
+    _ = coordinator.mount("context", memory)
     return coordinator, memory
 
 
@@ -129,14 +129,14 @@ async def test_the_context_may_store_plainly_fail_or_be_absent() -> None:
     result = await coordinator.process_hook_result(inject("no context"), "a:b", "h")
     assert result.action == "continue"
 
-    coordinator.mount("context", SimpleNamespace(add_message=stored.append))
+    _ = coordinator.mount("context", SimpleNamespace(add_message=stored.append))
     await coordinator.process_hook_result(inject("plain"), "a:b", "h")
     assert stored[0]["content"] == "plain"
 
     def full(message: dict[str, Any]) -> None:
         raise OSError("disk full")
 
-    coordinator.mount("context", SimpleNamespace(add_message=full))
+    _ = coordinator.mount("context", SimpleNamespace(add_message=full))
     with pytest.raises(OSError, match="disk full"):
         await coordinator.process_hook_result(inject("fails"), "a:b", "h")
 
@@ -218,6 +218,42 @@ async def test_a_message_for_the_user_reaches_the_display() -> None:
 class _BrokenDisplay:
     def show_message(self, *_args: Any) -> None:
         raise RuntimeError("no terminal")
+
+
+@requirement("COORD-46")
+@pytest.mark.parametrize(
+    ("level", "logged"),
+    [("info", logging.INFO), ("warning", logging.WARNING), ("error", logging.ERROR)],
+)
+async def test_without_a_display_the_text_of_a_message_is_logged_at_its_level(
+    level: Any, logged: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    coordinator, _ = _coordinator()
+    result = HookResult(user_message="2 errors\x1b[2J", user_message_level=level)
+
+    await coordinator.process_hook_result(result, "a:b", "linter")
+
+    (record,) = caplog.records
+    assert record.levelno == logged
+    assert record.getMessage() == r"message from hook:linter: '2 errors\x1b[2J'"
+
+
+@requirement("COORD-47")
+@pytest.mark.parametrize("result", [HookResult(), deny(), modify({"n": 2})])
+async def test_a_wish_to_suppress_output_is_logged_whatever_the_action(
+    result: HookResult, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    coordinator, _ = _coordinator(display=Display())
+
+    await coordinator.process_hook_result(result, "a:b", "linter")
+    assert "suppress" not in caplog.text
+    await coordinator.process_hook_result(
+        result.model_copy(update={"suppress_output": True}), "a:b", "linter"
+    )
+
+    assert "suppress output hook=linter event=a:b" in caplog.text
 
 
 @requirement("COORD-46")
@@ -310,7 +346,7 @@ async def test_other_failures_of_the_approval_system_reach_the_caller(error: Exc
 
 
 @requirement("COORD-53", "COORD-54")
-async def test_a_question_shows_no_message_and_its_denial_a_short_prompt() -> None:
+async def test_a_question_shows_its_message_and_its_denial_a_short_prompt() -> None:
     display = Display()
     coordinator, _ = _coordinator(approvals=Approvals("Deny"), display=display)
 
@@ -318,7 +354,7 @@ async def test_a_question_shows_no_message_and_its_denial_a_short_prompt() -> No
         ask("x" * 500, user_message="not now"), "tool:pre", "h"
     )
 
-    assert display.shown == []
+    assert display.shown == [("not now", "info", "hook:h")]
     assert result.reason == "User denied: " + "x" * 200 + "...[truncated]"
 
 

@@ -58,7 +58,7 @@ class Resolver:
 
 def _loader(resolver: Any) -> tuple[ModuleLoader, ModuleCoordinator]:
     coordinator = ModuleCoordinator()
-    coordinator.mount("module-source-resolver", resolver)
+    _ = coordinator.mount("module-source-resolver", resolver)
     return ModuleLoader(coordinator), coordinator
 
 

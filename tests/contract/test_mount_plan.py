@@ -122,15 +122,21 @@ async def test_sources_reach_the_resolver_as_they_are_written(
     installed: Installer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTRACT_KEY", "expanded")
-    points = {"plan-loop": "orchestrator", "plan-context": "context", "plan-provider": "providers"}
-    for module_id, point in points.items():
+    doubles = {
+        "plan-loop": ("orchestrator", "ScriptedOrchestrator([])"),
+        "plan-context": ("context", "MockContextManager()"),
+        "plan-provider": ("providers", "MockProvider()"),
+    }
+    for module_id, (point, double) in doubles.items():
         write_module(
             tmp_path / module_id,
             module_id,
             f"""
+            from amplifier_core.testing import *
+
             async def mount(coordinator, config):
                 coordinator.register_capability("{module_id}.config", config)
-                await coordinator.mount("{point}", object(), name="x")
+                await coordinator.mount("{point}", {double}, name="x")
             """,
         )
     git = "git+https://example.invalid/org/repo@main#subdirectory=x"

@@ -98,7 +98,7 @@ async def test_a_whole_turn_leaves_no_secret_in_the_log(tmp_path: Path, hooks: l
     }
 
     async with AmplifierSession(plan, session_id="s") as session:
-        session.coordinator.mount("tools", MockTool("look", f"the key is {key}"))
+        _ = session.coordinator.mount("tools", MockTool("look", f"the key is {key}"))
         await session.execute(f"my key is {key}, look")
 
     written = (tmp_path / "s.jsonl").read_bytes()

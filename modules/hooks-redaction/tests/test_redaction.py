@@ -272,7 +272,7 @@ async def test_a_whole_turn_leaves_no_secret_in_events_or_in_the_history() -> No
     session = AmplifierSession(plan)
     async with session:
         coordinator = session.coordinator
-        coordinator.mount("tools", MockTool("look", f"the key is {KEY}"))
+        _ = coordinator.mount("tools", MockTool("look", f"the key is {KEY}"))
         for event in coordinator.hooks.list_handlers():
             coordinator.hooks.register(event, lambda event, data: heard.append(data))  # pyright: ignore[reportUnknownLambdaType] - untyped by contract
         await session.execute(f"my key is {KEY}, look")

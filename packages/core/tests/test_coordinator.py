@@ -144,3 +144,81 @@ def test_a_config_without_a_session_section_sets_no_limits(config: Any) -> None:
 
     assert coordinator.injection_size_limit is None
     assert coordinator.injection_budget_per_turn is None
+
+
+async def test_what_mount_and_unmount_return_is_a_coroutine_for_asyncio() -> None:
+    coordinator = ModuleCoordinator()
+    tool = SimpleNamespace(name="clock")
+
+    mounting = coordinator.mount("tools", tool)
+    assert coordinator.get("tools", "clock") is tool
+    await asyncio.create_task(mounting)
+    await asyncio.gather(coordinator.mount("tools", tool, name="again"), asyncio.sleep(0))
+    await asyncio.create_task(coordinator.unmount("tools", name="clock"))
+
+    assert list(coordinator.get("tools")) == ["again"]
+
+
+def test_mounting_may_be_all_that_a_program_runs() -> None:
+    coordinator = ModuleCoordinator()
+
+    asyncio.run(coordinator.mount("tools", SimpleNamespace(name="clock")))
+
+    assert list(coordinator.get("tools")) == ["clock"]
+
+
+async def test_a_mounting_task_that_is_cancelled_before_it_starts_has_mounted() -> None:
+    coordinator = ModuleCoordinator()
+
+    task = asyncio.create_task(coordinator.mount("tools", SimpleNamespace(name="clock")))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    coordinator.mount("tools", SimpleNamespace(name="second")).close()
+
+    assert list(coordinator.get("tools")) == ["clock", "second"]
+
+
+class _Equal:
+    """A callable that equals every other of its kind."""
+
+    def __init__(self, ran: list[str], name: str) -> None:
+        self.ran = ran
+        self.name = name
+
+    def __call__(self) -> None:
+        self.ran.append(self.name)
+
+    def method(self) -> None:
+        self.ran.append(f"{self.name}.method")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Equal)
+
+    __hash__ = None  # type: ignore[assignment] - equal objects that are not the same
+
+
+async def test_two_equal_callable_objects_are_two_cleanups() -> None:
+    ran: list[str] = []
+    coordinator = ModuleCoordinator()
+    first = _Equal(ran, "first")
+
+    for cleanup in (first, first, _Equal(ran, "second")):
+        coordinator.register_cleanup(cleanup)
+    await coordinator.cleanup()
+
+    assert ran == ["second", "first"]
+
+
+async def test_a_method_that_is_registered_and_returned_is_one_cleanup() -> None:
+    ran: list[str] = []
+    coordinator = ModuleCoordinator()
+    one = _Equal(ran, "one")
+    other = _Equal(ran, "other")
+
+    for cleanup in (one.method, one.method, other.method, ran.clear, ran.clear):
+        coordinator.register_cleanup(cleanup)
+    await coordinator.release(ran.clear)
+    await coordinator.cleanup()
+
+    assert ran == ["other.method", "one.method"]

@@ -181,7 +181,7 @@ async def test_an_interposed_tool_is_seen_by_every_loop(installed: Installer, re
     session.coordinator.interpose("tools", wrap, name="count")
     if reads != "our loop":
         installed.loop.act = foreign
-        session.coordinator.mount("orchestrator", installed.loop)
+        await session.coordinator.mount("orchestrator", installed.loop)
 
     assert await session.execute("take a note") == "Done."
 

@@ -19,7 +19,7 @@ class House:
         self.memory, self.display, self.approvals = Memory(), Display(), Approvals(answer)
         session = SimpleNamespace(session_id="s", parent_id=None, config={"session": settings})
         self.coordinator = ModuleCoordinator(session, self.approvals, self.display)
-        self.coordinator.mount("context", self.memory)
+        _ = self.coordinator.mount("context", self.memory)
 
     async def carry_out(self, result: HookResult) -> HookResult:
         return await self.coordinator.process_hook_result(result, "tool:post", "hook")
@@ -70,12 +70,15 @@ async def test_what_is_denied_injects_nothing() -> None:
 
 
 @requirement("LAW-7")
-async def test_a_question_shows_what_other_handlers_said_before_it_is_asked() -> None:
+async def test_a_question_shows_every_message_before_it_is_asked() -> None:
     house = House()
 
     await house.carry_out(ask(user_message="mine", user_messages=[UserMessage(text="theirs")]))
 
-    assert house.display.shown == [("theirs", "info", "hook:hook")]
+    assert house.display.shown == [
+        ("mine", "info", "hook:hook"),
+        ("theirs", "info", "hook:hook"),
+    ]
 
 
 @requirement("LAW-7")
@@ -94,7 +97,7 @@ async def test_a_message_is_shown_under_the_name_it_came_with() -> None:
 async def test_an_approval_system_may_answer_at_once() -> None:
     house = House()
 
-    def answer(*_: Any) -> str:
+    def answer(*, prompt: str, options: list[str], timeout: float, default: str) -> str:
         return "Allow always"
 
     approvals: Any = SimpleNamespace(request_approval=answer)

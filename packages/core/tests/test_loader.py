@@ -15,7 +15,10 @@ from typing import Any
 import pytest
 
 from amplifier_core import ModuleCoordinator, ModuleLoader
-from amplifier_core.errors import ModuleLoadError, ModuleNotFoundError  # noqa: A004 - our own
+from amplifier_core.errors import (
+    ModuleLoadError,
+    ModuleNotFoundError,  # noqa: A004 - our own
+)
 from contract.installer import Installer, mounting, write_module
 from contract.requirements import requirement
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -374,3 +375,14 @@ def test_a_status_takes_no_float_for_money_and_says_so_in_its_schema() -> None:
 
     schema = SessionStatus.model_json_schema()
     assert {"type": "string"} in schema["properties"]["cost_usd"]["anyOf"]
+
+
+def test_rich_output_is_dumped_without_a_visibility() -> None:
+    picture = {"type": "base64", "media_type": "image/png", "data": "aGk="}
+    result = ToolResult.model_validate(
+        {"content": [{"type": "text", "text": "hi"}, {"type": "image", "source": picture}]}
+    )
+
+    expected = [{"type": "text", "text": "hi"}, {"type": "image", "source": picture}]
+    assert result.model_dump()["content"] == expected
+    assert json.loads(result.model_dump_json())["content"] == expected

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import AmplifierSession, NotInitializedError
+from amplifier_core import AmplifierSession, ModuleLoader, NotInitializedError
 from contract.installer import Installer
 from contract.requirements import requirement
 from contract.stand_ins import Listener, raising
@@ -151,3 +151,41 @@ async def test_turns_that_start_together_announce_the_session_once(installed: In
 
     assert answers == ["0", "1", "2", "3", "4"]
     assert len(heard.calls) == 1
+
+
+async def test_a_new_session_has_a_loader_that_its_modules_find_too(installed: Installer) -> None:
+    session = AmplifierSession(installed.basics())
+    own = ModuleLoader()
+
+    assert isinstance(session.loader, ModuleLoader)
+    assert session.loader is session.coordinator.loader
+    assert session.loader.coordinator is session.coordinator
+    assert AmplifierSession(installed.basics(), loader=own).coordinator.loader is own
+
+
+async def test_a_loader_that_is_set_before_initialize_is_used(installed: Installer) -> None:
+    asked: list[str] = []
+
+    class Asked(ModuleLoader):
+        async def load(self, module_id: str, *args: Any, **kwargs: Any) -> Any:
+            asked.append(module_id)
+            return await super().load(module_id, *args, **kwargs)
+
+    session = AmplifierSession(installed.basics())
+    session.coordinator.loader = Asked(session.coordinator)
+    await session.initialize()
+
+    assert asked == ["loop-test", "context-test", "provider-test"]
+
+
+async def test_the_end_of_a_session_says_how_many_turns_it_had(installed: Installer) -> None:
+    ended = Listener()
+    async with AmplifierSession(installed.basics()) as session:
+        session.coordinator.hooks.register("session:end", ended)
+        await session.execute("one")
+        installed.loop.act = raising(RuntimeError("broken"))
+        with pytest.raises(RuntimeError):
+            await session.execute("two")
+
+    assert ended.data["stats"] == {"turns": 2}
+    assert ended.data["status"] == "failed"

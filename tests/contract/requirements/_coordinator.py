@@ -288,20 +288,21 @@ REQUIREMENTS: dict[str, Requirement] = {
     "COORD-46": Requirement(
         "S2 Subsystem Requirements; spec 2.2.6",
         (
-            "Without a display system, or with one that raises, a user message is logged and "
-            "nothing fails."
+            "Without a display system, or with one that raises, the text of a user message is "
+            "logged at its level and nothing fails."
         ),
     ),
     "COORD-47": Requirement(
         "S2 Processing Flow; spec 2.2.6",
-        "`suppress_output` changes nothing but a log line.",
+        "`suppress_output` changes nothing but a log line, which comes for every action.",
     ),
     "COORD-48": Requirement(
         "S2 Approval Request Processing; spec 2.2.6",
         (
-            "An approval is asked with prompt, options, timeout and default in that order, falling "
+            "An approval is asked with prompt, options, timeout and default by keyword, falling "
             "back to a stock prompt and Allow/Deny."
         ),
+        reading="The published kernel passes them by position; S2:967 shows keywords.",
     ),
     "COORD-49": Requirement(
         "S2 Approval Request Processing; spec 4.2 #14",
@@ -330,8 +331,9 @@ REQUIREMENTS: dict[str, Requirement] = {
         ),
     ),
     "COORD-53": Requirement(
-        "spec 2.2.6; spec A.2",
-        "A request for approval does not show the result's user message.",
+        "S2:816 Processing Flow",
+        "A request for approval shows the result's user message before it asks.",
+        reading="The published kernel drops it; S2 routes every user message to the display.",
     ),
     "COORD-54": Requirement(
         "spec 2.2.6",

@@ -222,8 +222,8 @@ REQUIREMENTS: dict[str, Requirement] = {
         "spec 2.1.6",
         (
             "Several injections are merged into one text joined by blank lines in handler order, "
-            "with role and ephemeral of the first, its wish to suppress output, and the append "
-            "flag of any."
+            "with the role of the first, its wish to suppress output, and the ephemeral and "
+            "append flags of any."
         ),
     ),
     "HOOK-37": Requirement(

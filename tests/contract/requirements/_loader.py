@@ -195,6 +195,24 @@ REQUIREMENTS: dict[str, Requirement] = {
         "S2 loader; spec 2.4.2",
         "A module can load and mount another one at run time through `coordinator.loader`.",
     ),
+    "LOAD-34": Requirement(
+        "S4 ModuleLoadError",
+        (
+            "A module whose object lacks a member of its protocol is not mounted, and is reported "
+            "as a ModuleLoadError that names the member."
+        ),
+    ),
+    "LOAD-35": Requirement(
+        "S4 Module Loader API; S4 Fallback Behavior",
+        (
+            "A resolver gets the hint by the name its signature has, else as the second argument; "
+            "a coordinator without that mount point means no resolver."
+        ),
+    ),
+    "LOAD-36": Requirement(
+        "S4 Fallback Behavior",
+        "Without a resolver, `load` returns what `_load_direct` returns, overridden or not.",
+    ),
     "SRC-1": Requirement(
         "S4 Kernel Contracts; spec 1.11; spec 4.2 #25",
         (

@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 _ALLOWING = frozenset({"allow", "allow once", "allow always"})
 _LONGEST_PROMPT_IN_REASON = 200
 _CHARS_PER_TOKEN = 4
+_LOG_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _NO_INJECTION = {"action": "continue", "context_injection": None, "ephemeral": False}
 
 
@@ -26,11 +27,9 @@ async def carry_out(
     coordinator: ModuleCoordinator, result: HookResult, event: str, hook_name: str
 ) -> HookResult:
     """Do what `result` asks for and return what is left for the orchestrator to act on."""
+    await _tell(coordinator, _messages(result), hook_name)
     if result.action == "ask_user":
-        await _tell(coordinator, result.user_messages, hook_name)
         result = await _ask(coordinator, result, hook_name)
-    else:
-        await _tell(coordinator, _messages(result), hook_name)
     if result.suppress_output:
         logger.debug("hook asks to suppress output hook=%s event=%s", hook_name, event)
     if result.action == "inject_context":
@@ -137,11 +136,12 @@ async def _tell(
 ) -> None:
     display: Any = coordinator.display_system
     for message in messages:
+        source = f"hook:{message.source or hook_name}"
         if display is None:
-            logger.debug("no display for hook message level=%s", message.level)
+            # Quoted: a log may be read in a terminal, and the text may come from anywhere.
+            logger.log(_LOG_LEVELS[message.level], "message from %s: %r", source, message.text)
             continue
         try:
-            source = f"hook:{message.source or hook_name}"
             await settled(display.show_message(message.text, message.level, source))
         except Exception:
             logger.exception("display failed hook=%s", hook_name)
@@ -158,7 +158,10 @@ async def _ask(coordinator: ModuleCoordinator, result: HookResult, hook_name: st
     try:
         decision = await settled(
             approvals.request_approval(
-                prompt, options, result.approval_timeout, result.approval_default
+                prompt=prompt,
+                options=options,
+                timeout=result.approval_timeout,
+                default=result.approval_default,
             )
         )
     except ApprovalTimeoutError:

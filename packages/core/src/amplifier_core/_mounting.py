@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -10,11 +11,23 @@ from types import FunctionType, MethodType
 from typing import Any, cast
 
 from amplifier_core import events
+from amplifier_core._structural import missing_members
 from amplifier_core._tasks import limited
-from amplifier_core.coordinator import NAMED, ModuleCoordinator
-from amplifier_core.errors import ModuleLoadError, SessionError, describe_error, error_text
+from amplifier_core.coordinator import NAMED, SINGLE, ModuleCoordinator
+from amplifier_core.errors import (
+    ModuleLoadError,
+    ModuleValidationError,
+    SessionError,
+    describe_error,
+    error_text,
+)
 from amplifier_core.interfaces import ContextManager, Orchestrator, Provider, Tool
-from amplifier_core.loader import ModuleLoader, ReadyFunction, module_failure_reason
+from amplifier_core.loader import (
+    ModuleLoader,
+    MountFunction,
+    ReadyFunction,
+    module_failure_reason,
+)
 from amplifier_core.models import ModuleStatus
 
 logger = logging.getLogger(__name__)
@@ -127,32 +140,18 @@ class MountWave:
         coordinator = self._coordinator
         slot: Any = coordinator.mount_points.get(mount_point)
         before = slot.copy() if mount_point in NAMED else slot
-        if mount_point == "providers" and (tell := coordinator.get_capability(_BEFORE_LOAD)):
-            await tell(coordinator, copy.deepcopy(spec))
-        mount = self._load_known(spec["module"], spec.get("config"), coordinator)
-        if mount is None:
-            mount = await self._loader.load(
-                spec["module"],
-                spec.get("config"),
-                source_hint=spec.get("source"),
-                coordinator=coordinator,
-            )
-        cleanup = None
+        mount = await self._load(mount_point, spec)
         try:
             returned = await mount(coordinator)
-            if returned is not None:
-                cleanup = adopt(coordinator, mount_point, returned, before)
+            cleanup = await adopt(coordinator, mount_point, returned, before)
+            if cleanup is not None:
                 coordinator.register_cleanup(cleanup)
-            if mount_point in NAMED:
-                objects = [new for name, new in slot.items() if new is not before.get(name)]
-                if mount_point == "providers":
-                    _settle_provider(coordinator, spec, before, objects)
-            else:
-                objects = [coordinator.mount_points.get(mount_point)]
+            objects = _mounted_since(coordinator, mount_point, before)
+            if mount_point == "providers":
+                await _settle_provider(coordinator, spec, before, objects)
+            _check_protocol(mount_point, spec, objects)
         except BaseException:
-            if mount_point in NAMED:
-                slot.clear()
-                slot.update(before)
+            _restore(coordinator, mount_point, before)
             raise
         record = MountedModule(mount_point, spec, objects)
         if cleanup is not None:
@@ -161,6 +160,18 @@ class MountWave:
         if ready is not None:
             self._ready.append(ready)
         self.modules.append(record)
+
+    async def _load(self, mount_point: str, spec: dict[str, Any]) -> MountFunction:
+        coordinator = self._coordinator
+        if mount_point == "providers" and (tell := coordinator.get_capability(_BEFORE_LOAD)):
+            await tell(coordinator, copy.deepcopy(spec))
+        module_id, config = spec["module"], spec.get("config")
+        known = self._load_known(module_id, config, coordinator)
+        if known is not None:
+            return known
+        return await self._loader.load(
+            module_id, config, source_hint=spec.get("source"), coordinator=coordinator
+        )
 
     async def _failed(self, mount_point: str, spec: dict[str, Any], error: Exception) -> None:
         """Take note of a failure; raise when the session cannot do without the module."""
@@ -211,26 +222,72 @@ async def tell_ready(
             )
 
 
-def adopt(
+async def adopt(
     coordinator: ModuleCoordinator, mount_point: str, returned: Any, before: Any
 ) -> Callable[[], Any] | None:
     """Return the cleanup among the things a mount may return.
 
     A module that returned itself instead of mounting itself is mounted here; an object that is a
-    module is never taken for a cleanup, callable or not.
+    module, or a hook handler, is never taken for a cleanup, callable or not.
     """
-    if isinstance(returned, FunctionType | MethodType):
+    if returned is None or isinstance(returned, FunctionType | MethodType):
         return returned
     protocol = PROTOCOLS.get(mount_point)
     if protocol is not None and isinstance(returned, protocol):
         slot = coordinator.mount_points[mount_point]
         if slot == before if isinstance(slot, dict) else slot is before:
-            coordinator.mount(mount_point, returned)
+            await coordinator.mount(mount_point, returned)
         return None
-    return returned if callable(returned) and protocol is not None else None
+    return returned if callable(returned) and _takes_nothing(returned) else None
 
 
-def _settle_provider(
+def _mounted_since(coordinator: ModuleCoordinator, mount_point: str, before: Any) -> list[Any]:
+    """Return what a module put into its mount point; of a single one, whatever is there."""
+    slot: Any = coordinator.mount_points.get(mount_point)
+    if mount_point not in NAMED:
+        return [slot]
+    return [new for name, new in slot.items() if new is not before.get(name)]
+
+
+def _restore(coordinator: ModuleCoordinator, mount_point: str, before: Any) -> None:
+    """Undo what a module that failed has mounted."""
+    if mount_point in NAMED:
+        slot = coordinator.mount_points[mount_point]
+        slot.clear()
+        slot.update(before)
+    elif mount_point in SINGLE:
+        coordinator.mount_points[mount_point] = before
+
+
+def _takes_nothing(function: Callable[..., Any]) -> bool:
+    """Whether a callable can be called without arguments, as cleanups are."""
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return False
+    except ValueError:
+        # Some built-in callables have no signature to look at.
+        return True
+    return True
+
+
+def _check_protocol(mount_point: str, spec: dict[str, Any], objects: Sequence[Any]) -> None:
+    """Raise ModuleValidationError for an object that lacks a member its mount point requires.
+
+    A module that mounted nothing may have chosen to, for want of a key for example.
+    """
+    protocol = PROTOCOLS.get(mount_point)
+    for each in objects:
+        if protocol is None or each is None or isinstance(each, protocol):
+            continue
+        raise ModuleValidationError(
+            f"Module '{spec['module']}' mounted an object that is not a {_TYPE_OF[mount_point]}: "
+            f"it has no {', '.join(missing_members(each, protocol))}",
+            module_id=spec["module"],
+        )
+
+
+async def _settle_provider(
     coordinator: ModuleCoordinator,
     spec: dict[str, Any],
     before: dict[str, Any],
@@ -248,11 +305,11 @@ def _settle_provider(
     installed = slot.get(default)
     if installed is None or installed is before.get(default):
         raise _not_installed(spec)
-    coordinator.mount("providers", installed, name=instance_id)
+    await coordinator.mount("providers", installed, name=instance_id)
     if default in before:
-        coordinator.mount("providers", before[default], name=default)
+        await coordinator.mount("providers", before[default], name=default)
     else:
-        coordinator.unmount("providers", name=default)
+        await coordinator.unmount("providers", name=default)
 
 
 def _not_installed(spec: dict[str, Any]) -> ModuleLoadError:

@@ -22,7 +22,7 @@ else:
         return protocol
 
 
-__all__ = ["structural"]
+__all__ = ["missing_members", "structural"]
 
 # Offered by a contract with a default, so an implementation may lack it.
 _OPTIONAL = frozenset({"input_schema"})
@@ -36,6 +36,12 @@ class _StructuralMeta(type(Protocol)):
         if members is None:
             return super().__instancecheck__(instance)
         return all(_has(instance, name) for name in members)
+
+
+def missing_members(instance: object, protocol: type) -> list[str]:
+    """Return the members of a structural protocol that an object does not have."""
+    members: tuple[str, ...] = vars(protocol)["_members"]
+    return [name for name in members if not _has(instance, name)]
 
 
 def _has(instance: object, name: str) -> bool:

@@ -105,7 +105,8 @@ class Swaps:
                 source_hint=spec.get("source"),
                 coordinator=self._coordinator,
             )
-            stage.register_cleanup(adopt(stage, mount_point, await mount(stage), before))
+            returned = await mount(stage)
+            stage.register_cleanup(await adopt(stage, mount_point, returned, before))
             swap = _Swap(mount_point, record, stage, _incoming(mount_point, stage, before, record))
         except BaseException as error:
             await self._release(stage.cleanups)
@@ -220,7 +221,7 @@ class Swaps:
         ]
         slot.clear()
         for name, module in [*kept[0], *come.items(), *kept[1]]:
-            self._coordinator.mount(mount_point, module, name=name)
+            _ = self._coordinator.mount(mount_point, module, name=name)
 
     def _watch(self, swap: _Swap) -> None:
         """Notice failures of the new module that the loop survives."""

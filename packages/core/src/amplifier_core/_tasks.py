@@ -97,11 +97,26 @@ class _Limit:
         self.__enter__()
 
 
-class _Done:
-    """An awaitable of work that is done already."""
+class _Done(Coroutine[None, None, None]):
+    """A coroutine of work that is done already.
+
+    Not made by `async def`, because Python warns of such a coroutine that nobody awaits. It has no
+    state, so one object serves every caller.
+    """
 
     def __await__(self) -> Generator[None, None, None]:
         return cast("Generator[None, None, None]", iter(()))
+
+    def send(self, value: None) -> None:
+        """Return at the first step."""
+        raise StopIteration
+
+    def throw(self, error: Any, value: Any = None, traceback: Any = None) -> None:
+        """Raise the error: there is nothing to handle it."""
+        raise error
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to interrupt."""
 
 
 DONE = _Done()

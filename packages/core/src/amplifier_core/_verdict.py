@@ -137,7 +137,7 @@ def injection_scalars(injections: list[ContextInjection]) -> dict[str, Any]:
         "action": "inject_context",
         "context_injection": "\n\n".join(each.content for each in injections),
         "context_injection_role": injections[0].role,
-        "ephemeral": injections[0].ephemeral,
+        "ephemeral": any(each.ephemeral for each in injections),
         "append_to_last_tool_result": any(e.append_to_last_tool_result for e in injections),
     }
 

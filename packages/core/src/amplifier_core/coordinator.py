@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from types import BuiltinMethodType, MethodType
 from typing import TYPE_CHECKING, Any, cast
 
 from amplifier_core._contributions import Contributor, collect
@@ -41,6 +42,7 @@ class ModuleCoordinator:
     own on it.
     """
 
+    # Set by the session; a coordinator on its own has none.
     loader: ModuleLoader | None = None
     _current_turn_injections = 0
     # Most sessions need few of these: each is made on first use.
@@ -138,8 +140,10 @@ class ModuleCoordinator:
         """Seconds that a module may take to mount."""
         return self._session_setting("mount_timeout") or _MOUNT_SECONDS
 
-    def mount(self, mount_point: str, module: Any, name: str | None = None) -> Awaitable[None]:
-        """Mount `module`; done when this returns, awaiting the result is a courtesy.
+    def mount(
+        self, mount_point: str, module: Any, name: str | None = None
+    ) -> Coroutine[Any, Any, None]:
+        """Mount `module` immediately. The returned coroutine does nothing; it may be awaited.
 
         Single slots replace what was there. Named slots use `name`, else `module.name`.
 
@@ -165,8 +169,8 @@ class ModuleCoordinator:
             raise MountError(f"Unknown mount point: {mount_point}", mount_point=mount_point)
         return DONE
 
-    def unmount(self, mount_point: str, name: str | None = None) -> Awaitable[None]:
-        """Remove what is mounted there; what is not there is not missed. Runs no cleanup."""
+    def unmount(self, mount_point: str, name: str | None = None) -> Coroutine[Any, Any, None]:
+        """Unmount immediately. Unknown names are ignored. Does not run cleanups."""
         mount_point, name = _canonical(mount_point, name)
         if mount_point not in self.mount_points:
             raise MountError(f"Unknown mount point: {mount_point}", mount_point=mount_point)
@@ -274,7 +278,10 @@ class ModuleCoordinator:
         Raises:
             ValueError: an injection is larger than `injection_size_limit`; nothing is injected.
         """
-        if result.action == "continue" and not (result.user_message or result.user_messages):
+        asks_for_nothing = result.action == "continue" and not (
+            result.user_message or result.user_messages or result.suppress_output
+        )
+        if asks_for_nothing:
             return result
         return await carry_out(self, result, event, hook_name)
 
@@ -294,18 +301,22 @@ class ModuleCoordinator:
         else:
             self._cancellation.request_graceful()
 
-    def register_cleanup(self, cleanup: Any) -> None:
-        """Run `cleanup`, sync or async, when the session ends; the same one only once."""
-        if callable(cleanup) and cleanup not in self._cleanup_fns:
-            self._cleanup_fns.append(cleanup)
+    def register_cleanup(self, cleanup_fn: Any) -> None:
+        """Run `cleanup_fn`, sync or async, when the session ends; the same one only once.
+
+        Modules register a cleanup and return it too, so it may come twice.
+        """
+        if callable(cleanup_fn) and self._position_of(cleanup_fn) is None:
+            self._cleanup_fns.append(cleanup_fn)
 
     async def release(self, cleanup: Callable[[], Any]) -> None:
         """Run one cleanup ahead of the others, and not again with them.
 
         A failure is logged, and so is a cleanup that does not end in time.
         """
-        if cleanup in self._cleanup_fns:
-            self._cleanup_fns.remove(cleanup)
+        position = self._position_of(cleanup)
+        if position is not None:
+            del self._cleanup_fns[position]
         try:
             seconds = self._session_setting("cleanup_timeout") or _CLEANUP_SECONDS
             await limited(seconds, settled(cleanup()))
@@ -343,6 +354,12 @@ class ModuleCoordinator:
             "has_display_service": self.display_system is not None,
         }
 
+    def _position_of(self, cleanup: Callable[[], Any]) -> int | None:
+        for position, known in enumerate(self._cleanup_fns):
+            if _is_same(known, cleanup):
+                return position
+        return None
+
     def _refresh(self, mount_point: str) -> None:
         if self._interpositions and mount_point in NAMED and mount_point in self._interpositions:
             self._interpositions[mount_point].all(self.mount_points[mount_point])
@@ -358,6 +375,13 @@ def _canonical(mount_point: str, name: str | None) -> tuple[str, str | None]:
     if mount_point == "session" and name in ("orchestrator", "context"):
         return name, None
     return mount_point, name
+
+
+def _is_same(one: Callable[[], Any], other: Callable[[], Any]) -> bool:
+    """Whether two callables are one. A method is a new object each time it is looked up."""
+    if isinstance(one, MethodType | BuiltinMethodType):
+        return one == other
+    return one is other
 
 
 def _own_name(mount_point: str, module: Any) -> str:

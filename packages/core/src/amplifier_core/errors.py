@@ -3,8 +3,8 @@
 AmplifierError
 ├── ModuleError                 module_id, reason_code
 │   ├── ModuleNotFoundError     tried; also a ValueError
-│   ├── ModuleLoadError         also a ValueError
-│   └── ModuleValidationError
+│   └── ModuleLoadError         also a ValueError
+│       └── ModuleValidationError
 ├── MountError                  mount_point; also a ValueError
 └── SessionError                session_id; also a RuntimeError
     └── NotInitializedError
@@ -69,7 +69,7 @@ class ModuleLoadError(ModuleError, ValueError):
     """The module was found, but its code cannot be brought in."""
 
 
-class ModuleValidationError(ModuleError):
+class ModuleValidationError(ModuleLoadError):
     """The module was read, but breaks the contract of its kind."""
 
     def __init__(

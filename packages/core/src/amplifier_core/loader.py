@@ -59,6 +59,8 @@ ReadyFunction: TypeAlias = Callable[["ModuleCoordinator"], Awaitable[None]]
 # Modules in a bare directory have no distribution to tell their version.
 _NO_VERSION = "1.0.0"
 
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
 MODULE_FAILURE_REASONS = frozenset(
     {
         "invalid_package_layout",
@@ -127,16 +129,12 @@ class ModuleLoader:
             ModuleLoadError: it was found, and its code does not load.
             ModuleValidationError: it was found, and it is not what it should be.
         """
-        known = self.load_known(module_id, config, coordinator)
-        if known is not None:
-            return known
         resolver = self._resolver(coordinator)
         try:
             if resolver is None:
-                loaded = self._loaded_modules[module_id] = self._find(module_id)
-            else:
-                hint = profile_source if source_hint is None else source_hint
-                loaded = await self._load_resolved(module_id, resolver, hint)
+                return await self._load_direct(module_id, config)
+            hint = profile_source if source_hint is None else source_hint
+            loaded = await self._load_resolved(module_id, resolver, hint)
         except Exception as error:
             logger.error("Failed to load module '%s': %s", module_id, error_text(error))
             raise
@@ -149,13 +147,11 @@ class ModuleLoader:
         coordinator: ModuleCoordinator | None = None,
     ) -> MountFunction | None:
         """Do what `load` does when it takes no searching, else return None."""
-        loaded = self._loaded_modules.get(module_id) or self._remembered(module_id)
-        if loaded is None or loaded.path is not None:
-            return None
         owner = self._coordinator or coordinator
         if owner is not None and owner.mount_points["module-source-resolver"] is not None:
             return None
-        return _bind(module_id, loaded, config)
+        loaded = self._known(module_id)
+        return None if loaded is None else _bind(module_id, loaded, config)
 
     async def discover(self) -> list[ModuleInfo]:
         """Return the modules that entry points and search paths offer, by id.
@@ -205,7 +201,27 @@ class ModuleLoader:
 
     def _resolver(self, coordinator: ModuleCoordinator | None) -> Any:
         owner = self._coordinator or coordinator
-        return None if owner is None else owner.get("module-source-resolver")
+        if owner is None:
+            return None
+        try:
+            return owner.get("module-source-resolver")
+        except ValueError:
+            # A coordinator of somebody else's need not know this mount point.
+            return None
+
+    async def _load_direct(
+        self, module_id: str, config: dict[str, Any] | None = None
+    ) -> MountFunction:
+        """Load without a resolver. The contract names this method; subclasses override it."""
+        loaded = self._known(module_id)
+        if loaded is None:
+            loaded = self._loaded_modules[module_id] = self._find(module_id)
+        return _bind(module_id, loaded, config)
+
+    def _known(self, module_id: str) -> _Loaded | None:
+        """Return what direct discovery found before, here or in another loader of the process."""
+        loaded = self._loaded_modules.get(module_id) or self._remembered(module_id)
+        return None if loaded is None or loaded.path is not None else loaded
 
     def _remembered(self, module_id: str) -> _Loaded | None:
         """Return what direct discovery found for another loader of the process."""
@@ -338,16 +354,24 @@ def _bind(module_id: str, loaded: _Loaded, config: dict[str, Any] | None) -> Mou
 
 
 async def _ask_resolver(resolver: Any, module_id: str, hint: Any) -> Any:
-    """Ask in the resolver's own words: with the hints its signature takes."""
+    """Ask a resolver, with the hint under the name that its signature has for it.
+
+    Published resolvers call it `source_hint` or `profile_hint`; the contract passes it second.
+    """
     resolve = getattr(resolver, "async_resolve", None) or resolver.resolve
     hints = {"source_hint": hint, "profile_hint": hint}
     try:
-        parameters = dict(inspect.signature(resolve).parameters)
+        parameters = inspect.signature(resolve).parameters
     except (TypeError, ValueError):
-        parameters = {}
-    if parameters and not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return await settled(resolve(module_id, **hints))
+    if not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
         hints = {name: value for name, value in hints.items() if name in parameters}
-    return await settled(resolve(module_id, **hints))
+    if hints:
+        return await settled(resolve(module_id, **hints))
+    positional = [each for each in parameters.values() if each.kind in _POSITIONAL]
+    if len(positional) > 1:
+        return await settled(resolve(module_id, hint))
+    return await settled(resolve(module_id))
 
 
 def _named_package(source: Any) -> Path | None:

@@ -18,7 +18,9 @@ from pydantic import (
     BeforeValidator,
     Field,
     PlainSerializer,
+    SerializerFunctionWrapHandler,
     WithJsonSchema,
+    WrapSerializer,
 )
 
 __all__ = [
@@ -164,7 +166,17 @@ def _plain_blocks(value: object) -> list[dict[str, Any]]:
 
 
 # Texts and base64 images with nothing beside them, so that a tool cannot smuggle vendor state.
-RichOutput = Annotated[list[TextBlock | ImageBlock], BeforeValidator(_plain_blocks)]
+def _dump_blocks(blocks: Any, dump: SerializerFunctionWrapHandler) -> list[dict[str, Any]]:
+    """Dump what a tool returned for the model: no block of it has a visibility of its own."""
+    return [
+        {key: value for key, value in block.items() if key != "visibility"}
+        for block in dump(blocks)
+    ]
+
+
+RichOutput = Annotated[
+    list[TextBlock | ImageBlock], BeforeValidator(_plain_blocks), WrapSerializer(_dump_blocks)
+]
 
 
 def _empty_text(_: None) -> str:

@@ -39,6 +39,7 @@ class AmplifierSession:
     _initialized = False
     _announced = False
     _running_turns = 0
+    _turns = 0
     _modules: Sequence[MountedModule] = ()
     _swaps: Swaps | None = None
     _release_from_parent: Callable[[], None] | None = None
@@ -61,9 +62,18 @@ class AmplifierSession:
         self.session_id = session_id or new_id()
         self.parent_id = parent_id
         self.coordinator = ModuleCoordinator(self, approval_system, display_system)
-        self.loader = loader
+        self.loader = ModuleLoader(self.coordinator) if loader is None else loader
         self._is_resumed = is_resumed
         self._started_at = time.time()
+
+    @property
+    def loader(self) -> ModuleLoader:
+        """What finds the modules; the coordinator has it too, for modules that load others."""
+        return cast("ModuleLoader", self.coordinator.loader)
+
+    @loader.setter
+    def loader(self, loader: ModuleLoader) -> None:
+        self.coordinator.loader = loader
 
     @property
     def initialized(self) -> bool:
@@ -96,8 +106,6 @@ class AmplifierSession:
         if self._initialized:
             return
         coordinator = self.coordinator
-        self.loader = self.loader or coordinator.loader or ModuleLoader(coordinator)
-        coordinator.loader = self.loader
         wave = MountWave(self.config, coordinator, self.loader)
         self._modules = wave.modules
         await wave.run()
@@ -126,6 +134,7 @@ class AmplifierSession:
             await self._swaps.settled()
         interruption = Interruption(self.coordinator.cancellation)
         self._running_turns += 1
+        self._turns += 1
         error: BaseException | None = None
         try:
             try:
@@ -194,8 +203,7 @@ class AmplifierSession:
                     inherit=True,
                 )
         resolver = mine.mount_points["module-source-resolver"]
-        if resolver is not None:
-            theirs.mount("module-source-resolver", resolver)
+        theirs.mount_points["module-source-resolver"] = resolver
         mine.cancellation.register_child(theirs.cancellation)
         child._release_from_parent = lambda: mine.cancellation.unregister_child(theirs.cancellation)
         return child
@@ -205,15 +213,15 @@ class AmplifierSession:
         try:
             if self._initialized:
                 self._initialized = False
-                payload = {"session_id": self.session_id, "status": self._state}
+                stats = {"turns": self._turns}
+                payload = {"session_id": self.session_id, "status": self._state, "stats": stats}
                 await self.coordinator.hooks.emit(events.SESSION_END, payload)
         finally:
             try:
                 await self.coordinator.cleanup()
             finally:
                 self._swaps = None
-                if self.loader is not None:
-                    self.loader.cleanup()
+                self.loader.cleanup()
                 if self._release_from_parent is not None:
                     self._release_from_parent()
 

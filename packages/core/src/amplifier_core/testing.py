@@ -7,7 +7,7 @@ The methods that a test may want to watch or replace are `AsyncMock`s: they can 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock, Mock
@@ -75,12 +75,14 @@ class MockCoordinator(ModuleCoordinator):
         self.mount_history: list[dict[str, Any]] = []
         self.unmount_history: list[dict[str, Any]] = []
 
-    def mount(self, mount_point: str, module: Any, name: str | None = None) -> Awaitable[None]:
+    def mount(
+        self, mount_point: str, module: Any, name: str | None = None
+    ) -> Coroutine[Any, Any, None]:
         """Mount as a coordinator does, and remember it in `mount_history`."""
         self.mount_history.append({"mount_point": mount_point, "module": module, "name": name})
         return super().mount(mount_point, module, name)
 
-    def unmount(self, mount_point: str, name: str | None = None) -> Awaitable[None]:
+    def unmount(self, mount_point: str, name: str | None = None) -> Coroutine[Any, Any, None]:
         """Unmount as a coordinator does, and remember it in `unmount_history`."""
         self.unmount_history.append({"mount_point": mount_point, "name": name})
         return super().unmount(mount_point, name)

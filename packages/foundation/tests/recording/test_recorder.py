@@ -202,7 +202,7 @@ async def test_a_streamed_answer_is_recorded_and_replays(
     plan = plan_of(["unused"], loop={"module": "loop-streaming", "config": {}})
     async with open_live(plan, store=store, project=tmp_path) as live:
         coordinator = live.session.coordinator
-        coordinator.unmount("providers", "mock")
+        _ = coordinator.unmount("providers", "mock")
         await coordinator.mount("providers", Streaming())
         assert await live.execute("Stream.") == "Piece by piece."
 

@@ -55,5 +55,5 @@ def inherit(session: AmplifierSession, parent: AmplifierSession) -> None:
             )
     resolver = mine.mount_points["module-source-resolver"]
     if resolver is not None:
-        theirs.mount("module-source-resolver", resolver)
+        _ = theirs.mount("module-source-resolver", resolver)
     mine.cancellation.register_child(theirs.cancellation)

@@ -179,7 +179,8 @@ async def mounted(
     try:
         with masked_credentials:
             returned = await _within(MOUNT_SECONDS, "mount()", mount(coordinator, config or {}))
-        coordinator.register_cleanup(adopt(coordinator, mount_point, returned, before))
+        cleanup = await adopt(coordinator, mount_point, returned, before)
+        coordinator.register_cleanup(cleanup)
         yield returned
     finally:
         await _within(MOUNT_SECONDS, "cleanup", coordinator.cleanup())

@@ -72,7 +72,7 @@ class Stage:
         coordinator.register_capability("session.working_dir", opened.get("working_dir"))
         coordinator.session_state.update(act.before.values)
         if resolver is not None:
-            coordinator.mount("module-source-resolver", resolver)
+            _ = coordinator.mount("module-source-resolver", resolver)
         scrubber: Any = NoScrubber()
         self.recorder = Recorder(coordinator, self.writer, scrubber, turn=_turn_before(act))
 
@@ -126,7 +126,7 @@ class Stage:
                 is_real = point == "providers" and facts["name"] in self.score.composite
                 is_wanted = not planned_only or facts["module"] in planned
                 if is_wanted and not is_real and facts["name"] not in points[point]:
-                    self.session.coordinator.mount(point, stand_in(facts), name=facts["name"])
+                    _ = self.session.coordinator.mount(point, stand_in(facts), name=facts["name"])
             if not planned_only and point in inventory:
                 self._arrange(point, [facts["name"] for facts in inventory[point]])
 
@@ -135,9 +135,9 @@ class Stage:
         mounted: dict[str, Any] = self.session.coordinator.mount_points[point]
         ordered = [(name, mounted[name]) for name in names if name in mounted]
         for name in list(mounted):
-            self.session.coordinator.unmount(point, name)
+            _ = self.session.coordinator.unmount(point, name)
         for name, module in ordered:
-            self.session.coordinator.mount(point, module, name=name)
+            _ = self.session.coordinator.mount(point, module, name=name)
 
     def _provider(self, name: str, provider: Any) -> Any:
         is_real = name in self.score.composite

@@ -56,7 +56,7 @@ async def mount_context(
             stop_listening()
         for tool in context.tools:
             if mounted.get(tool.name) is tool:
-                coordinator.unmount("tools", tool.name)
+                _ = coordinator.unmount("tools", tool.name)
 
     return cleanup
 
