@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from typing import Any
 
 from amplifier_core.errors import describe_error
@@ -34,6 +35,8 @@ _FRAME = message_size({"role": "user", "content": _HEAD})
 _SHARE = 8
 # Room for the ledger grows in steps of characters, so that an entry more does not change the view.
 _STEP = 400
+# A small budget has smaller steps: one of full size could be all there is.
+_STEPS_IN_BUDGET = 16
 
 
 class SummarizingContextManager(FittingContext):
@@ -126,7 +129,9 @@ class SummarizingContextManager(FittingContext):
 
     def _rest(self, budget: int, size: int) -> int:
         """Return the tokens that are left beside so many characters, in steps."""
-        return budget - self.calibration.tokens(-(-size // _STEP) * _STEP)
+        step = max(1, min(_STEP, self.calibration.chars(budget) // _STEPS_IN_BUDGET))
+        steps = math.ceil(size / step)
+        return budget - self.calibration.tokens(steps * step)
 
     async def _summarize(
         self, budget: int, provider: Any, most_tokens: int, most_chars: int

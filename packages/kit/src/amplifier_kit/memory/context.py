@@ -84,8 +84,8 @@ class FittingContext:
         self._history.messages.append(message)
 
     async def get_messages(self) -> list[dict[str, Any]]:
-        """Return everything that is stored, in a new list."""
-        return self.messages.copy()
+        """Return everything that is stored; a caller may change the messages it gets."""
+        return [message.copy() for message in self.messages]
 
     async def set_messages(self, messages: list[dict[str, Any]]) -> None:
         """Replace everything that is stored; nothing is replaced if `add_message` would raise."""

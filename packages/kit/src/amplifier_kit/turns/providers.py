@@ -20,6 +20,12 @@ def select_provider(providers: dict[str, Any], preferred: str | None) -> tuple[s
     return name, providers[name]
 
 
+def default_model(provider: Any) -> str | None:
+    """Return the model that a provider uses for a request that names none, if it says so."""
+    defaults: dict[str, Any] = provider.get_info().defaults
+    return defaults.get("model")
+
+
 def failure_facts(provider_name: str, error: Exception) -> dict[str, Any]:
     """Return what `provider:error` tells of a failed call."""
     failure = {"type": type(error).__name__, "msg": str(error)}

@@ -16,7 +16,7 @@ from amplifier_kit.turns.announcer import Announcer
 from amplifier_kit.turns.eager import Starter
 from amplifier_kit.turns.endings import DEADLINE, LIMIT, STATUS, STUCK, Ending, stop_reason_for
 from amplifier_kit.turns.model_calls import AskModel, ModelCalls, complete
-from amplifier_kit.turns.providers import select_provider
+from amplifier_kit.turns.providers import default_model, select_provider
 from amplifier_kit.turns.repetition import Circle, Repetition
 from amplifier_kit.turns.requests import Kept
 from amplifier_kit.turns.settings import TurnSettings
@@ -262,7 +262,8 @@ class _Turn:
         name, provider = select_provider(self._providers, loop.preferred)
         reason = {} if ending is None else await self._announce_last_step(ending)
         if announcer.hears(events.PROVIDER_REQUEST):
-            facts = {"provider": name, "iteration": self._model.count + 1, **reason}
+            facts = {"provider": name, "model": default_model(provider), **reason}
+            facts["iteration"] = self._model.count + 1
             leave = await announcer.ask(events.PROVIDER_REQUEST, facts)
             if leave.action == "deny":
                 self._end_denied(leave)
