@@ -6,7 +6,8 @@ import asyncio
 import json
 import logging
 import math
-from typing import Any, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias, cast
 
 from amplifier_core import events
 from amplifier_core.history import interrupted_result
@@ -19,6 +20,13 @@ from amplifier_kit.turns.tool_watch import ToolRun, ToolWatch, result_message
 from amplifier_kit.turns.vocabulary import TOOL_ABANDONED, TOOL_HEARTBEAT
 
 logger = logging.getLogger(__name__)
+
+SelectTool: TypeAlias = Callable[[ToolRun, dict[str, Any], Announcer], Awaitable[str | None]]
+"""Chooses the tool of a call before `tool:pre`; takes the call, the mounted tools, the announcer.
+
+It may change `name` and `tool_input` of the call. A text it returns is the call's result, and no
+tool runs.
+"""
 
 # How long cancelled tools may take to let go before they are left behind.
 _GRACE_SECONDS = 1.0
@@ -34,6 +42,7 @@ class ToolCalls:
         "_announcer",
         "_context",
         "_groups",
+        "_select_tool",
         "_settings",
         "_starter",
         "_token",
@@ -49,6 +58,7 @@ class ToolCalls:
         token: Any,
         settings: TurnSettings,
         starter: Starter,
+        select_tool: SelectTool | None = None,
     ) -> None:
         self._tools = tools
         self._context = context
@@ -56,6 +66,7 @@ class ToolCalls:
         self._token = token
         self._settings = settings
         self._starter = starter
+        self._select_tool = select_tool
         self.begin(math.inf)
 
     def begin(self, until: float) -> None:
@@ -72,17 +83,18 @@ class ToolCalls:
         """
         self._groups += 1
         runs = [ToolRun(call, self._groups) for call in calls]
+        work = self._run_one if self._select_tool is None else self._select_and_run
         waiting: list[ToolRun] = []
         try:
             for run in runs:
-                run.task = self._starter.start(self._run_one(run))
+                run.task = self._starter.start(work(run))
                 if run.task is not None:
                     waiting.append(run)
             if waiting:
                 await self._look_after(waiting)
         finally:
             for run in runs:
-                result = run.result or interrupted_result(run.call_id, run.name)
+                result = run.result or interrupted_result(run.call_id, run.called_name)
                 await self._context.add_message(result)
 
     async def refuse(self, calls: list[ToolCall], reason: str) -> None:
@@ -112,6 +124,14 @@ class ToolCalls:
         failed = [task for task in ended if task.cancelled() or task.exception() is not None]
         if failed:
             failed[0].result()
+
+    async def _select_and_run(self, run: ToolRun) -> None:
+        """Have the tool of a call chosen, then run the call like any other."""
+        select_tool = cast("SelectTool", self._select_tool)
+        refusal = await select_tool(run, self._tools, self._announcer)
+        if refusal is not None:
+            return run.answer(refusal)
+        return await self._run_one(run)
 
     async def _run_one(self, run: ToolRun) -> None:
         """Run one call to its result, unless nobody waits for it any more."""

@@ -12,10 +12,15 @@ from amplifier_core.message_models import ToolCall
 
 
 class ToolRun:
-    """One call on its way to a result; times are of the monotonic clock."""
+    """One call on its way to a result; times are of the monotonic clock.
+
+    `name` is the tool that runs. `called_name` is the one that the model called, and its result
+    carries that name: vendors match results with calls by id or by name.
+    """
 
     __slots__ = (
         "call_id",
+        "called_name",
         "group",
         "is_abandoned",
         "is_running",
@@ -31,6 +36,7 @@ class ToolRun:
 
     def __init__(self, call: ToolCall, group: int) -> None:
         self.call_id = call.id
+        self.called_name = call.name
         self.name = call.name
         self.tool_input = call.arguments
         self.group = group
@@ -62,7 +68,7 @@ class ToolRun:
 
     def answer(self, content: Any) -> None:
         """Take `content` for the result."""
-        self.result = result_message(self.call_id, self.name, content)
+        self.result = result_message(self.call_id, self.called_name, content)
 
 
 def result_message(call_id: str, name: str, content: Any) -> dict[str, Any]:

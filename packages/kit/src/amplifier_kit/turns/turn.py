@@ -22,7 +22,7 @@ from amplifier_kit.turns.requests import Kept
 from amplifier_kit.turns.settings import TurnSettings
 from amplifier_kit.turns.steering import Inbox
 from amplifier_kit.turns.structured import OutputSchema
-from amplifier_kit.turns.tool_calls import ToolCalls
+from amplifier_kit.turns.tool_calls import SelectTool, ToolCalls
 
 _NUDGE = "Repeating them will not help: try another way, or answer with what you have."
 _REPAIR = "Your answer does not fit the JSON Schema it has to. Give it again, as JSON alone. Wrong:"
@@ -34,8 +34,9 @@ _THINKING: dict[str, Any] = {"extended_thinking": True}
 class TurnLoop:
     """Runs turns one step at a time: a model call, then the tools it asked for.
 
-    A loop module gives its `name` and settings, an `inbox` when turns can be steered, and
-    `ask_model` when it calls models in another way than by `complete`.
+    A loop module gives its `name` and settings, an `inbox` when turns can be steered, `ask_model`
+    when it calls models in another way than by `complete`, and `select_tool` when something other
+    than the model has a say in which tool a call gets.
     """
 
     __slots__ = (
@@ -50,6 +51,7 @@ class TurnLoop:
         "preferred",
         "schema",
         "seconds",
+        "select_tool",
         "starter",
     )
 
@@ -60,12 +62,14 @@ class TurnLoop:
         *,
         inbox: Inbox | None = None,
         ask_model: AskModel = complete,
+        select_tool: SelectTool | None = None,
     ) -> None:
         """Raises ValueError when the configured schema is none."""
         self.name = name
         self.config = config
         self.inbox = inbox
         self.ask_model = ask_model
+        self.select_tool = select_tool
         # What every step asks for is read once; a field of a model takes five times as long.
         self.most_calls = math.inf if config.max_iterations < 0 else config.max_iterations
         self.preferred = config.default_provider
@@ -151,7 +155,9 @@ class _Turn:
         self._token = token = None if coordinator is None else coordinator.cancellation
         self._announcer = announcer = Announcer(loop.name, hooks, coordinator)
         self._model = ModelCalls(loop.kept, context, announcer, hooks, loop.ask_model, loop.options)
-        self._tool_calls = ToolCalls(tools, context, announcer, token, config, loop.starter)
+        self._tool_calls = ToolCalls(
+            tools, context, announcer, token, config, loop.starter, loop.select_tool
+        )
         self._circles = Repetition(config.stuck_after)
         self.begin()
 
