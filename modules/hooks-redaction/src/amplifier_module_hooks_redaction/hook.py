@@ -30,10 +30,10 @@ EVENTS = [REFUSED, FAILED]
 _FIRST = -1_000_000
 # A search of more text than this would be felt by whatever else the event loop does.
 _LONGEST_IN_LOOP = 100_000
+# Events about a call that has yet to run; `tool:selecting` is what event-driven loops ask first.
+_TOOL_CALLS = frozenset({events.TOOL_PRE, "tool:selecting"})
 # Events whose answer the loop acts on; withholding their data would not stop it, denying does.
-_ASKED = frozenset(
-    {events.PROMPT_SUBMIT, events.TOOL_PRE, events.TOOL_POST, events.PROVIDER_REQUEST}
-)
+_ASKED = _TOOL_CALLS | {events.PROMPT_SUBMIT, events.TOOL_POST, events.PROVIDER_REQUEST}
 _WHAT_CHANGED = {
     events.PROMPT_SUBMIT: "the prompt, before the model read it",
     events.TOOL_POST: "a tool's result, before the model read it",
@@ -101,7 +101,7 @@ class Redaction:
         await self.watch.keep_up(event)
         is_mapping = isinstance(data, dict)
         fields = cast("dict[str, Any]", data) if is_mapping else {"data": data}
-        if event == events.TOOL_PRE:
+        if event in _TOOL_CALLS:
             return await self._judge(fields)
         seen = fields
         # A child's streams are put together by the child's own module: this one cannot announce
