@@ -33,7 +33,7 @@ LIMIT_SECONDS = 30
 # Wherever an excerpt of it is cut, it is cut in a secret.
 SPILLED = "".join(f"{KNOWN} {FORMED}\n" for _ in range(100))
 
-every_loop = pytest.mark.parametrize("loop", ["loop-basic", "loop-streaming"])
+every_loop = pytest.mark.parametrize("loop", ["loop-basic", "loop-events", "loop-streaming"])
 every_vendor = pytest.mark.parametrize("vendor", VENDORS, ids=[each.id for each in VENDORS])
 
 

@@ -42,7 +42,7 @@ def tree_plan(house: Any, **sections: Any) -> dict[str, Any]:
     )
 
 
-@pytest.mark.parametrize("loop", ["loop-basic", "loop-streaming"])
+@pytest.mark.parametrize("loop", ["loop-basic", "loop-events", "loop-streaming"])
 async def test_the_costs_of_the_leaves_are_the_cost_of_the_session(house: Any, loop: str) -> None:
     session = await house.open(tree_plan(house, loop=loop))
 

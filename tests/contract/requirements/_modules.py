@@ -234,7 +234,10 @@ REQUIREMENTS: dict[str, Requirement] = {
     "ORCH-23": Requirement(
         "S1 Orchestrator Contract / Purpose",
         "Event-driven loops run complex workflows.",
-        deferred="Belongs to the event-driven loop.",
+        reading=(
+            "Hooks lead the steps: `tool:selecting` may deny or change the tool of a call, "
+            "`tool:selected` reports the choice, and `tool:pre` is about the tool that runs."
+        ),
     ),
     "CTX-1": Requirement(
         "S1 Context Contract / Protocol Definition",
