@@ -9,6 +9,7 @@ import pytest
 from amplifier_core import AmplifierSession
 from amplifier_core.effects import declaration_of
 from amplifier_core.testing import MockProvider
+from contract.requirements import requirement
 
 LIMITS = {"max_depth": 3, "max_children": 8, "max_total": 64}
 
@@ -182,3 +183,48 @@ async def test_children_elsewhere_do_not_end_with_the_process(
     await root.session.cleanup()
 
     assert elsewhere.stopped == []
+
+
+@requirement("AGENT-5")
+async def test_a_spawned_agent_is_ordered_from_the_runner_with_a_key_of_its_own(
+    build: Any, elsewhere: Elsewhere
+) -> None:
+    root = await build(agents={"poet": {"tools": []}})
+    spawn = root.coordinator.get_capability("agents.spawn")
+
+    assert await spawn("poet", "A verse.") == "Done."
+    assert await spawn("poet", "Another verse.") == "Done."
+    assert await spawn("poet", "A verse.") == "Done."
+
+    keys = [order["key"] for order in elsewhere.orders]
+    assert keys[0] == keys[2] != keys[1]
+    assert [order["prompt"] for order in elsewhere.orders][:2] == ["A verse.", "Another verse."]
+    assert len(root.told("started")) == len(root.told("finished")) == 3
+
+
+@requirement("AGENT-5", "AGENT-7")
+async def test_what_a_runner_refuses_or_ends_is_raised_to_the_module_that_spawns(
+    build: Any, elsewhere: Elsewhere
+) -> None:
+    root = await build(agents={"poet": {"tools": []}})
+    spawn = root.coordinator.get_capability("agents.spawn")
+
+    elsewhere.ends = {"stop_reason": "error", "error": "no such loop"}
+    with pytest.raises(RuntimeError, match="no such loop"):
+        await spawn("poet", "A verse.")
+    elsewhere.refuses = "All are busy."
+    with pytest.raises(RuntimeError, match="All are busy"):
+        await spawn("poet", "A verse.")
+
+
+@requirement("AGENT-6")
+async def test_a_session_too_deep_orders_nothing_from_its_runner(
+    build: Any, elsewhere: Elsewhere
+) -> None:
+    elsewhere.limits = {"max_depth": 0, "max_children": 1, "max_total": 4}
+    root = await build(agents={"poet": {"tools": []}})
+
+    with pytest.raises(RuntimeError, match="may be nested 0 deep"):
+        await root.coordinator.get_capability("agents.spawn")("poet", "A verse.")
+
+    assert elsewhere.orders == []

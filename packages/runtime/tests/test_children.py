@@ -350,3 +350,41 @@ async def test_cancelling_a_parent_in_the_database_ends_its_children(
         await until(database, "SELECT 1 FROM children WHERE stop_reason = 'cancelled'")
     [child] = await rows(database, "SELECT state FROM turns WHERE parent_turn_id = :t", t=turn_id)
     assert child["state"] == "cancelled"
+
+
+class Editor:
+    """A tool that has agents write: two with tasks of their own, and one of them once more."""
+
+    name = "edit"
+    description = "Has agents write."
+    effect = "idempotent"
+
+    def __init__(self, coordinator: Any) -> None:
+        self._coordinator = coordinator
+
+    async def execute(self, input: dict[str, Any]) -> str:
+        spawn = self._coordinator.get_capability("agents.spawn")
+        return " ".join([await spawn("poet", task) for task in ("One.", "Two.", "One.")])
+
+
+async def test_each_agent_that_one_call_spawns_is_a_child_of_its_own(
+    url: str, database: Database, plant: Plant
+) -> None:
+    """The tool runs again from its start whenever one of them has ended, and finds them all."""
+
+    async def mount(coordinator: Any, config: dict[str, Any]) -> None:
+        await coordinator.mount("tools", Editor(coordinator))
+
+    plant("tool-editor", mount)
+    tools = [{"module": "tool-task"}, {"module": "tool-editor"}]
+    client = Client(database, "t")
+    turn_id = await submit(
+        client, plan(asks("edit"), "{0}", tools=tools, agents={"poet": says("Roses.")})
+    )
+
+    async with worker(url):
+        turn = await finished(client, turn_id)
+
+    assert turn.answer == "Roses. Roses. Roses."
+    ordered = await rows(database, "SELECT prompt FROM turns WHERE parent_turn_id = :t", t=turn_id)
+    assert sorted(each["prompt"] for each in ordered) == ["One.", "One.", "Two."]

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from contract.requirements import (
+    _agents,
     _api,
     _channels,
     _coordinator,
@@ -42,6 +43,7 @@ _AREAS = (
     _models,
     _vocabulary,
     _modules,
+    _agents,
     _kit,
     _laws,
     _published,

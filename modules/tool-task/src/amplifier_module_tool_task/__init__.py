@@ -7,6 +7,7 @@ from typing import Any
 
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_module_tool_task.capabilities import AgentCapabilities
 from amplifier_module_tool_task.child import EVENTS, NAME
 from amplifier_module_tool_task.config import TaskConfig
 from amplifier_module_tool_task.remote import RUNNER, RemoteTasks, TaskRunner
@@ -22,7 +23,10 @@ _LATE = 1_000
 async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], Awaitable[None]] | None:
-    """Mount the tools, unless the session is as deep as agents may be. Cleanup: ends the tasks."""
+    """Offer `agents.*` and mount the tools. Cleanup: ends the tasks.
+
+    A session as deep as agents may be gets no tools, and `agents.spawn` refuses there.
+    """
     settings, hooks = TaskConfig.model_validate(config or {}), coordinator.hooks
     runner: TaskRunner | None = coordinator.get_capability(RUNNER)
     tasks = (
@@ -30,9 +34,10 @@ async def mount(
         if runner is None
         else RemoteTasks(coordinator, settings, runner)
     )
+    coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
+    AgentCapabilities(tasks).offer(coordinator)
     if tasks.depth >= tasks.config.max_depth:
         return None
-    coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
     undo: list[Callable[[], None]] = []
     if isinstance(tasks, Tasks):
         coordinator.register_contributor("session.cost", NAME, tasks.cost)

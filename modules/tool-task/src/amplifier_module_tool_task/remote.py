@@ -26,6 +26,7 @@ from amplifier_module_tool_task.tasks import (
     DEPTH,
     RefusedError,
     news_of,
+    too_deep,
     unknown_agent,
     unknown_task,
 )
@@ -107,7 +108,9 @@ class RemoteTasks:
         self._coordinator = coordinator
         self._runner = runner
 
-    async def start(self, prompt: str, agent: str, background: bool, seconds: float) -> RemoteTask:
+    async def start(
+        self, prompt: str, agent: str, background: bool, seconds: float, key: str = ""
+    ) -> RemoteTask:
         """Start a child; raises RefusedError, and says it, when there may be none."""
         chosen = self.agents.get(agent, {})
         system: dict[str, Any] = chosen.get("system") or {}
@@ -125,7 +128,10 @@ class RemoteTasks:
                 "max_total": self._most_in_tree,
             },
         }
-        started = unknown_agent(self.agents, agent) or await self._runner.start(order)
+        if key:
+            order["key"] = key
+        refusal = unknown_agent(self.agents, agent) or too_deep(self.depth, self.config)
+        started = refusal or await self._runner.start(order)
         if isinstance(started, str):
             await self._coordinator.hooks.emit(REFUSED, {**facts, "reason": started})
             show(self._coordinator, f"No task was started: {started}", source=NAME)

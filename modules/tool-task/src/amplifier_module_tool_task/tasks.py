@@ -24,7 +24,7 @@ _ABOVE = "task.above"
 DEPTH = "self_delegation_depth"
 
 
-class RefusedError(Exception):
+class RefusedError(RuntimeError):
     """What was asked for is not done; says why, for the model."""
 
 
@@ -95,7 +95,7 @@ class Tasks:
 
     async def _refusal(self, agent: str, session_id: str) -> str | None:
         """Return why this child, which is counted already, may not be started."""
-        if refusal := unknown_agent(self.agents, agent):
+        if refusal := unknown_agent(self.agents, agent) or too_deep(self.depth, self.config):
             return refusal
         most, total = self.config.max_children, self._root.config.max_total
         if len(self._running()) + self._starting > most:
@@ -131,6 +131,13 @@ def unknown_agent(agents: Collection[str], agent: str) -> str | None:
     if not agent or agent in agents:
         return None
     return f"There is no agent `{agent[:100]}`. Known: {', '.join(agents) or 'none'}."
+
+
+def too_deep(depth: int, config: TaskConfig) -> str | None:
+    """Return why a session so far below the root may have no children, if so."""
+    if depth < config.max_depth:
+        return None
+    return f"Agents may be nested {config.max_depth} deep. Do the work yourself."
 
 
 def unknown_task(known: Collection[str]) -> RefusedError:

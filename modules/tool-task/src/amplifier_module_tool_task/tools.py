@@ -106,6 +106,16 @@ def tools_for(tasks: Tasks | RemoteTasks) -> list[TaskTool]:
     ]
 
 
+async def run_task(tasks: Tasks | RemoteTasks, asked: StartTask, *, key: str) -> ToolResult:
+    """Start a child for a module that is not a tool of this one; raises RefusedError.
+
+    `key` distinguishes the children that one call starts, for a runner that finds them again.
+    """
+    if isinstance(tasks, RemoteTasks):
+        return await _start_remote(tasks, asked, key)
+    return await _start(tasks, asked)
+
+
 async def _start(tasks: Tasks, asked: StartTask) -> ToolResult:
     seconds = _seconds_for(tasks, asked)
     child = await tasks.start(asked.prompt, asked.agent, asked.background, seconds)
@@ -119,9 +129,9 @@ async def _start(tasks: Tasks, asked: StartTask) -> ToolResult:
     return _result(child)
 
 
-async def _start_remote(tasks: RemoteTasks, asked: StartTask) -> ToolResult:
+async def _start_remote(tasks: RemoteTasks, asked: StartTask, key: str = "") -> ToolResult:
     seconds = _seconds_for(tasks, asked)
-    task = await tasks.start(asked.prompt, asked.agent, asked.background, seconds)
+    task = await tasks.start(asked.prompt, asked.agent, asked.background, seconds, key)
     if asked.background:
         return _runs(task.handle)
     return _remote_result(await tasks.wait(task.handle, None))

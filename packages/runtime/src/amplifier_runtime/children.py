@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -55,12 +56,13 @@ class ChildTurns:
         self._database = database
         self._has_any = has_any
         self._requests = 0
+        self._started: Counter[str] = Counter()
         kept = run.journal.starting_with("llm:").values()
         self._requests_kept = max((each["n"] for each in kept if not each["scope"]), default=0)
 
     async def start(self, order: dict[str, Any]) -> dict[str, Any] | str:
         """Submit a child under the key of the call that asks for it, or return why not."""
-        session, key = self._run.session, scope()
+        session, key = self._run.session, self._key_of(order)
         fork = session.fork(order["overlay"])
         given = {"plan": fork.config, "state": plain(session.coordinator.session_state)}
         await fork.cleanup()
@@ -69,6 +71,17 @@ class ChildTurns:
         return await self._transact(
             lambda connection: start_child(connection, self._run.claim, key, order, given)
         )
+
+    def _key_of(self, order: dict[str, Any]) -> str:
+        """Return the key of a child: that of the call that asks, and of the order if it has one.
+
+        Code that is run again gives its orders again, so equal ones are counted.
+        """
+        if not order.get("key"):
+            return scope()
+        key = f"{scope()}spawn:{order['key']}"
+        self._started[key] += 1
+        return f"{key}:{self._started[key]}"
 
     async def tasks(self) -> list[dict[str, Any]]:
         """Return the children of this session."""
