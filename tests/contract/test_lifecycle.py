@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from amplifier_core import AmplifierSession, ModuleCoordinator, ToolResult
+from amplifier_core.errors import ModuleNotFoundError  # noqa: A004 - fixed by the source contract
 from amplifier_core.events import ALL_EVENTS
-from contract.installer import Installer, Loop, ScriptedProvider, mounting
+from contract.installer import Installer, Loop, ScriptedProvider, mounting, write_module
 from contract.requirements import requirement
 from contract.stand_ins import Listener, Memory, raising
 
@@ -95,6 +98,19 @@ async def test_a_returned_module_is_mounted_and_never_called(installed: Installe
         assert await session.execute("hi") == "answer to hi"
 
     assert (tool.called, mounted.called) == (0, 0)
+
+
+class OneFolder:
+    """A resolver that gives one folder to every module whose plan names a source."""
+
+    def __init__(self, path: Path) -> None:
+        self._source = SimpleNamespace(resolve=lambda: path)
+
+    def resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> Any:
+        """Give the folder, or know nothing."""
+        if source_hint is None:
+            raise ModuleNotFoundError(module_id)
+        return self._source
 
 
 def _ready_everywhere(installed: Installer, order: list[str]) -> dict[str, Any]:
@@ -206,6 +222,43 @@ async def test_a_ready_function_that_fails_is_logged_and_announced(
         r for r in caplog.records if r.levelname == "WARNING" and "tool-bad" in r.getMessage()
     ]
     assert warned[0].exc_info is not None
+
+
+@requirement("LIFE-20")
+@pytest.mark.parametrize("transport", ["wasm", "grpc", "rust"])
+async def test_a_module_of_another_transport_is_not_called_when_the_others_are_ready(
+    installed: Installer, tmp_path: Path, transport: str
+) -> None:
+    ready = Listener()
+
+    async def noting(coordinator: ModuleCoordinator) -> None:
+        await ready("ready", None)
+
+    installed.add("tool-python", mounting("tools", EchoTool()), on_session_ready=noting)
+    write_module(
+        tmp_path,
+        f"tool-of-{transport}",
+        """
+        async def mount(coordinator, config): ...
+        async def on_session_ready(coordinator):
+            coordinator.register_capability("called", True)
+        """,
+    )
+    manifest = f'[module]\ntransport = "{transport}"\n'
+    (tmp_path / "amplifier.toml").write_text(manifest, encoding="utf-8")
+    tools = [{"module": f"tool-of-{transport}", "source": str(tmp_path)}, {"module": "tool-python"}]
+    session = AmplifierSession(installed.basics(tools=tools))
+    session.coordinator.mount("module-source-resolver", OneFolder(tmp_path))
+
+    async with session:
+        states = {each.module_id: each for each in session.status.modules}
+        called = session.coordinator.get_capability("called")
+
+    assert called is None
+    assert len(ready.calls) == 1
+    assert states["tool-python"].state == "mounted"
+    assert states[f"tool-of-{transport}"].state == "failed"
+    assert f"transport '{transport}'" in str(states[f"tool-of-{transport}"].error)
 
 
 @requirement("LIFE-16", "LIFE-17", "CHAN-10", "CHAN-14")

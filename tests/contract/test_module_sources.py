@@ -244,7 +244,7 @@ async def test_an_unknown_type_is_refused_with_the_known_ones(
     assert all(kind in str(caught.value) for kind in ("orchestrator", "provider", "resolver"))
 
 
-@requirement("LOAD-30")
+@requirement("LOAD-30", "LOAD-32")
 @pytest.mark.parametrize("transport", ["wasm", "grpc", "rust"])
 async def test_another_transport_than_python_is_refused_in_plain_words(
     installed: Installer, tmp_path: Path, transport: str
@@ -255,8 +255,9 @@ async def test_another_transport_than_python_is_refused_in_plain_words(
     manifest.write_text(f'[module]\ntransport = "{transport}"\n', encoding="utf-8")
     loader, _ = _loader(Resolver(Folder(tmp_path)))
 
-    with pytest.raises(ModuleLoadError, match=transport):
+    with pytest.raises(ModuleLoadError, match=transport) as caught:
         await loader.load(module_id)
+    assert "only 'python' is supported" in str(caught.value)
 
     manifest.write_text('[module]\ntransport = "python"\n', encoding="utf-8")
     assert callable(await loader.load(module_id))

@@ -8,6 +8,7 @@ import pytest
 
 from amplifier_core.llm_errors import ContentFilterError
 from amplifier_core.message_models import ChatResponse
+from contract.requirements import requirement
 from wire.conftest import Connect
 from wire.line import READ_FILE, request, text_of
 from wire.vendor import Answer, Counts, Shred, Text, Thinking, ToolUse, Vendor
@@ -91,6 +92,7 @@ async def test_a_thought_is_never_taken_for_text(connect: Connect, vendor: Vendo
     assert text_of(await line.ask("hi")) == "the answer"
 
 
+@requirement("PROV-10")
 async def test_an_answer_at_its_limit_says_so(connect: Connect) -> None:
     line = await connect(Answer([Text("It was a dark and")], finish="length"))
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from contract.requirements import requirement
 from wire.conftest import Connect
 from wire.line import PICTURE
 from wire.vendor import Answer, Said, Vendor
@@ -21,6 +22,7 @@ def picture(**source: str) -> dict[str, Any]:
     return {"type": "image", "source": source}
 
 
+@requirement("PROV-10")
 async def test_a_system_text_goes_to_the_system(connect: Connect, vendor: Vendor) -> None:
     line = await connect(Answer.of("ok"))
 
@@ -51,6 +53,7 @@ async def test_a_system_text_in_mid_conversation_is_not_lost(
     assert sum(place.count("It is late now.") for place in places) == 1
 
 
+@requirement("PROV-10")
 async def test_a_developer_speaks_with_more_weight_than_the_user(
     connect: Connect, vendor: Vendor
 ) -> None:
@@ -63,6 +66,7 @@ async def test_a_developer_speaks_with_more_weight_than_the_user(
     assert said[0].role == "developer" or "<developer>" in said[0].text
 
 
+@requirement("PROV-10")
 async def test_a_conversation_keeps_its_roles_and_order(connect: Connect, vendor: Vendor) -> None:
     line = await connect(Answer.of("ok"))
     blocks = [{"type": "text", "text": "Fine."}]

@@ -9,6 +9,7 @@ import pytest
 
 from amplifier_core.history import INTERRUPTED
 from amplifier_core.llm_errors import InvalidToolCallError
+from contract.requirements import requirement
 from wire.conftest import Connect
 from wire.line import LIST_FILES, PICTURE, READ_FILE, calling, results_for, stored
 from wire.vendor import Answer, SentCall, Text, ToolUse, Vendor
@@ -256,6 +257,7 @@ async def test_a_call_that_is_stored_beside_the_content_is_sent(
     assert vendor.sent_tool_calls(line.sent) == [SentCall("call_1", "read_file", {"path": "a"})]
 
 
+@requirement("PROV-10")
 async def test_a_missing_result_is_filled_in_and_reported(connect: Connect, vendor: Vendor) -> None:
     line = await connect(Answer.of("thanks"))
     result = {"role": "tool", "tool_call_id": "call_1", "content": "r1"}
@@ -270,6 +272,7 @@ async def test_a_missing_result_is_filled_in_and_reported(connect: Connect, vend
     ]
 
 
+@requirement("PROV-10")
 async def test_a_result_without_a_call_is_dropped_and_reported(
     connect: Connect, vendor: Vendor
 ) -> None:

@@ -116,7 +116,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     "LIFE-20": Requirement(
         "S3 Polyglot note",
         "Modules in other languages take no part in the ready callbacks.",
-        deferred="Only Python modules load; other transports are refused by the loader.",
+        reading="They are refused by the loader, so that none of their code is called.",
     ),
     "CANC-1": Requirement(
         "S3 Behavioral Type Mapping; spec 2.5",

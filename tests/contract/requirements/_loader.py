@@ -189,7 +189,10 @@ REQUIREMENTS: dict[str, Requirement] = {
     "LOAD-32": Requirement(
         "spec 6",
         "WASM, gRPC and side-car modules are run through adapters.",
-        deferred="Other transports are refused with a clear error until an adapter is wanted.",
+        reading=(
+            "The specification finds that a Python kernel needs no adapter: a module that names "
+            "one of these transports is refused in plain words."
+        ),
     ),
     "LOAD-33": Requirement(
         "S2 loader; spec 2.4.2",
@@ -265,6 +268,6 @@ REQUIREMENTS: dict[str, Requirement] = {
     "SRC-10": Requirement(
         "S4 Kernel Responsibilities",
         "Sources for local folders, git repositories and packages resolve to importable paths.",
-        deferred="They belong to the foundation package.",
+        reading="The sources of the foundation do; the kernel has none (SRC-9).",
     ),
 }

@@ -93,8 +93,9 @@ REQUIREMENTS: dict[str, Requirement] = {
             "Providers repair tool call sequences, map roles and continue truncated answers for "
             "their vendor."
         ),
-        deferred=(
-            "Belongs to the vendor providers; our loop repairs the history before every request."
+        reading=(
+            "The specification says that a truncated answer may be continued; ours is returned "
+            "with the finish reason `length`, and the loop ends the turn as truncated."
         ),
     ),
     "PROV-11": Requirement(
@@ -104,7 +105,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     "PROV-12": Requirement(
         "spec 3.4 / Usage and cost",
         "An application sums the cost of a session over its children.",
-        deferred="Belongs to the application.",
+        reading="The foundation sums up the records of a session and its children.",
     ),
     "ORCH-1": Requirement(
         "S1 Orchestrator Contract / Protocol Definition",

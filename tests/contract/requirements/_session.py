@@ -351,7 +351,7 @@ REQUIREMENTS: dict[str, Requirement] = {
             "Agent overlays, list merging and source texts such as git or zip URLs are the "
             "application's business."
         ),
-        deferred="The foundation package merges overlays and resolves source texts.",
+        reading="The foundation is that application: bundles are merged, sources are parsed there.",
     ),
     "PLAN-8": Requirement(
         "S1 Provider Contract / Configuration",
@@ -359,6 +359,6 @@ REQUIREMENTS: dict[str, Requirement] = {
             "Environment references in a plan are resolved by the application before the session "
             "is built."
         ),
-        deferred="The foundation package reads settings and environment.",
+        reading="The foundation does, when it compiles a bundle: `${NAME}`, `${NAME:default}`.",
     ),
 }

@@ -12,6 +12,7 @@ from amplifier_core import AmplifierSession
 from amplifier_foundation.bundles import compile_bundle, load_bundle
 from amplifier_foundation.errors import BundleError
 from amplifier_foundation.settings import Settings
+from contract.requirements import requirement
 
 Write = Callable[[str, str], Path]
 
@@ -23,6 +24,7 @@ async def agents_of(settings: Settings, path: Path) -> dict[str, dict[str, Any]]
     return prepared.plan["agents"]
 
 
+@requirement("PLAN-7")
 async def test_an_agents_file_becomes_its_overlay(settings: Settings, write: Write) -> None:
     path = write(
         "b/bundle.md", f"---\nbundle: {{name: b}}\n{TOOLS}\nagents: {{include: ['b:helper']}}\n---"
@@ -125,6 +127,7 @@ async def test_an_agent_that_cannot_be_used_says_what_is_wrong(
     assert told in str(error.value)
 
 
+@requirement("PLAN-7")
 async def test_a_child_agent_works_with_its_own_instruction(
     settings: Settings, write: Write
 ) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from amplifier_foundation.config.merge import merge
 from amplifier_foundation.config.modules import merge_modules
+from contract.requirements import requirement
 
 scalars = st.none() | st.booleans() | st.integers(0, 3) | st.text("ab", max_size=2)
 values = st.recursive(
@@ -51,6 +52,7 @@ def test_it_does_not_matter_which_two_are_merged_first(
     assert merge(merge(one, two), three).keys() == merge(one, merge(two, three)).keys()
 
 
+@requirement("PLAN-7")
 def test_modules_are_merged_by_instance_then_by_id() -> None:
     earlier = [
         {"module": "p", "source": "a", "config": {"x": 1, "y": 1}},

@@ -19,6 +19,7 @@ from amplifier_foundation.bundles import (
 )
 from amplifier_foundation.credentials import store_key
 from amplifier_foundation.settings import Settings, load_settings
+from contract.requirements import requirement
 
 Write = Callable[[str, str], Path]
 
@@ -160,6 +161,7 @@ async def test_short_forms_of_a_session_become_entries(settings: Settings, write
     }
 
 
+@requirement("PLAN-8")
 async def test_variables_are_replaced_in_values_and_left_in_texts(
     settings: Settings, write: Write
 ) -> None:

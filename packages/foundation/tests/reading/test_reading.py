@@ -16,6 +16,7 @@ from amplifier_foundation.reading.state import state_of
 from amplifier_foundation.reading.timeline import timeline
 from amplifier_foundation.reading.transcript import transcript
 from amplifier_foundation.store import SessionStore
+from contract.requirements import requirement
 from end_to_end.recorded_sessions import NAMES, call, plan_of, record
 
 
@@ -105,6 +106,7 @@ async def test_why_a_turn_stopped_is_told(store: SessionStore, tmp_path: Path) -
     assert explain([]) is None
 
 
+@requirement("PROV-12")
 async def test_the_leaves_add_up_to_what_the_session_cost(
     store: SessionStore, tmp_path: Path
 ) -> None:

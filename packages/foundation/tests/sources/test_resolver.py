@@ -28,6 +28,7 @@ from amplifier_foundation.sources import (
     SuspiciousModuleError,
     UnpinnedError,
 )
+from contract.requirements import requirement
 
 Resolvers = Callable[..., SourceResolver]
 Locked = Callable[..., None]
@@ -98,6 +99,38 @@ async def test_the_source_in_a_mount_plan_is_loaded(
         assert sys.modules[PACKAGE].__file__ == str(
             resolver_with().resolve("tool-echo", echo_uri).path / PACKAGE / "__init__.py"
         )
+
+
+@requirement("SRC-10")
+@pytest.mark.usefixtures("unloaded", "on_disk")
+@pytest.mark.parametrize("kind", ["folder", "git", "archive", "package"])
+async def test_each_kind_of_source_leads_to_a_path_that_is_imported(
+    kind: str,
+    echo_uri: str,
+    archive: Callable[..., str],
+    installed: Callable[..., Path],
+    module_code: str,
+    resolver_with: Resolvers,
+    locked: Locked,
+) -> None:
+    installed("echo-package", "tool-echo", module_code)
+    hint = {
+        "folder": "./modules/echo",
+        "git": echo_uri,
+        "archive": archive([(f"{PACKAGE}/__init__.py", module_code)]),
+        "package": "package:echo-package",
+    }[kind]
+    if kind in ("git", "archive"):
+        locked("tool-echo", hint)
+    resolver, coordinator = resolver_with(), create_test_coordinator()
+    await coordinator.mount("module-source-resolver", resolver)
+
+    await (await ModuleLoader(coordinator).load("tool-echo", source_hint=hint))(coordinator)
+
+    assert "echo" in coordinator.get("tools")
+    imported = "package_of_echo_package" if kind == "package" else PACKAGE
+    code = Path(str(sys.modules[imported].__file__))
+    assert code.is_relative_to(resolver.locate("tool-echo", hint).path)
 
 
 @pytest.mark.attack("U1")

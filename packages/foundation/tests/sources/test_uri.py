@@ -10,8 +10,10 @@ import pytest
 
 from amplifier_foundation.sources import Source, parse_source
 from amplifier_foundation.sources.errors import SourceFormatError
+from contract.requirements import requirement
 
 
+@requirement("PLAN-7")
 @pytest.mark.parametrize(
     ("text", "source"),
     [
