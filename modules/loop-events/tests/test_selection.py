@@ -84,13 +84,14 @@ async def test_it_works_without_a_coordinator_and_with_a_recorder_for_the_hooks(
 
 
 @requirement("ORCH-23")
+@pytest.mark.parametrize("key", ["tool", "tool_name"])
 async def test_a_published_scheduler_names_another_tool_and_that_one_runs(
-    turn_of: TurnMaker,
+    turn_of: TurnMaker, key: str
 ) -> None:
-    """As schedulers do that answer with nothing but the name of a tool."""
+    """They answer with a name alone: under the key of the loop, or the one they were sent."""
 
     async def scheduler(event: str, data: dict[str, Any]) -> HookResult:
-        return HookResult(action="modify", data={"tool": "cheap"})
+        return HookResult(action="modify", data={key: "cheap"})
 
     dear, cheap = Keeper("dear"), Keeper("cheap")
     turn = await turn_of(calls("dear"), "Done.", tools=[dear, cheap])
@@ -100,7 +101,7 @@ async def test_a_published_scheduler_names_another_tool_and_that_one_runs(
 
     assert (dear.given, cheap.given) == ([], [{"n": 1}])
     (selected,) = turn.told("tool:selected")
-    assert selected["tool"] == "cheap"
+    assert selected["tool"] == selected["tool_name"] == "cheap"
     assert selected["source"] == "scheduler"
     assert selected["original_tool"] == "dear"
 

@@ -42,6 +42,8 @@ async def select_tool(run: ToolRun, tools: dict[str, Any], announcer: Announcer)
         is_scheduled = chosen.is_scheduled
     selected = {
         "tool": run.name,
+        # The published loop sends `tool`, a published scheduler reads `tool_name`.
+        "tool_name": run.name,
         "source": "scheduler" if is_scheduled else "llm",
         "original_tool": run.called_name if is_scheduled else None,
         "tool_call_id": run.call_id,
