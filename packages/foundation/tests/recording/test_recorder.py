@@ -16,6 +16,7 @@ from amplifier_foundation.live import LiveSession, open_live
 from amplifier_foundation.reading.requests import requests_in
 from amplifier_foundation.replay import replay
 from amplifier_foundation.store import SessionStore
+from contract.requirements import requirement
 from end_to_end.recorded_sessions import Lines, call, plan_of, record
 
 LIST = {"module": "tool-todo"}
@@ -145,6 +146,43 @@ async def test_a_child_session_has_a_log_of_its_own(store: SessionStore, tmp_pat
     (answer,) = records_of(store, child_id, "turn.ended")
     assert answer.data["answer"] == "Roses are red."
     assert reader.holder is None
+
+
+class Editor:
+    """A tool that has an agent write."""
+
+    name = "edit"
+    description = "Has a verse written."
+    input_schema: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, coordinator: Any) -> None:
+        self._coordinator = coordinator
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:
+        spawn = self._coordinator.get_capability("agents.spawn")
+        return ToolResult(output=await spawn("poet", "A verse."))
+
+
+@requirement("AGENT-5")
+async def test_an_agent_that_a_module_spawns_has_a_log_too(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    poet = {"module": "provider-mock", "config": {"script": ["Roses are red."]}}
+    plan = plan_of(
+        [{"tool_calls": [call("edit")]}, "There."],
+        tools=({"module": "tool-task"},),
+        agents={"poet": {"providers": [poet]}},
+    )
+    async with open_live(plan, store=store, project=tmp_path) as live:
+        await live.session.coordinator.mount("tools", Editor(live.session.coordinator))
+        await live.execute("A verse, please.")
+
+    (child,) = records_of(store, live.session_id, "child")
+    (edit,) = records_of(store, live.session_id, "tool.call")
+    assert child.data["inside"] == edit.data["call"]
+    (answer,) = records_of(store, child.data["session_id"], "turn.ended")
+    assert answer.data["answer"] == "Roses are red."
+    assert not (await replay(store.read(live.session_id))).differences
 
 
 async def test_a_cancellation_is_recorded_with_what_it_interrupted(
