@@ -8,12 +8,14 @@ from amplifier_core import ChatRequest, ChatResponse
 from amplifier_core.testing import MockTool
 from amplifier_kit.turns.endings import STATUS, stop_reason_for
 from contract.installer import response
+from contract.requirements import requirement
 from contract.stand_ins import Display
 from contract.turns import Turn, calls, loop
 
 CUT = "orchestrator:answer_cut"
 
 
+@requirement("PROV-10")
 @pytest.mark.parametrize(
     ("finish_reason", "stop_reason"),
     [
