@@ -25,6 +25,11 @@ from contract.requirements import (
     _models,
     _modules,
     _published,
+    _seed_s0,
+    _seed_s2_members,
+    _seed_s2_patterns,
+    _seed_s3,
+    _seed_s4,
     _session,
     _vocabulary,
 )
@@ -47,6 +52,11 @@ _AREAS = (
     _kit,
     _laws,
     _published,
+    _seed_s0,
+    _seed_s2_members,
+    _seed_s2_patterns,
+    _seed_s3,
+    _seed_s4,
 )
 
 REQUIREMENTS: dict[str, Requirement] = {

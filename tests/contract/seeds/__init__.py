@@ -8,14 +8,17 @@ runs the text itself, so that a block that stops working fails its test.
 from __future__ import annotations
 
 import ast
+import sys
 import textwrap
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
 from inspect import CO_COROUTINE
 from pathlib import Path
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
-__all__ = ["BLOCKS", "Block", "run_block", "run_body"]
+__all__ = ["BLOCKS", "Block", "local_names", "run_block", "run_body"]
 
 _FOLDER = Path(__file__).parent
 _HEADER = "===== "
@@ -72,3 +75,23 @@ async def run_body(name: str, names: dict[str, Any]) -> Any:
     namespace: dict[str, Any] = {}
     exec(compile(source, name, "exec", dont_inherit=True), namespace)
     return await namespace["body"](**names)
+
+
+@contextmanager
+def local_names(name: str) -> Generator[dict[str, Any], None, None]:
+    """Collect the local names of every function that the block defines, as it last returned.
+
+    Most of what a `mount` of the contracts reads from its coordinator stays in local names.
+    """
+    seen: dict[str, Any] = {}
+
+    def note(frame: FrameType, event: str, _value: Any) -> None:
+        if event == "return" and frame.f_code.co_filename == name:
+            seen.update(frame.f_locals)
+
+    earlier = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield seen
+    finally:
+        sys.setprofile(earlier)

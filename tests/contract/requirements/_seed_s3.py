@@ -1,0 +1,7 @@
+"""X."""
+
+from __future__ import annotations
+
+from contract.requirements._model import Requirement
+
+REQUIREMENTS: dict[str, Requirement] = {}
