@@ -205,6 +205,22 @@ REQUIREMENTS: dict[str, Requirement] = {
         "S2:799 process_hook_result",
         "A denial by a hook becomes a PermissionError in the orchestrator.",
     ),
+    "STWO-794": Requirement(
+        "S2:794 process_hook_result, parameters",
+        "The hook name that the orchestrator gives is the one in the metadata of an injection.",
+    ),
+    "STWO-816": Requirement(
+        "S2:816 process_hook_result, processing flow",
+        "A user message goes to the display system whatever the action, `ask_user` included.",
+    ),
+    "STWO-817": Requirement(
+        "S2:817 process_hook_result, processing flow; S2:926 subsystem routing",
+        "A request to suppress output is logged with hook and event, whatever the action.",
+    ),
+    "STWO-821": Requirement(
+        "S2:821 process_hook_result, subsystem requirements",
+        "Without subsystems the text of a user message is logged, and a question is denied.",
+    ),
     "STWO-828": Requirement(
         "S2:828 cleanup",
         "`cleanup` is async and takes nothing.",

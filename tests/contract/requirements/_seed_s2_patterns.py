@@ -99,8 +99,9 @@ REQUIREMENTS: dict[str, Requirement] = {
             "denials, changes and injections."
         ),
         reading=(
-            "Other documents name the result `result`; the event carries what the orchestrator "
-            "puts in."
+            "The registry surfaces a change as `continue` with changed data (HOOK-31); the shown "
+            "test for `modify` is for registries that surface it as an action. Other documents "
+            "call `tool_result` `result`; the event carries what the orchestrator puts in."
         ),
     ),
     "STWO-1299": Requirement(
