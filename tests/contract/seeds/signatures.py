@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import amplifier_core
+from amplifier_core.module_sources import ModuleSource
 from contract.seeds import BLOCKS
 
 __all__ = ["Shown", "assert_offers", "assert_returns", "shown_function", "shown_signature"]
@@ -79,6 +80,7 @@ def _value(expression: ast.expr) -> Any:
 def _names() -> dict[str, Any]:
     names = {name: getattr(amplifier_core, name) for name in amplifier_core.__all__}
     names.update(Any=Any, Awaitable=Awaitable, Callable=Callable, Path=Path)
+    names.update(ModuleSource=ModuleSource)
     return names
 
 
