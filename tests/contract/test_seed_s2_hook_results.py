@@ -211,8 +211,10 @@ async def test_neither_block_nor_coordinator_stores_what_is_too_long_or_ephemera
     assert coordinator._current_turn_injections == 2
     with pytest.raises(ValueError, match="Context injection exceeds"):
         await _both(inject("x" * 41), block_is_run, memory)
-
     assert memory.messages == []
+
+    await _both(inject("x" * 40), block_is_run, memory)
+    assert len(memory.messages) == 1
 
 
 class _KeywordApprovals:

@@ -130,9 +130,11 @@ async def test_a_resolver_as_shown_is_asked_with_id_and_hint(
     resolver: Any = Resolver()
     assert isinstance(resolver, ModuleSourceResolver)
     assert_offers(_methods("S4:61")["resolve"], resolver.resolve)
-    assert await _mounted(await _loader_with(resolver), "tool-sourced", {}, "any hint")
+    loader = await _loader_with(resolver)
+    assert await _mounted(loader, "tool-sourced", {}, "by position")
+    assert await _mounted(loader, "tool-sourced", profile_source="by keyword")
 
-    assert asked == [("tool-sourced", "any hint")]
+    assert asked == [("tool-sourced", "by position"), ("tool-sourced", "by keyword")]
 
 
 @requirement("SFOUR-97")
