@@ -9,7 +9,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "S3 Naming Convention, line 9",
         (
             "Data models are pydantic models, interfaces are protocols, words are literals, and "
-            "tagged unions are told apart by `type`."
+            "tagged unions are distinguished by `type`."
         ),
     ),
     "STHREE-25": Requirement(
