@@ -121,7 +121,7 @@ async def _run_tool(
     posted = Listener()
     coordinator.hooks.register(TOOL_POST, posted)
     for answer in answers:
-        coordinator.hooks.register(event, Listener(answer))
+        coordinator.hooks.register(event, Listener(answer), name="registered")
     tool = ShownTool()
     shown = await run_block("S2:1248", {"tool": tool, "logger": LOGGER})
     error: PermissionError | None = None
@@ -194,7 +194,7 @@ async def test_an_injection_after_a_tool_is_stored() -> None:
     (message,) = messages
     assert message["content"] == "two warnings"
     assert message["metadata"]["event"] == TOOL_POST
-    assert message["metadata"]["hook_name"] == "linter"
+    assert message["metadata"]["hook_name"] == "registered"
 
 
 @requirement("STWO-1299", "STWO-1318")

@@ -57,7 +57,7 @@ async def test_processing_a_hook_result_is_a_coroutine_that_names_the_hook() -> 
 
 
 @requirement("STWO-794")
-async def test_the_hook_name_given_is_the_one_in_the_audit_trail() -> None:
+async def test_an_injection_is_stored_under_the_name_of_its_handler_else_the_given_one() -> None:
     coordinator = ModuleCoordinator()
     memory = Memory()
     await coordinator.mount("context", memory)
@@ -65,10 +65,11 @@ async def test_the_hook_name_given_is_the_one_in_the_audit_trail() -> None:
     emitted = await coordinator.hooks.emit(TOOL_POST, {})
 
     await coordinator.process_hook_result(emitted, TOOL_POST, "linter")
+    await coordinator.process_hook_result(inject("look"), TOOL_POST, "linter")
 
-    (message,) = memory.messages
-    assert message["metadata"]["hook_name"] == "linter"
-    assert message["metadata"]["event"] == TOOL_POST
+    names = [each["metadata"]["hook_name"] for each in memory.messages]
+    assert names == ["registered-name", "linter"]
+    assert {each["metadata"]["event"] for each in memory.messages} == {TOOL_POST}
 
 
 @requirement("STWO-799", "STWO-903")

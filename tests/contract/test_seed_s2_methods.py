@@ -42,7 +42,7 @@ async def test_mounting_is_a_coroutine_that_a_task_can_run() -> None:
 
     assert_offers(shown_signature("S2:386"), coordinator.mount)
     mounting = coordinator.mount("tools", MockTool("bash"))
-    assert inspect.iscoroutine(mounting)
+    assert asyncio.iscoroutine(mounting)
     assert await asyncio.create_task(mounting) is None
     assert await coordinator.mount("tools", MockTool("read"), "other") is None
     assert list(coordinator.get("tools")) == ["bash", "other"]
@@ -106,7 +106,7 @@ async def test_unmounting_is_a_coroutine_that_a_task_can_run() -> None:
 
     assert_offers(shown_signature("S2:443"), coordinator.unmount)
     unmounting = coordinator.unmount("tools", "bash")
-    assert inspect.iscoroutine(unmounting)
+    assert asyncio.iscoroutine(unmounting)
     assert await asyncio.create_task(unmounting) is None
     assert coordinator.get("tools") == {}
     with pytest.raises(ValueError, match="Unknown mount point"):

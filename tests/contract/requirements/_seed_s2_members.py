@@ -207,7 +207,14 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "STWO-794": Requirement(
         "S2:794 process_hook_result, parameters",
-        "The hook name that the orchestrator gives is the one in the metadata of an injection.",
+        (
+            "An injection's metadata names the hook it came from: the name it was registered "
+            "under, else the name that the orchestrator gives."
+        ),
+        reading=(
+            "The seed has the argument only. The registry knows which handler injected, and loops "
+            "pass their own name or that of a tool, so the handler's name is the better audit."
+        ),
     ),
     "STWO-816": Requirement(
         "S2:816 process_hook_result, processing flow",
