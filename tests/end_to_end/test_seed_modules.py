@@ -203,7 +203,7 @@ def test_the_kernel_alone_finds_them_all_in_a_search_path(five: User) -> None:
 
 
 @pytest.mark.slow
-@requirement("VALID-23")
+@requirement("VALID-23", "SONE-419", "SONE-625", "SONE-947", "SONE-1318", "SONE-1973")
 @pytest.mark.parametrize("name", _VALIDATIONS)
 def test_the_validation_commands_of_the_contracts_succeed(five: User, name: str) -> None:
     command = BLOCKS[name].text
@@ -219,7 +219,7 @@ def test_the_validation_commands_of_the_contracts_succeed(five: User, name: str)
 
 
 @pytest.mark.slow
-@requirement("VALID-23")
+@requirement("VALID-23", "SONE-96")
 def test_the_plain_validation_command_of_the_contracts_succeeds(user: User) -> None:
     folder = write_project(user.project, "tool")
     project = (folder / "pyproject.toml").read_text(encoding="utf-8")
