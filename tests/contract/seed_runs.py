@@ -146,8 +146,8 @@ PLAN: dict[str, Any] = {
 async def session_from_block(name: str, folder: Path, **sections: Any) -> AmplifierSession:
     """Return a session whose plan has the section that a block shows.
 
-    What is behind the address of its source is not there: as for a developer who works on the
-    module, an override leads to `folder`.
+    Its address cannot be fetched: as for a developer who works on the module, an override leads to
+    `folder`.
     """
     section = yaml.safe_load(BLOCKS[name].text)
     home = folder.parent / "home"

@@ -206,11 +206,11 @@ async def test_the_shown_events_are_emitted_with_the_shown_data() -> None:
     await names["execute"](None, "hi", None, {}, {}, hooks)
 
     assert heard.events == ["provider:request", "provider:response", "tool:pre", "tool:post"]
-    told = dict(heard.calls)
-    assert told["provider:request"]["messages"] == [{"role": "user", "content": "hi"}]
-    assert told["provider:response"]["usage"]["total_tokens"] == 2
-    assert told["tool:pre"]["tool_input"] == tool.last_input == {"n": 1}
-    assert told["tool:post"]["tool_result"]["output"] == "Success"
+    data = dict(heard.calls)
+    assert data["provider:request"]["messages"] == [{"role": "user", "content": "hi"}]
+    assert data["provider:response"]["usage"]["total_tokens"] == 2
+    assert data["tool:pre"]["tool_input"] == tool.last_input == {"n": 1}
+    assert data["tool:post"]["tool_result"]["output"] == "Success"
 
 
 @requirement("SONE-1096")
@@ -226,8 +226,8 @@ async def test_our_loop_emits_the_shown_data() -> None:
         "tool:post",
     ]
     for event, keys in emitted_keys().items():
-        for told in turn.told(event):
-            assert [key for key in keys if key not in told] == [], event
+        for data in turn.told(event):
+            assert [key for key in keys if key not in data] == [], event
 
 
 def answering(answer: Any) -> HookRegistry:

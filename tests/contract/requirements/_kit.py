@@ -188,7 +188,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "S1 Validation; S1 Quick Validation Command; spec 1.17",
         (
             "`amplifier module validate` checks a module folder, laid out as the contracts show, "
-            "as the type that `--type` names or that the module itself tells."
+            "as the type that `--type` names or that the module itself declares or mounts."
         ),
     ),
     "PLUG-1": Requirement(

@@ -29,8 +29,8 @@ _README = (
     _shows(
         96,
         "Validation",
-        "The command checks a module without being told its type.",
-        "The type of `my-module` is told from what it mounts.",
+        "The command checks a module without `--type`.",
+        "The type of `my-module` is inferred from what it mounts.",
     ),
 )
 _TOOL = (

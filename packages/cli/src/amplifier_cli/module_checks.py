@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import os
 import subprocess
@@ -38,24 +37,26 @@ class Check(NamedTuple):
 def completed(found: FoundModule, where: str) -> FoundModule:
     """Return the module with its type, and with the configuration that it is checked with.
 
-    A type that nothing else says is told from what the module mounts. A provider that mounts
+    A type that nothing else says is inferred from what the module mounts. A provider that mounts
     nothing without a key, as its contract recommends, is given a placeholder.
 
     Raises:
         CommandError: what it mounts says nothing about its type.
     """
+    if found.type not in (None, "provider"):
+        return found
     # Needs the kernel's test kit.
     from amplifier_cli.mounted_type import type_by_mounting  # noqa: PLC0415
 
     compile_apart(paths.home())
-    told = functools.partial(type_by_mounting, found.package, found.entry_point)
-    if found.type == "provider":
+    kind = asyncio.run(type_by_mounting(found.package, found.entry_point))
+    if kind is None:
         with_key = {"api_key": _PLACEHOLDER}
-        needs_key = not asyncio.run(told()) and asyncio.run(told(with_key))
-        return found._replace(config=with_key) if needs_key else found
+        kind = asyncio.run(type_by_mounting(found.package, found.entry_point, with_key))
+        if kind is not None:
+            found = found._replace(config=with_key)
     if found.type is not None:
         return found
-    kind = asyncio.run(told())
     if kind is None:
         raise CommandError(
             f"The type of `{found.module_id}` is not known.",

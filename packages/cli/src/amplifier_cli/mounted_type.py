@@ -1,4 +1,4 @@
-"""The type of a module, told from what it mounts on a double."""
+"""The type of a module, inferred from what it mounts on a double."""
 
 from __future__ import annotations
 

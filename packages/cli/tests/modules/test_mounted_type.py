@@ -1,4 +1,4 @@
-"""The type of a module, told from what it mounts."""
+"""The type of a module, inferred from what it mounts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def package(tmp_path: Path) -> Iterator[Path]:
         ("async def mount(coordinator, config):\n    raise ValueError('no')", None),
     ],
 )
-async def test_what_is_mounted_tells_the_type(
+async def test_the_type_is_inferred_from_what_is_mounted(
     package: Path, source: str, expected: str | None
 ) -> None:
     (package / "__init__.py").write_text(IMPORTS + source, encoding="utf-8")

@@ -64,7 +64,7 @@ def test_a_type_that_the_package_contradicts_is_a_failed_check(
 
 
 @requirement("VALID-23")
-def test_a_type_that_nothing_says_is_told_from_what_is_mounted(
+def test_a_type_that_nothing_says_is_inferred_from_what_is_mounted(
     amplifier: Command, project: Path
 ) -> None:
     point = 'my-module = "my_package.sub:mount_it"\n'
@@ -118,15 +118,17 @@ async def mount(coordinator, config):
 """
 
 
+@pytest.mark.parametrize("module_id", ["my-provider", "my-module"])
 def test_a_provider_that_mounts_nothing_without_a_key_is_given_a_placeholder(
-    amplifier: Command, project: Path
+    amplifier: Command, project: Path, module_id: str
 ) -> None:
     source = PROVIDER.replace('"key"', '"api_key"')
-    write(project / "my-provider", {"my_provider/__init__.py": source})
+    write(project / module_id, {f"{module_id.replace('-', '_')}/__init__.py": source})
 
-    done = amplifier("module", "validate", "./my-provider")
+    done = amplifier("module", "validate", f"./{module_id}")
 
     assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{module_id} (provider)" in done.stdout
     assert "configuration: api_key (a placeholder)" in done.stdout
 
 

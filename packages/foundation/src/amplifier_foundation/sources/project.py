@@ -161,7 +161,7 @@ def _searched_folders(folder: Path) -> list[Path]:
 
 
 def _named_package(folder: Path, module_id: str, *, exact: bool) -> Path | None:
-    """Return the package whose name tells that it is a module."""
+    """Return the package whose name says that it is a module."""
     underscored = module_id.replace("-", "_")
     names = [f"amplifier_module_{underscored}", underscored]
     if not exact:
