@@ -66,6 +66,15 @@ def test_every_entry_is_one_sentence_with_a_source() -> None:
         assert entry.says.rstrip("`").endswith("."), name
 
 
+def test_every_departure_that_is_written_down_is_a_requirement_with_a_reading() -> None:
+    text = Path(__file__).with_name("READINGS.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| S")]
+    named = [requirement_id for row in rows for requirement_id in row[4].strip().split(", ")]
+
+    assert len(rows) == len([line for line in text.splitlines() if line.startswith("| ")]) - 1
+    assert [each for each in named if REQUIREMENTS[each].reading is None] == []
+
+
 def test_an_unknown_or_missing_id_is_refused_when_the_test_is_defined() -> None:
     with pytest.raises(LookupError, match="HOOK-0"):
         requirement("HOOK-1", "HOOK-0")

@@ -178,6 +178,7 @@ async def test_a_loader_that_is_set_before_initialize_is_used(installed: Install
     assert asked == ["loop-test", "context-test", "provider-test"]
 
 
+@requirement("SESS-54")
 async def test_the_end_of_a_session_says_how_many_turns_it_had(installed: Installer) -> None:
     ended = Listener()
     async with AmplifierSession(installed.basics()) as session:

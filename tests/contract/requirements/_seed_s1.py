@@ -44,7 +44,12 @@ _TOOL = (
         "The name it is mounted under and its own name differ: the model calls it by its own.",
     ),
     _shows(226, "pyproject.toml", _PROJECT.format("my_tool:mount", "my-tool")),
-    _shows(239, "Name and Description", "Name and description of a tool may be properties."),
+    _shows(
+        239,
+        "Name and Description",
+        "Name and description of a tool may be properties.",
+        "S1:209 mounts it as `my-tool`: the model calls a tool by its own name, `my_tool`.",
+    ),
     _shows(258, "execute() Method", "A tool reports bad input and failures as results."),
     _shows(
         288,
@@ -134,7 +139,10 @@ _ORCHESTRATOR = (
         1096,
         "Event Emission",
         "A loop announces model calls and tool calls before and after, with these data.",
-        "`tool_call.input` is another name of `arguments`; `tool_result` of `result`.",
+        (
+            "`tool_call.input` is another name of `arguments`; `tool_result` of `result`. Our "
+            "loops leave `messages` out of `provider:request`: see READINGS.md."
+        ),
     ),
     _shows(
         1134,

@@ -309,6 +309,10 @@ REQUIREMENTS: dict[str, Requirement] = {
         "spec 2.3.6; spec 3.2",
         "Parent and child may share one loader.",
     ),
+    "SESS-54": Requirement(
+        "S1 Common Events",
+        "`session:end` has the session's id, its status and stats: the number of its turns.",
+    ),
     "PLAN-1": Requirement(
         "S2 config; spec 3.1",
         (
