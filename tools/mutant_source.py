@@ -7,6 +7,7 @@ annotations, docstrings, imports, and the arguments of log calls; that a line is
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -45,15 +46,28 @@ class Mutant:
         """File, enclosing function, text of the line, what changes, and the how manieth such."""
         return self.file, self.function, self.line, self.change, self.occurrence
 
+    def __str__(self) -> str:
+        return f"{self.file}:{self.number} {self.function}: {self.change}"
+
+    @property
+    def is_in_function(self) -> bool:
+        """Whether it is a function's own, and not read while the file is imported."""
+        return self.scope != (0, 0)
+
     def without_change(self) -> Mutant:
         """Return a mutant of the same place that changes nothing."""
         made = self.change_made
-        return replace(self, change_made=_Replacement(made.module, made.old, made.old))
+        return replace(self, change_made=made._replace(new=made.old))
 
     def code(self) -> str | None:
         """Return the whole file with the change, None when it is no Python any more."""
         made = self.change_made
-        code = cast("cst.Module", made.module.deep_replace(made.old, made.new)).code
+        if made.span is None:
+            code = cast("cst.Module", made.module.deep_replace(made.old, made.new)).code
+        else:
+            start, end = made.span
+            source = made.module.code
+            code = source[:start] + made.module.code_for_node(made.new) + source[end:]
         try:
             compile(code, self.file, "exec")
         except SyntaxError:
@@ -67,6 +81,8 @@ class _Replacement(NamedTuple):
     module: cst.Module
     old: cst.CSTNode
     new: cst.CSTNode
+    # Where the node is in the text; None when it is not there as it stands, with its spaces.
+    span: tuple[int, int] | None
 
 
 def mutants_of(path: Path) -> list[Mutant]:
@@ -75,12 +91,16 @@ def mutants_of(path: Path) -> list[Mutant]:
     wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
     finder = _Finder(wrapper.module, wrapper.resolve(PositionProvider))
     wrapper.module.visit(finder)
-    lines = source.splitlines()
+    lines = source.splitlines(keepends=True)
+    starts = [0, *itertools.accumulate(map(len, lines))]
     counts: Counter[tuple[str, str, str]] = Counter()
     mutants: list[Mutant] = []
     for found in sorted(finder.found, key=lambda each: each.number):
         line = lines[found.number - 1].strip()
         name = (found.function, line, found.change)
+        begin = starts[found.position.start.line - 1] + found.position.start.column
+        end = starts[found.position.end.line - 1] + found.position.end.column
+        is_there = source[begin:end] == wrapper.module.code_for_node(found.old)
         mutants.append(
             Mutant(
                 file=path.name,
@@ -90,7 +110,9 @@ def mutants_of(path: Path) -> list[Mutant]:
                 occurrence=counts[name],
                 number=found.number,
                 scope=found.scope,
-                change_made=_Replacement(wrapper.module, found.old, found.new),
+                change_made=_Replacement(
+                    wrapper.module, found.old, found.new, (begin, end) if is_there else None
+                ),
             )
         )
         counts[name] += 1
@@ -104,9 +126,13 @@ class _Found:
     old: cst.CSTNode
     new: cst.CSTNode
     function: str
-    number: int
+    position: CodeRange
     scope: tuple[int, int]
     change: str
+
+    @property
+    def number(self) -> int:
+        return self.position.start.line
 
 
 class _Finder(cst.CSTVisitor):
@@ -145,13 +171,13 @@ class _Finder(cst.CSTVisitor):
             scope = (body.start.line, body.end.line)
         change = _change(self._module.code_for_node(old), self._module.code_for_node(new))
         function = ".".join(self._names)
-        self.found.append(_Found(old, new, function, position.start.line, scope, change))
+        self.found.append(_Found(old, new, function, position, scope, change))
 
 
 def _mutations(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield everything that may take the place of a node."""
     for kind, operator in _BORROWED:
-        if isinstance(node, kind) and not _is_log_call(node):
+        if isinstance(node, kind) and not _is_log_call(node) and not _is_cast(node):
             yield from cast("Iterable[cst.CSTNode]", operator(node))
     if isinstance(node, cst.If | cst.While | cst.CompIf) and not _has_opposite(node.test):
         yield node.with_changes(test=_negated(node.test))
@@ -210,6 +236,8 @@ def _is_left_alone(node: cst.CSTNode) -> bool:
         return True
     if isinstance(node, cst.SimpleStatementLine):
         first = node.body[0]
+        if isinstance(first, cst.Assign) and _name_of(first.targets[0].target) == "logger":
+            return True
         if isinstance(first, cst.Expr) and isinstance(first.value, cst.SimpleString):
             return True
         return isinstance(first, cst.AnnAssign) and _name_of(first.annotation.annotation) == (
@@ -235,6 +263,10 @@ def _is_log_call(node: cst.CSTNode) -> bool:
         and isinstance(node.func, cst.Attribute)
         and _name_of(node.func.value) == "logger"
     )
+
+
+def _is_cast(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Call) and _name_of(node.func) == "cast"
 
 
 def _name_of(node: cst.CSTNode) -> str:

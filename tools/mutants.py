@@ -13,10 +13,9 @@ notice it; so is a row of that table whose mutant does not survive. `--minutes` 
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import json
-import os
-import pickle
 import shutil
 import sys
 import tempfile
@@ -26,9 +25,20 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import mutant_tests
+import pytest
+
+from mutant_kernel import ROOT, SOURCE, KernelCopy
 from mutant_source import Mutant, mutants_of
-from mutant_tests import INVALID, KILLED, SURVIVED, TIMEOUT, KernelCopy, Reach, Run
+from mutant_tests import (
+    INVALID,
+    KILLED,
+    OPTIONS,
+    SURVIVED,
+    TIMEOUT,
+    Judges,
+    Run,
+    judging_files,
+)
 
 FILES = (
     "hooks.py",
@@ -45,7 +55,7 @@ FILES = (
     "_module_checks.py",
     "_isolation.py",
 )
-TABLE = mutant_tests.ROOT / "tests" / "contract" / "survivors.toml"
+TABLE = ROOT / "tests" / "contract" / "survivors.toml"
 SEED = "amplifier"
 WORKERS = 2
 
@@ -73,59 +83,58 @@ def _lot(mutant: Mutant) -> str:
     return hashlib.sha256(repr((SEED, mutant.key)).encode()).hexdigest()
 
 
-def measure_apart(folder: Path) -> Reach:
-    """Run all tests once in a process of its own, so that this one never imports the kernel."""
-    result = folder / "reach"
-    process = os.fork()
-    if process == 0:
-        try:
-            reach = mutant_tests.measure(KernelCopy(folder / "measured"))
-            result.write_bytes(pickle.dumps(reach))
-        except SystemExit as error:
-            print(error, file=sys.stderr)
-        finally:
-            sys.stdout.flush()
-            os._exit(0)
-    os.waitpid(process, 0)
-    if not result.exists():
-        raise SystemExit(1)
-    return pickle.loads(result.read_bytes())
+class Trial:
+    """A pytest plugin: instead of running the tests, it has them judge mutants."""
 
+    def __init__(self, mutants: list[Mutant], folder: Path, minutes: float) -> None:
+        self.outcomes: dict[Key, str] = {}
+        self._mutants = mutants
+        self._minutes = minutes
+        self._notes = folder / "notes"
+        self._copies = [KernelCopy(folder / f"kernel{number}") for number in range(WORKERS)]
+        self._copies[0].use()
 
-def run_all(mutants: list[Mutant], reach: Reach, folder: Path, minutes: float) -> dict[Key, str]:
-    """Return what became of each mutant; those that the time did not suffice for are missing."""
-    ends = time.monotonic() + 60 * minutes
-    copies = [KernelCopy(folder / f"worker{number}") for number in range(WORKERS)]
-    _check_control(mutants, reach, copies[0])
-    waiting = sorted(mutants, key=_lot, reverse=True)
-    running: list[Run] = []
-    outcomes: dict[Key, str] = {}
-    while running or (waiting and time.monotonic() < ends):
-        while copies and waiting and time.monotonic() < ends:
-            running.append(Run(waiting.pop(), reach, copies.pop()))
-        for run in list(running):
-            outcome = run.poll()
-            if outcome is not None:
-                outcomes[run.mutant.key] = outcome
-                run.kernel.restore(run.mutant.file)
-                copies.append(run.kernel)
-                running.remove(run)
-                if len(outcomes) % 100 == 0:
-                    print(f"  {len(outcomes)} of {len(mutants)}", flush=True)
-        time.sleep(0.005)
-    return outcomes
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run the mutants; those that the time does not suffice for are left out."""
+        # A fork need not look at what there is before it.
+        gc.freeze()
+        judges = Judges(session, self._copies[0], self._notes)
+        self._check_control(judges)
+        ends = time.monotonic() + 60 * self._minutes
+        waiting = sorted(self._mutants, key=_lot, reverse=True)
+        running: list[Run] = []
+        while running or (waiting and time.monotonic() < ends):
+            while self._copies and waiting and time.monotonic() < ends:
+                running.append(Run(waiting.pop(), judges, self._copies.pop()))
+            for run in list(running):
+                outcome = run.poll()
+                if outcome is not None:
+                    running.remove(run)
+                    self._take(run, outcome)
+            time.sleep(0.002)
+        return True
 
+    def _take(self, run: Run, outcome: str) -> None:
+        if not run.mutant.is_in_function:
+            run.kernel.restore(run.mutant.file)
+        self._copies.append(run.kernel)
+        self.outcomes[run.mutant.key] = outcome
+        if outcome == SURVIVED:
+            print(f"  survived: {run.mutant}", flush=True)
+        if len(self.outcomes) % 100 == 0:
+            print(f"  {len(self.outcomes)} of {len(self._mutants)}", flush=True)
 
-def _check_control(mutants: list[Mutant], reach: Reach, kernel: KernelCopy) -> None:
-    """Run the tests of every file on code that nothing changed: all of it has to survive."""
-    first_of_file = {mutant.file: mutant for mutant in reversed(mutants)}
-    for mutant in first_of_file.values():
-        control = Run(mutant.without_change(), reach, kernel)
-        while control.poll() is None:
-            time.sleep(0.005)
-        kernel.restore(mutant.file)
-        if control.outcome != SURVIVED:
-            raise SystemExit(f"mutants: tests of {mutant.file} fail without any change")
+    def _check_control(self, judges: Judges) -> None:
+        """Have mutants judged that change nothing, one of each kind: they have to survive."""
+        one_of_each = {mutant.is_in_function: mutant for mutant in self._mutants}
+        for mutant in one_of_each.values():
+            control = Run(mutant.without_change(), judges, self._copies[0])
+            while (outcome := control.poll()) is None:
+                time.sleep(0.002)
+            self._copies[0].restore(mutant.file)
+            if outcome != SURVIVED:
+                raise SystemExit(f"mutants: without any change, {mutant.file} is {outcome}")
 
 
 def summary(outcomes: dict[Key, str]) -> list[str]:
@@ -162,11 +171,7 @@ def complaints(
 def main() -> int:
     """Run the mutants that are asked for; 1 when something survives without a reason."""
     asked = _arguments()
-    every = [
-        mutant
-        for file in FILES
-        for mutant in mutants_of(mutant_tests.SOURCE / "amplifier_core" / file)
-    ]
+    every = [mutant for file in FILES for mutant in mutants_of(SOURCE / "amplifier_core" / file)]
     chosen = every
     if asked.file:
         chosen = [mutant for mutant in chosen if mutant.file in asked.file]
@@ -176,23 +181,25 @@ def main() -> int:
         chosen = [mutant for mutant in chosen if mutant.key in survived]
     if asked.sample:
         chosen = sampled(chosen, asked.sample)
-    places = {
-        each.key: f"{each.file}:{each.number} {each.function}: {each.change}" for each in every
-    }
+    places = {each.key: str(each) for each in every}
     folder = Path(tempfile.mkdtemp(prefix="mutants-"))
+    started = time.monotonic()
     try:
-        reach = measure_apart(folder)
-        mutant_tests.preload(reach.imported)
-        started = time.monotonic()
-        outcomes = run_all(chosen, reach, folder, asked.minutes)
+        trial = Trial(chosen, folder, asked.minutes)
+        options = [*OPTIONS, "--hypothesis-profile=mutants", *judging_files()]
+        if pytest.main(options, [trial]) != 0:
+            return 2
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    outcomes = trial.outcomes
     if asked.out:
         _write(Path(asked.out), every, outcomes)
     outcomes = {key: what for key, what in outcomes.items() if what != INVALID}
     found = complaints(outcomes, set(places), read_table(), places)
-    print("\n".join([*summary(outcomes), *found]))
-    print(f"seed {SEED}, {time.monotonic() - started:.0f} s, {len(found)} complaints")
+    print("\n".join(["", *summary(outcomes), *found]))
+    missing = len(chosen) - len(trial.outcomes)
+    seconds = time.monotonic() - started
+    print(f"seed {SEED}, {seconds:.0f} s, not run {missing}, complaints {len(found)}")
     return 1 if found else 0
 
 
