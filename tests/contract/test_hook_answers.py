@@ -180,15 +180,25 @@ async def test_several_injections_become_one_text_and_a_list() -> None:
 
 @requirement("HOOK-36")
 @pytest.mark.parametrize("flag", ["ephemeral", "append_to_last_tool_result"])
-@pytest.mark.parametrize("which", [0, 1, None])
-async def test_merged_injections_have_a_flag_that_any_of_them_has(
-    flag: str, which: int | None
+@pytest.mark.parametrize("flags", list(itertools.product([False, True], repeat=3)))
+async def test_merged_injections_have_a_flag_when_any_of_them_has_it(
+    flag: str, flags: tuple[bool, ...]
 ) -> None:
-    injections = [inject(str(place), **{flag: place == which}) for place in range(2)]
+    result = await _emit(*(inject("text", **{flag: each}) for each in flags))
 
-    result = await _emit(*injections)
+    assert getattr(result, flag) is any(flags)
+    assert [getattr(entry, flag) for entry in result.context_injections] == list(flags)
 
-    assert getattr(result, flag) is (which is not None)
+
+@requirement("HOOK-36")
+async def test_merged_injections_speak_in_the_role_of_the_first() -> None:
+    roles = ["assistant", "system", "user"]
+
+    for order in itertools.permutations(roles):
+        result = await _emit(*(inject(role, context_injection_role=role) for role in order))
+
+        assert result.context_injection_role == order[0]
+        assert result.context_injection == "\n\n".join(order)
 
 
 @requirement("HOOK-37", "HOOK-38")
