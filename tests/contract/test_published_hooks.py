@@ -1,8 +1,8 @@
-"""What each published hook module takes from the kernel, by stand-ins that use it that way."""
+"""What each published hook module takes from the kernel, with the calls it makes."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from amplifier_core import (
     AmplifierSession,
@@ -79,31 +79,100 @@ async def test_hooks_approval_asks_from_inside_a_handler(installed: Installer) -
     assert session.coordinator.hooks.list_handlers("tool:pre") == {"tool:pre": []}
 
 
+# The events hooks-redaction listens to; the two it leaves as they are feed the model.
+REDACTED_EVENTS = [
+    "session:start",
+    "session:end",
+    "prompt:submit",
+    "prompt:complete",
+    "plan:start",
+    "plan:end",
+    "provider:request",
+    "provider:response",
+    "provider:error",
+    "tool:pre",
+    "tool:post",
+    "tool:error",
+    "context:pre_compact",
+    "context:post_compact",
+    "artifact:write",
+    "artifact:read",
+    "policy:violation",
+    "approval:required",
+    "approval:granted",
+    "approval:denied",
+]
+LEFT_ALONE = {"tool:pre", "tool:post"}
+
+
+def _scrubbed(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("AKIA", "[REDACTED:SECRET]")
+    if isinstance(value, list):
+        return [_scrubbed(each) for each in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key: _scrubbed(each) for key, each in cast("dict[str, Any]", value).items()}
+    return value
+
+
+async def _mount_redaction(
+    coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
+) -> None:
+    priority = int((config or {}).get("priority", 10))
+
+    async def handler(event: str, data: dict[str, Any]) -> HookResult:
+        if event in LEFT_ALONE:
+            return HookResult(action="continue")
+        redacted = _scrubbed(data)
+        if not isinstance(redacted, dict):
+            return HookResult(action="continue")
+        redacted["redaction"] = {"applied": True, "rules": ["secrets"]}
+        return HookResult(action="modify", data=cast("dict[str, Any]", redacted))
+
+    for ev in REDACTED_EVENTS:
+        coordinator.hooks.on(ev, handler, name="hooks-redaction", priority=priority)
+
+
 @requirement("PUB-18")
 async def test_hooks_redaction_scrubs_twenty_events_under_one_name(installed: Installer) -> None:
-    events = [f"family:{number}" for number in range(19)] + ["tool:post"]
-
-    async def scrub(event: str, data: dict[str, Any]) -> HookResult:
-        scrubbed = {key: "[REDACTED]" if key == "secret" else data[key] for key in data}
-        return HookResult(action="modify", data={**scrubbed, "redaction": {"applied": True}})
-
-    async def mount(coordinator: ModuleCoordinator, config: dict[str, Any]) -> None:
-        for event in events:
-            coordinator.hooks.on(event, scrub, name="hooks-redaction", priority=10)
-
-    installed.add("hooks-redaction", mount)
+    installed.add("hooks-redaction", _mount_redaction)
+    plan = installed.basics(hooks=[{"module": "hooks-redaction"}])
     own = ToolResult(output={"n": 1})
-    heard = Listener()
+    before, after = Listener(), Listener()
 
-    async with AmplifierSession(installed.basics(hooks=[{"module": "hooks-redaction"}])) as session:
+    async with AmplifierSession(plan) as session:
         hooks = session.coordinator.hooks
-        for event in (*events, "other:event"):
-            hooks.register(event, heard, 90)
-            result = await hooks.emit(event, {"secret": "s", "result": own})
+        assert sum(names == ["hooks-redaction"] for names in hooks.list_handlers().values()) == 20
+        for event in (*REDACTED_EVENTS, "other:event"):
+            hooks.register(event, before, 9)
+            hooks.register(event, after, 11)
+            sent = {"text": "key AKIA", "deep": [{"text": "AKIA"}], "own": own, "n": 1}
+            result = await hooks.emit(event, sent)
+
+            redacts = event in REDACTED_EVENTS and event not in LEFT_ALONE
+            word = "[REDACTED:SECRET]" if redacts else "AKIA"
+            assert before.data["text"] == "key AKIA"
+            assert result.action == "continue"
             assert result.data is not None
-            assert result.data["result"] is own
-        seen = [data["secret"] for _, data in heard.calls]
+            for seen in (after.data, result.data):
+                assert (seen["text"], seen["deep"]) == (f"key {word}", [{"text": word}])
+                assert ("redaction" in seen) is redacts
+                assert seen["session_id"] == session.session_id
+            # What was not scrubbed comes back to the loop as the very object it sent.
+            assert result.data["own"] is own
+            assert sent == {"text": "key AKIA", "deep": [{"text": "AKIA"}], "own": own, "n": 1}
         hooks.unregister("hooks-redaction")
         assert "hooks-redaction" not in str(hooks.list_handlers())
 
-    assert seen == ["[REDACTED]"] * 20 + ["s"]
+
+@requirement("PUB-18")
+async def test_each_of_the_twenty_registrations_can_be_removed_by_itself() -> None:
+    hooks = ModuleCoordinator().hooks
+    handler = Listener()
+    removers = [hooks.on(ev, handler, name="same", priority=10) for ev in REDACTED_EVENTS]
+
+    removers[3]()
+
+    for event in REDACTED_EVENTS:
+        await hooks.emit(event, {})
+    assert handler.events == [each for each in REDACTED_EVENTS if each != REDACTED_EVENTS[3]]
