@@ -113,9 +113,28 @@ async def test_a_cancelled_contributor_ends_the_collection_with_what_there_is() 
 
 
 @requirement("CHAN-13")
-@pytest.mark.parametrize("channel", ["session.metadata", "toolkit:debug-metrics", "capabilities"])
-async def test_a_channel_may_have_any_name(channel: str) -> None:
+async def test_a_channel_may_have_any_name_and_shares_nothing_with_its_like() -> None:
+    channels = [
+        "session.metadata",
+        "Session.Metadata",
+        "session",
+        "session.",
+        "session_metadata",
+        "session-metadata",
+        "session:metadata",
+        "toolkit:debug-metrics",
+        "toolkit:",
+        "toolkit",
+        " toolkit ",
+        "a b\tc",
+        "*",
+        "Größe/量",
+        "",
+    ]
     coordinator = ModuleCoordinator()
-    coordinator.register_contributor(channel, "n", lambda: {"x": 1})
+    for channel in channels:
+        coordinator.register_contributor(channel, "n", lambda channel=channel: {"of": channel})
 
-    assert await coordinator.collect_contributions(channel) == [{"x": 1}]
+    for channel in channels:
+        assert await coordinator.collect_contributions(channel) == [{"of": channel}]
+    assert list(coordinator.channels) == channels

@@ -174,7 +174,32 @@ async def test_messages_added_together_are_all_kept() -> None:
     async with asyncio.timeout(5):
         await asyncio.gather(*(context.add_message(_user(str(number))) for number in range(100)))
 
-    assert {each["content"] for each in await context.get_messages()} == set(map(str, range(100)))
+    assert [each["content"] for each in await context.get_messages()] == list(map(str, range(100)))
+
+
+@requirement("CTX-13")
+async def test_what_is_added_while_requests_are_fitted_is_all_kept() -> None:
+    context, coordinator = await _context(max_tokens=1_000)
+    waiting, resume = asyncio.Event(), asyncio.Event()
+
+    async def hold_up(event: str, data: dict[str, Any]) -> None:
+        waiting.set()
+        await resume.wait()
+
+    coordinator.hooks.register("context:pre_compact", hold_up)
+    before = [_user(f"{number} {'x' * 400}") for number in range(50)]
+    await context.set_messages(before)
+    added = [_user(f"added {number}") for number in range(20)]
+
+    async with asyncio.timeout(5):
+        requests = [asyncio.create_task(context.get_messages_for_request()) for _ in range(3)]
+        await waiting.wait()
+        await asyncio.gather(*(context.add_message(message) for message in added))
+        resume.set()
+        views = await asyncio.gather(*requests)
+
+    assert await context.get_messages() == [*before, *added]
+    assert all(len(view) < 50 for view in views)
 
 
 @requirement("CTX-16", "PUB-9")

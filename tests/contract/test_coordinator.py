@@ -10,7 +10,7 @@ import pytest
 
 from amplifier_core import HookRegistry, ModuleCoordinator
 from contract.requirements import requirement
-from contract.stand_ins import Listener, raising
+from contract.stand_ins import Listener, Memory, inject, raising
 
 
 def _named(name: Any) -> Any:
@@ -58,7 +58,13 @@ async def test_a_config_that_is_a_model_is_tolerated() -> None:
 
     coordinator = ModuleCoordinator(session)
 
-    assert coordinator.session_id == "s"
+    assert (coordinator.session_id, coordinator.config) == ("s", session.config)
+    assert (coordinator.injection_budget_per_turn, coordinator.injection_size_limit) == (None, None)
+    assert coordinator.mount_timeout > 0
+    memory = Memory()
+    await coordinator.mount("context", memory)
+    await coordinator.process_hook_result(inject("longer than one"), "a:b", "h")
+    assert [message["content"] for message in memory.messages] == ["longer than one"]
     assert (await coordinator.hooks.emit("a:b", {})).action == "continue"
 
 

@@ -66,6 +66,28 @@ async def test_metadata_and_raw_config_are_told_when_they_are_configured(
     assert "metadata" not in told["session:config"]
 
 
+@requirement("SESS-27")
+@pytest.mark.parametrize("parent_id", ["p", None])
+async def test_a_session_is_initialized_only_when_its_fork_was_announced(
+    installed: Installer, parent_id: str | None
+) -> None:
+    seen: list[bool] = []
+
+    async def look(event: str, data: dict[str, Any]) -> None:
+        seen.append(session.initialized)
+        with pytest.raises(RuntimeError, match="not initialized"):
+            await session.execute("too early")
+
+    session = AmplifierSession(installed.basics(), parent_id=parent_id)
+    session.coordinator.hooks.register("session:fork", look)
+
+    await session.initialize()
+
+    assert seen == ([] if parent_id is None else [False])
+    assert session.initialized
+    assert await session.execute("now") == "answer to now"
+
+
 @requirement("SESS-27", "SESS-28")
 async def test_a_child_announces_its_fork_to_its_own_hooks(installed: Installer) -> None:
     session, heard = _session(installed, session_id="s", parent_id="p")

@@ -127,6 +127,7 @@ def _ready_everywhere(installed: Installer, order: list[str]) -> dict[str, Any]:
             assert coordinator.get("tools", "tool-one") is not None
             order.append(f"ready {module_id}")
             await asyncio.sleep(0)
+            order.append(f"done {module_id}")
             return "ignored"
 
         installed.add(module_id, mount, on_session_ready=on_session_ready)
@@ -136,14 +137,15 @@ def _ready_everywhere(installed: Installer, order: list[str]) -> dict[str, Any]:
         ("context-one", "context", Memory()),
         ("provider-one", "providers", ScriptedProvider()),
         ("tool-one", "tools", EchoTool()),
+        ("tool-two", "tools", EchoTool()),
         ("hooks-one", "hooks", None),
     ):
         noting(module_id, point, thing)
     return {
-        "session": {"orchestrator": "loop-one", "context": "context-one"},
-        "providers": [{"module": "provider-one"}],
-        "tools": [{"module": "tool-one"}],
         "hooks": [{"module": "hooks-one"}],
+        "tools": [{"module": "tool-two"}, {"module": "tool-one"}],
+        "providers": [{"module": "provider-one"}],
+        "session": {"context": "context-one", "orchestrator": "loop-one"},
     }
 
 
@@ -151,8 +153,10 @@ def _ready_everywhere(installed: Installer, order: list[str]) -> dict[str, Any]:
 async def test_every_module_is_told_once_when_all_are_there(installed: Installer) -> None:
     order: list[str] = []
     plan = _ready_everywhere(installed, order)
-    kinds = ["loop-one", "context-one", "provider-one", "tool-one", "hooks-one"]
-    wave = [f"mount {kind}" for kind in kinds] + [f"ready {kind}" for kind in kinds]
+    mounted = ["loop-one", "context-one", "provider-one", "tool-two", "tool-one", "hooks-one"]
+    wave = [f"mount {module_id}" for module_id in mounted]
+    for module_id in mounted:
+        wave += [f"ready {module_id}", f"done {module_id}"]
     parent = AmplifierSession(plan)
 
     await parent.initialize()
@@ -168,6 +172,34 @@ async def test_every_module_is_told_once_when_all_are_there(installed: Installer
     child.coordinator.hooks.register("session:fork", note)
     await child.initialize()
     assert order == [*wave, "session:fork"]
+
+
+@requirement("LIFE-9")
+async def test_a_module_that_another_one_loaded_is_told_after_those_of_the_plan(
+    installed: Installer,
+) -> None:
+    order: list[str] = []
+
+    def noting(name: str) -> Any:
+        async def on_session_ready(coordinator: ModuleCoordinator) -> None:
+            order.append(name)
+
+        return on_session_ready
+
+    async def loading(coordinator: ModuleCoordinator, config: dict[str, Any]) -> None:
+        assert coordinator.loader is not None
+        inner = await coordinator.loader.load("tool-inner", {}, coordinator=coordinator)
+        await coordinator.loader.initialize(inner, coordinator)
+        coordinator.loader.enqueue_on_session_ready(*getattr(inner, "__on_session_ready__"))  # noqa: B009 - an attribute of a function
+
+    installed.add("tool-inner", mounting("tools", EchoTool()), on_session_ready=noting("inner"))
+    installed.add("tool-outer", loading, on_session_ready=noting("outer"))
+    installed.add("hooks-last", _returning(None), on_session_ready=noting("last"))
+    plan = installed.basics(tools=[{"module": "tool-outer"}], hooks=[{"module": "hooks-last"}])
+
+    async with AmplifierSession(plan) as session:
+        assert "echo" in session.coordinator.get("tools")
+    assert order == ["outer", "last", "inner"]
 
 
 @requirement("LIFE-11")

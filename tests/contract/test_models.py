@@ -23,6 +23,7 @@ from amplifier_core import (
     SessionStatus,
     ToolResult,
 )
+from amplifier_core.models import UserMessage
 from contract.requirements import requirement
 
 CURRENCY = "currency must be a 3-letter ISO 4217 code"
@@ -73,9 +74,39 @@ def test_a_hook_result_has_the_published_defaults() -> None:
 )
 def test_a_hook_result_takes_exactly_the_published_words(field: str, words: str) -> None:
     for word in words.split():
-        assert getattr(HookResult.model_validate({field: word}), field) == word
+        given: dict[str, Any] = {field: word}
+        assert getattr(HookResult.model_validate(given), field) == word
+        assert getattr(HookResult(**given), field) == word
+        for other in (word.upper(), f" {word}", f"{word}s", word[:-1]):
+            _refuses(HookResult, field, other)
+    for other in ("bogus", "", None, 1):
+        _refuses(HookResult, field, other)
+    assert HookResult.model_json_schema()["properties"][field]["enum"] == words.split()
+
+
+@requirement("MODEL-13")
+@pytest.mark.parametrize(
+    ("model", "required", "field", "words"),
+    [
+        (ContextInjection, "content", "role", "system user assistant"),
+        (UserMessage, "text", "level", "info warning error"),
+    ],
+)
+def test_an_injection_and_a_message_take_exactly_the_published_words(
+    model: type[BaseModel], required: str, field: str, words: str
+) -> None:
+    for word in words.split():
+        assert getattr(model.model_validate({required: "x", field: word}), field) == word
+    assert model.model_json_schema()["properties"][field]["enum"] == words.split()
     with pytest.raises(ValidationError):
-        HookResult.model_validate({field: "bogus"})
+        model.model_validate({required: "x", field: "tool"})
+
+
+def _refuses(model: type[BaseModel], field: str, value: Any) -> None:
+    with pytest.raises(ValidationError):
+        model.model_validate({field: value})
+    with pytest.raises(ValidationError):
+        model(**{field: value})
 
 
 @requirement("MODEL-15")

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from amplifier_core import ImageBlock, TextBlock, ToolResult
+from amplifier_core import AmplifierSession, ImageBlock, TextBlock, ToolResult
+from contract.installer import Installer
 from contract.requirements import requirement
 
 PNG: dict[str, Any] = {
@@ -178,3 +179,36 @@ def test_hooks_see_a_result_without_its_images() -> None:
         ],
     }
     assert "content" not in ToolResult(output="x").safe_hook_presentation()
+
+
+@requirement("TOOL-6")
+async def test_of_two_tools_with_one_name_the_model_is_offered_the_last(
+    installed: Installer,
+) -> None:
+    class Named:
+        name = "same"
+        input_schema: dict[str, Any] = {"type": "object", "properties": {}}
+
+        def __init__(self, description: str) -> None:
+            self.description = description
+
+        async def execute(self, input: dict[str, Any]) -> ToolResult:
+            return ToolResult(output=self.description)
+
+    plan = installed.basics(
+        tools=[{"module": "tool-one"}, {"module": "tool-two"}, {"module": "tool-three"}]
+    )
+    installed.object("tool-one", "tools", Named("first"))
+    installed.object("tool-two", "tools", Named("second"))
+    installed.object("tool-three", "tools", Named("given another name"), "other")
+    async with AmplifierSession(plan) as session:
+        await session.execute("hi")
+        by_name = session.coordinator.get("tools")
+
+    (handed,) = installed.loop.handed
+    assert handed["tools"] is by_name
+    assert {name: tool.description for name, tool in by_name.items()} == {
+        "same": "second",
+        "other": "given another name",
+    }
+    assert (await by_name["same"].execute({})).output == "second"
