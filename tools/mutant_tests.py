@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 import coverage
 import pytest
@@ -251,9 +251,10 @@ def _patch(mutant: Mutant, code: str) -> None:
 
 def _functions(home: Any, path: list[str]) -> list[FunctionType]:
     """Return the outermost function on a path of names: one, or the two of a property."""
-    found: Any = vars(home)[path[0]]
+    found: object = cast("dict[str, object]", home.__dict__)[path[0]]
     if inspect.isclass(found):
         return _functions(found, path[1:])
     # A property is around its functions, a static method or a cached function around one.
     around = [getattr(found, name, None) for name in ("fget", "fset", "__wrapped__")]
-    return [each for each in around if each is not None] or [found]
+    inner = [each for each in around if isinstance(each, FunctionType)]
+    return inner or [cast("FunctionType", found)]
