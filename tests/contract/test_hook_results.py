@@ -182,7 +182,8 @@ async def test_when_everything_was_stored_the_result_continues() -> None:
 
     assert (result.action, result.data, result.reason) == ("continue", {"n": 1}, "because")
     assert (result.user_message, result.suppress_output) == ("hi", True)
-    assert result.context_injections == []
+    assert (result.context_injection, result.context_injections) == (None, [])
+    assert result.ephemeral is False
 
 
 @requirement("COORD-44", "COORD-47")

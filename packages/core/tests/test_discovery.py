@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import sys
 from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -277,3 +278,81 @@ def test_a_directory_that_others_took_off_the_path_is_not_missed(search_path: li
     searched.release("/mine")
 
     assert "/mine" not in search_path
+
+
+PREFIXES = {
+    "orchestrator": "orchestrator",
+    "loop": "orchestrator",
+    "provider": "provider",
+    "tool": "tool",
+    "hooks": "hook",
+    "hook": "hook",
+    "context": "context",
+    "resolver": "resolver",
+}
+
+
+@pytest.mark.parametrize("first", PREFIXES)
+@pytest.mark.parametrize("second", ["orchestrator", "loop", "provider", "tool", "hook", "context"])
+def test_the_first_word_decides_whatever_follows(first: str, second: str) -> None:
+    assert type_from_id(f"{first}-{second}") == PREFIXES[first]
+    assert type_from_id(f"{first}-{second}-more") == PREFIXES[first]
+
+
+@pytest.mark.parametrize(
+    ("module_id", "kind"),
+    [
+        ("my-orchestrator", "orchestrator"),
+        ("orchestration", "orchestrator"),
+        ("agentloop", "orchestrator"),
+        ("myprovider", "provider"),
+        ("toolbox", "tool"),
+        ("webhook", "hook"),
+        ("contextual", "context"),
+        ("loop_of_providers", "orchestrator"),
+        ("provider_of_tools", "provider"),
+        ("tools_of_hooks", "tool"),
+        ("hooks_of_context", "hook"),
+    ],
+)
+def test_without_a_known_first_word_any_word_in_the_id_tells(module_id: str, kind: str) -> None:
+    assert type_from_id(module_id) == kind
+
+
+def test_a_package_from_a_directory_imports_its_own_parts(importable: Path, tmp_path: Path) -> None:
+    source = "from . import part\nfrom amplifier_module_parts.part import VALUE\n"
+    home = write_module(tmp_path / "a", "parts", source) / "amplifier_module_parts"
+    (home / "part.py").write_text("VALUE = 42\n", encoding="utf-8")
+
+    package = import_package(home)
+
+    assert package.VALUE == 42
+    assert package.__path__ == [str(home)]
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_package_that_does_not_import_is_named_with_its_error(
+    importable: Path, tmp_path: Path, by_name: bool
+) -> None:
+    home = write_module(tmp_path, "failing", "1 / 0") / "amplifier_module_failing"
+
+    attempt = partial(import_by_name, home.name) if by_name else partial(import_package, home)
+
+    with pytest.raises(ModuleLoadError) as caught:
+        attempt()
+
+    assert "amplifier_module_failing" in str(caught.value)
+    assert "ZeroDivisionError: division by zero" in str(caught.value)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_refusal_names_both_places(importable: Path, tmp_path: Path) -> None:
+    first = write_module(tmp_path / "a", "both", MOUNT) / "amplifier_module_both"
+    second = write_module(tmp_path / "b", "both", MOUNT) / "amplifier_module_both"
+    import_package(first)
+
+    with pytest.raises(ModuleLoadError) as caught:
+        import_package(second)
+
+    assert f"`amplifier_module_both` from {second}" in str(caught.value)
+    assert str(first) in str(caught.value)

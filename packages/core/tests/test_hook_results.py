@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import ContextInjection, HookResult, ModuleCoordinator, UserMessage
+from amplifier_core.approval import ApprovalTimeoutError
 from contract.requirements import requirement
 from contract.stand_ins import Approvals, Display, Memory, ask, inject
 
@@ -142,3 +143,100 @@ async def test_the_wish_to_suppress_output_survives_an_approval() -> None:
     left = await House().carry_out(ask(suppress_output=True))
 
     assert (left.action, left.suppress_output) == ("continue", True)
+
+
+@pytest.mark.parametrize("length", [199, 200, 201])
+async def test_only_a_prompt_over_200_characters_is_cut_in_a_denial(length: int) -> None:
+    left = await House("Deny").carry_out(ask("x" * length))
+
+    shown = "x" * min(length, 200)
+    assert left.reason == f"User denied: {shown}{'...[truncated]' if length > 200 else ''}"
+
+
+@pytest.mark.parametrize(("answer", "warnings"), [("Deny", 0), ("DENY", 0), ("maybe", 1)])
+async def test_an_answer_that_is_not_understood_denies_with_a_warning(
+    answer: str, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    left = await House(answer).carry_out(ask("Sure?"))
+
+    assert (left.action, left.reason) == ("deny", "User denied: Sure?")
+    assert len([record for record in caplog.records if answer in record.getMessage()]) == warnings
+
+
+async def test_a_decision_that_is_no_text_is_an_error_of_the_approval_system() -> None:
+    with pytest.raises(TypeError, match="must be a str, not bool"):
+        await House(True).carry_out(ask())
+
+
+async def test_an_ephemeral_scalar_beside_lasting_injections_does_not_outlive_them() -> None:
+    house = House()
+    lasting = [ContextInjection(content="lasting")]
+
+    left = await house.carry_out(inject("ignored", ephemeral=True, context_injections=lasting))
+
+    assert (left.action, left.context_injection, left.ephemeral) == ("continue", None, False)
+    assert house.stored == ["lasting"]
+
+
+async def test_an_injection_is_logged_with_its_size_and_origin(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+
+    await House().carry_out(inject("12345678"))
+
+    (line,) = [record.getMessage() for record in caplog.records]
+    for part in ("hook=hook", "event=tool:post", "chars=8", "tokens=2", "ephemeral=False"):
+        assert part in line
+
+
+async def test_an_injection_over_the_limit_is_logged_and_one_at_the_limit_is_stored(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    house = House(injection_size_limit=5)
+
+    await house.carry_out(inject("12345"))
+    with pytest.raises(ValueError, match="exceeds 5 characters"):
+        await house.carry_out(inject("123456"))
+
+    assert house.stored == ["12345"]
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "chars=6" in line
+
+
+async def test_the_budget_of_a_turn_warns_when_it_is_exceeded_and_not_before(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    house = House(injection_budget_per_turn=2)
+
+    await house.carry_out(inject("x" * 8))
+    assert caplog.records == []
+    await house.carry_out(inject("x" * 4))
+
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "used=3 budget=2" in line
+    assert house.stored == ["x" * 8, "x" * 4]
+
+
+async def test_without_an_approval_system_the_denial_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    house = House()
+    house.coordinator.approval_system = None
+
+    left = await house.carry_out(ask())
+
+    assert (left.action, left.reason) == ("deny", "No approval system available")
+    assert "hook=hook" in caplog.text
+
+
+@pytest.mark.parametrize("default", ["allow", "deny"])
+async def test_an_approval_that_times_out_says_what_was_asked(default: Any) -> None:
+    house = House(ApprovalTimeoutError("late"))
+
+    left = await house.carry_out(ask("Sure?", approval_default=default, data={"n": 1}))
+
+    if default == "allow":
+        assert (left.action, left.data) == ("continue", {"n": 1})
+    else:
+        assert left.reason == "Approval timeout - denied by default: Sure?"

@@ -163,3 +163,36 @@ async def test_the_raw_registry_stays_raw_and_live() -> None:
 
     assert coordinator.get("providers") == {"p": ("w", "p", "by hand")}
     assert coordinator.mount_points["providers"] == {"p": "by hand"}
+
+
+async def test_whoever_holds_the_wrapped_mapping_sees_a_new_order_and_new_names() -> None:
+    coordinator = ModuleCoordinator()
+    shared = object()
+
+    def same(name: str, module: Any) -> Any:
+        return module
+
+    coordinator.interpose("tools", same, name="transparent")
+    await coordinator.mount("tools", shared, name="a")
+    handed = coordinator.get("tools")
+    await coordinator.unmount("tools", name="a")
+    await coordinator.mount("tools", shared, name="b")
+    assert list(handed) == ["b"]
+    await coordinator.mount("tools", "other", name="c")
+    coordinator.mount_points["tools"] = {"c": "other", "b": shared}
+
+    assert coordinator.get("tools") is handed
+    assert list(handed) == ["c", "b"]
+
+
+async def test_without_a_priority_a_wrapper_stands_between_those_below_and_above_zero() -> None:
+    coordinator = ModuleCoordinator()
+    await coordinator.mount("context", "memory")
+    for name, priority in (("one", 1), ("minus", -1)):
+        coordinator.interpose("context", wrapping(name), name=name, priority=priority)
+    coordinator.interpose("context", wrapping("none"), name="none")
+    coordinator.interpose("context", wrapping("zero"), name="zero", priority=0)
+
+    assert [each.name for each in coordinator.interposers] == ["minus", "none", "zero", "one"]
+    assert [each.inherit for each in coordinator.interposers] == [False] * 4
+    assert {each.mount_point for each in coordinator.interposers} == {"context"}

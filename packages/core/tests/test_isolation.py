@@ -322,3 +322,61 @@ async def test_an_edit_of_data_that_is_no_dict_takes_its_place() -> None:
 
     assert heard.data == {"n": [1]}
     assert result.data == {"n": [1]}
+
+
+class Shade(str, Enum):  # noqa: UP042 - its str() is not its value, which is the point
+    RED = "red"
+
+
+def test_a_key_is_seen_by_its_text_and_not_by_how_it_prints() -> None:
+    view = views_of({"k": {Shade.RED: 1, Word("word"): 2, 3: "three", None: [4]}}, 1)[0]
+
+    assert view["k"] == {"red": 1, "word": 2, "3": "three", "None": [4]}
+    assert {type(key) for key in view["k"]} == {str}
+
+
+async def test_an_edit_keeps_the_callers_own_objects_and_the_handlers_for_the_rest() -> None:
+    own, mine = ToolResult(output={"n": 1}), ToolResult(output={"n": 2})
+    registry = HookRegistry()
+
+    async def edit(event: str, data: dict[Any, Any]) -> HookResult:
+        answer = modify({**data, "mine": mine, "when": None})
+        by_hand: Any = answer.data
+        by_hand[7] = "seven"
+        return answer
+
+    registry.register("a:b", edit)
+
+    result = await registry.emit("a:b", {"own": own, "when": 1})
+
+    assert result.data is not None
+    assert result.data["own"] is own
+    assert result.data["mine"] is mine
+    assert (result.data["7"], result.data["when"]) == ("seven", None)
+
+
+def test_a_value_that_presents_itself_is_asked_for_that_first() -> None:
+    class Presented:
+        def safe_hook_presentation(self) -> dict[str, Any]:
+            return {"shown": True}
+
+        def model_dump(self, mode: str = "python") -> dict[str, Any]:
+            return {"dumped": mode}
+
+    class Dumped:
+        safe_hook_presentation = "not callable"
+
+        def model_dump(self, mode: str = "python") -> dict[str, Any]:
+            return {"dumped": mode}
+
+    view = views_of({"p": Presented(), "d": Dumped()}, 1)[0]
+
+    assert (view["p"], view["d"]) == ({"shown": True}, {"dumped": "json"})
+
+
+def test_data_that_contains_itself_is_refused_by_name() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+
+    with pytest.raises(ValueError, match="Circular reference detected"):
+        views_of({"v": endless}, 1)

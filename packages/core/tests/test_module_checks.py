@@ -126,3 +126,44 @@ def test_only_python_is_spoken_here(
         with pytest.raises(ModuleLoadError, match=complaint) as caught:
             check_transport("tool-x", tmp_path)
         assert caught.value.reason_code == "invalid_module_metadata"
+
+
+def test_a_refusal_carries_the_id_and_the_reason_code() -> None:
+    with pytest.raises(ModuleValidationError, match="Valid types: .*'context'.*'tool'") as unknown:
+        check_package("tool-x", module(mount=good, __amplifier_module_type__="ship"))
+    with pytest.raises(ModuleValidationError, match="No mount") as without:
+        check_package("tool-x", module())
+
+    assert (unknown.value.module_id, unknown.value.reason_code) == (
+        "tool-x",
+        "invalid_module_metadata",
+    )
+    assert (without.value.module_id, without.value.reason_code) == ("tool-x", "validation_failed")
+
+
+@pytest.mark.parametrize("manifest", ['[module]\ntransport = "wasm"', "not = = toml"])
+def test_a_manifest_is_refused_with_the_id_of_its_module(tmp_path: Path, manifest: str) -> None:
+    (tmp_path / "amplifier.toml").write_text(manifest, encoding="utf-8")
+
+    with pytest.raises(ModuleLoadError, match="Module 'tool-x'") as caught:
+        check_transport("tool-x", tmp_path)
+
+    assert (caught.value.module_id, caught.value.reason_code) == (
+        "tool-x",
+        "invalid_module_metadata",
+    )
+
+
+@pytest.mark.parametrize(
+    ("mount", "words"),
+    [
+        (None, "No mount() function found"),
+        (of_one, "2 parameters: coordinator and config"),
+        (plain, "must be async"),
+    ],
+)
+def test_what_is_wrong_with_a_mount_is_said_in_words(mount: Any, words: str) -> None:
+    fault = mount_fault(SimpleNamespace(mount=mount))
+
+    assert fault is not None
+    assert words in fault[1]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import AmplifierSession, ModuleLoader, NotInitializedError
+from amplifier_core import AmplifierSession, ModuleLoader, NotInitializedError, SessionError
 from contract.installer import Installer
 from contract.requirements import requirement
 from contract.stand_ins import Listener, raising
@@ -190,3 +190,68 @@ async def test_the_end_of_a_session_says_how_many_turns_it_had(installed: Instal
 
     assert ended.data["stats"] == {"turns": 2}
     assert ended.data["status"] == "failed"
+
+
+async def test_every_error_of_a_session_carries_its_id(installed: Installer) -> None:
+    session = AmplifierSession(installed.basics(), session_id="s")
+
+    for attempt in (session.execute("early"), session.swap("tools", {"module": "tool-x"})):
+        with pytest.raises(NotInitializedError) as early:
+            await attempt
+        assert early.value.session_id == "s"
+    await session.initialize()
+    for mount_point, words in (
+        ("providers", "No providers"),
+        ("context", "No context manager"),
+        ("orchestrator", "No orchestrator"),
+    ):
+        name = "test" if mount_point == "providers" else None
+        await session.coordinator.unmount(mount_point, name)
+        with pytest.raises(SessionError, match=words) as missing:
+            await session.execute("hi")
+        assert missing.value.session_id == "s"
+
+
+async def test_a_loop_may_be_a_plain_function_that_takes_no_coordinator(
+    installed: Installer,
+) -> None:
+    async def execute(prompt: str, context: Any, providers: Any, tools: Any, hooks: Any) -> str:
+        return f"plainly {prompt}"
+
+    class Odd:
+        def __init__(self) -> None:
+            self.execute = execute
+
+    plan = installed.basics()
+    installed.object("loop-test", "orchestrator", Odd())
+
+    async with AmplifierSession(plan) as session:
+        assert await session.execute("hi") == "plainly hi"
+
+
+async def test_the_config_of_a_session_is_announced_with_its_id_and_nothing_else(
+    installed: Installer,
+) -> None:
+    session = AmplifierSession(installed.basics(session={"raw": True}), session_id="s")
+    heard = Listener()
+    session.coordinator.hooks.register("session:config", heard)
+
+    async with session:
+        await session.execute("hi")
+
+    assert set(heard.data) == {"session_id", "parent_id", "timestamp", "raw"}
+    assert (heard.data["session_id"], heard.data["parent_id"]) == ("s", None)
+
+
+def test_a_session_whose_event_loop_has_ended_can_still_be_told_to_stop(
+    installed: Installer,
+) -> None:
+    session = AmplifierSession(installed.basics())
+
+    async def turn() -> None:
+        async with session:
+            await session.execute("hi")
+
+    asyncio.run(turn())
+
+    assert session.coordinator.cancellation.request_immediate()

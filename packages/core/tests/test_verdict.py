@@ -150,3 +150,31 @@ async def test_a_hand_made_answer_with_data_of_the_wrong_type_denies() -> None:
     result = await emit(made)
 
     assert result.action == "deny"
+
+
+@requirement("HOOK-35")
+async def test_a_single_injection_keeps_the_reason_and_the_source_its_handler_gave() -> None:
+    result = await emit(HookResult(), inject("text", reason="because", user_message="told"))
+
+    assert (result.reason, result.user_message_source) == ("because", None)
+    assert result.user_messages == []
+    both = await emit(inject("one", reason="first"), inject("two", reason="second"))
+    assert both.reason is None
+
+
+@requirement("HOOK-27")
+@pytest.mark.parametrize("answer", [42, {"action": "bogus"}, modify({"self": ...})])
+async def test_an_answer_that_cannot_be_used_denies_and_is_logged_with_its_handler(
+    answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    if isinstance(answer, HookResult):
+        assert answer.data is not None
+        answer.data["self"] = answer.data
+
+    result = await emit(HookResult(user_message="before"), answer)
+
+    assert (result.action, result.reason) == ("deny", "Hook handler returned invalid response")
+    assert [each.text for each in result.user_messages] == ["before"]
+    (record,) = caplog.records
+    assert "event=tool:pre" in record.getMessage()
+    assert record.getMessage().partition("h1")[1]

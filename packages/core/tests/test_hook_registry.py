@@ -1,0 +1,179 @@
+"""Tests of the hook registry: names, timestamps, collecting, and what failing handlers announce."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from amplifier_core import HookRegistry, HookResult
+from amplifier_core.hooks import _Clock
+from contract.stand_ins import Listener, deny, modify, raising
+
+
+async def test_a_handler_without_a_name_is_numbered_after_its_function_or_class() -> None:
+    registry = HookRegistry()
+
+    async def watch(event: str, data: Any) -> None: ...
+
+    registry.register("a:b", watch)
+    registry.register("a:b", Listener())
+    registry.register("a:b", watch, name="given")
+    registry.register("a:b", watch, name="")
+
+    assert registry.list_handlers("a:b") == {"a:b": ["watch-1", "Listener-2", "given", "watch-3"]}
+
+
+def _at(monkeypatch: pytest.MonkeyPatch, nanoseconds: int) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: nanoseconds)
+
+
+def test_the_clock_tells_utc_to_the_microsecond_and_follows_every_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = _Clock()
+
+    _at(monkeypatch, 1_700_000_000_123_456_789)
+    assert clock() == "2023-11-14T22:13:20.123456+00:00"
+    _at(monkeypatch, 1_700_000_000_000_001_000)
+    assert clock() == "2023-11-14T22:13:20.000001+00:00"
+    _at(monkeypatch, 1_700_000_001_999_999_999)
+    assert clock() == "2023-11-14T22:13:21.999999+00:00"
+    _at(monkeypatch, 1_700_000_000_500_000_000)
+    assert clock() == "2023-11-14T22:13:20.500000+00:00"
+
+
+async def test_an_event_is_stamped_with_the_time_it_was_emitted() -> None:
+    heard = Listener()
+    registry = HookRegistry()
+    registry.register("a:b", heard)
+    before = datetime.now().astimezone()
+
+    await registry.emit("a:b", {"timestamp": "the caller's own"})
+
+    stamp = datetime.fromisoformat(heard.data["timestamp"])
+    assert stamp.utcoffset() == timedelta(0)
+    assert before - timedelta(seconds=1) <= stamp <= datetime.now().astimezone()
+
+
+async def test_a_collecting_caller_keeps_its_data_whatever_a_handler_does_to_its_own() -> None:
+    registry = HookRegistry()
+    seen: list[Any] = []
+
+    async def spoil(event: str, data: dict[str, Any]) -> HookResult:
+        seen.append(data["deep"]["n"])
+        data["deep"]["n"] = "spoiled"
+        data["more"] = True
+        return HookResult(data={"from": event})
+
+    registry.register("a:b", spoil)
+    registry.register("a:b", spoil)
+    data = {"deep": {"n": 1}}
+
+    assert await registry.emit_and_collect("a:b", data) == [{"from": "a:b"}] * 2
+    assert data == {"deep": {"n": 1}}
+    assert seen == [1, 1]
+
+
+async def test_data_that_is_no_dict_is_collected_about_as_it_is() -> None:
+    registry = HookRegistry()
+    heard = Listener(HookResult(data={"n": 1}))
+    registry.register("a:b", heard)
+    subject = object()
+
+    assert await registry.emit_and_collect("a:b", subject) == [{"n": 1}]
+    assert heard.data is subject
+
+
+async def test_collecting_skips_answers_without_data_and_takes_those_of_any_action() -> None:
+    registry = HookRegistry()
+    answers = [None, HookResult(), deny(data={"n": 1}), {"data": {"n": 2}}, modify({}), 42]
+    for answer in answers:
+        registry.register("a:b", Listener(answer))
+
+    assert await registry.emit_and_collect("a:b", {}) == [{"n": 1}, {"n": 2}, {}]
+
+
+@pytest.mark.parametrize("timeout", [1.0, None])
+async def test_a_handler_that_fails_while_collecting_is_announced_and_skipped(
+    timeout: float | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry = HookRegistry()
+    heard = Listener()
+    registry.register("hook:failed", heard)
+    registry.register("a:b", raising(ValueError("boom")), name="bad", on_error="deny")
+    registry.register("a:b", Listener(HookResult(data={"n": 1})))
+
+    assert await registry.emit_and_collect("a:b", {}, timeout) == [{"n": 1}]
+
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert record.exc_info[0] is ValueError
+    facts = {key: heard.data[key] for key in ("event", "handler", "error", "denied")}
+    assert facts["event"] == "a:b"
+    assert (facts["handler"], facts["denied"]) == ("bad", True)
+    assert "boom" in facts["error"]
+
+
+async def test_a_handler_that_is_too_slow_while_collecting_is_skipped() -> None:
+    registry = HookRegistry()
+    heard = Listener()
+    registry.register("hook:failed", heard)
+
+    async def never(event: str, data: Any) -> None:
+        await asyncio.Event().wait()
+
+    registry.register("a:b", never, name="slow")
+    registry.register("a:b", Listener(HookResult(data={"n": 1})))
+
+    async with asyncio.timeout(5):
+        assert await registry.emit_and_collect("a:b", {}, timeout=0.01) == [{"n": 1}]
+    assert heard.data["handler"] == "slow"
+
+
+async def test_a_listener_to_failures_that_fails_is_logged_and_not_announced(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    registry = HookRegistry()
+    heard = Listener()
+    registry.register("hook:failed", raising(RuntimeError("worse")), name="worse")
+    registry.register("hook:failed", heard)
+    registry.register("a:b", raising(RuntimeError("bad")), name="bad")
+
+    assert (await registry.emit("a:b", {})).action == "continue"
+
+    assert [data["handler"] for _, data in heard.calls] == ["bad"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "hook failed event=a:b handler=bad",
+        "hook failed event=hook:failed handler=worse",
+    ]
+
+
+async def test_the_reason_of_a_failed_guard_names_it_the_event_and_the_error() -> None:
+    registry = HookRegistry()
+    registry.register("a:b", raising(RuntimeError("boom")), name="fence", on_error="deny")
+
+    result = await registry.emit("a:b", {})
+
+    assert result.action == "deny"
+    assert result.reason is not None
+    for part in ("fence", "a:b", "boom"):
+        assert part in result.reason
+
+
+def test_what_was_registered_can_be_undone_more_than_once_without_harm() -> None:
+    registry = HookRegistry()
+    listener = Listener()
+    undo = registry.register("a:b", listener, name="same")
+    registry.register("a:b", listener, name="same")
+
+    undo()
+    undo()
+
+    assert registry.list_handlers("a:b") == {"a:b": ["same"]}
+    assert registry.has_handlers("a:b")
+    registry.unregister("same")
+    assert not registry.has_handlers("a:b")

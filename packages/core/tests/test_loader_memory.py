@@ -1,0 +1,297 @@
+"""Tests of what a loader remembers, what its errors carry, and modules from entry points."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from amplifier_core import AmplifierSession, ModuleCoordinator, ModuleLoader
+from amplifier_core.errors import (
+    ModuleLoadError,
+    ModuleNotFoundError,  # noqa: A004 - our own
+    ModuleValidationError,
+)
+from contract.installer import Installer, mounting, write_module
+
+Points = Callable[..., None]
+
+MOUNT = """
+    async def mount(coordinator, config):
+        coordinator.register_capability("mounted", __file__)
+"""
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget what these tests import."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith("amplifier_module_tool_"):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def declare(monkeypatch: pytest.MonkeyPatch) -> Points:
+    """Let entry points of these ids and values be installed, and no others."""
+
+    def install(**values: str) -> None:
+        points = [
+            EntryPoint(name.replace("_", "-"), value, "amplifier.modules")
+            for name, value in values.items()
+        ]
+
+        def entry_points(*, group: str) -> list[EntryPoint]:
+            return points if group == "amplifier.modules" else []
+
+        monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+
+    return install
+
+
+def package(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: Any) -> None:
+    """Have a package of this name loaded."""
+    module = ModuleType(name)
+    module.__dict__.update(attributes)
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+def mount_of(name: str, tool: str) -> Any:
+    """Make a mount function that lives in the package `name`."""
+    mount = mounting("tools", tool, "t")
+    mount.__module__ = name
+    return mount
+
+
+async def mounted_tool(loader: ModuleLoader, module_id: str) -> Any:
+    coordinator = ModuleCoordinator()
+    await (await loader.load(module_id))(coordinator)
+    return coordinator.get("tools", "t")
+
+
+async def test_a_module_from_an_entry_point_is_told_when_all_are_mounted(
+    monkeypatch: pytest.MonkeyPatch, installed: Installer, declare: Points
+) -> None:
+    told: list[ModuleCoordinator] = []
+
+    async def on_session_ready(coordinator: ModuleCoordinator) -> None:
+        told.append(coordinator)
+
+    plan = installed.basics(tools=[{"module": "tool-pointed"}])
+    mount = mount_of("pointed_at", "tool")
+    package(monkeypatch, "pointed_at", mount=mount, on_session_ready=on_session_ready)
+    declare(tool_pointed="pointed_at:mount")
+
+    async with AmplifierSession(plan) as session:
+        assert told == [session.coordinator]
+
+
+async def test_a_module_that_another_distribution_declares_since_is_found_there(
+    monkeypatch: pytest.MonkeyPatch, declare: Points
+) -> None:
+    package(monkeypatch, "first_home", mount=mount_of("first_home", "first"))
+    package(monkeypatch, "second_home", mount=mount_of("second_home", "second"))
+    declare(tool_moving="first_home:mount")
+    old = ModuleLoader()
+    assert await mounted_tool(old, "tool-moving") == "first"
+
+    declare(tool_moving="second_home:mount")
+
+    assert await mounted_tool(ModuleLoader(), "tool-moving") == "second"
+    # A loader that has loaded a module stays with it: two of one session must not differ.
+    assert await mounted_tool(old, "tool-moving") == "first"
+
+
+async def test_an_entry_point_that_fails_to_load_says_which_and_why(declare: Points) -> None:
+    declare(tool_broken="no_such_package_at_all:mount")
+
+    with pytest.raises(ModuleLoadError) as caught:
+        await ModuleLoader().load("tool-broken")
+
+    assert (caught.value.module_id, caught.value.reason_code) == (
+        "tool-broken",
+        "invalid_entry_point",
+    )
+    for part in ("tool-broken", "no_such_package_at_all:mount", "No module named"):
+        assert part in str(caught.value)
+    assert isinstance(caught.value.__cause__, ImportError)
+
+
+async def test_a_module_nobody_has_is_named_with_the_places_and_what_to_do(
+    installed: Installer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(ModuleNotFoundError, match="Install the package") as caught:
+        await ModuleLoader(search_paths=[tmp_path]).load("tool-absent")
+
+    assert (caught.value.module_id, caught.value.reason_code) == ("tool-absent", "missing_source")
+    assert caught.value.tried == ("entry points", "amplifier_module_tool_absent", str(tmp_path))
+    assert "tool-absent" in caplog.text
+
+
+async def test_a_module_installed_since_the_metadata_was_read_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    points: list[EntryPoint] = []
+
+    def entry_points(*, group: str) -> list[EntryPoint]:
+        return points if group == "amplifier.modules" else []
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    package(monkeypatch, "new_home", mount=mount_of("new_home", "new"))
+    loader = ModuleLoader(search_paths=[])
+    with pytest.raises(ModuleNotFoundError):
+        await loader.load("tool-new")
+
+    points.append(EntryPoint("tool-new", "new_home:mount", "amplifier.modules"))
+
+    assert await mounted_tool(loader, "tool-new") == "new"
+
+
+class Folders:
+    """A resolver of local folders, by module id."""
+
+    def __init__(self, **folders: Path) -> None:
+        self.folders = {name.replace("_", "-"): path for name, path in folders.items()}
+
+    def resolve(self, module_id: str) -> Any:
+        if module_id not in self.folders:
+            raise ModuleNotFoundError(f"not one of mine: {module_id}", module_id=module_id)
+        folder = self.folders[module_id]
+
+        class Source:
+            def resolve(self) -> Path:
+                return folder
+
+        return Source()
+
+
+async def resolving(**folders: Path) -> tuple[ModuleLoader, Folders]:
+    """Make a loader whose coordinator has a resolver of these folders."""
+    coordinator = ModuleCoordinator()
+    resolver = Folders(**folders)
+    await coordinator.mount("module-source-resolver", resolver)
+    return ModuleLoader(coordinator), resolver
+
+
+async def test_a_folder_without_a_package_is_refused_with_its_reason(
+    installed: Installer, tmp_path: Path
+) -> None:
+    loader, _ = await resolving(tool_empty=tmp_path)
+
+    with pytest.raises(ModuleValidationError, match="no valid Python package") as caught:
+        await loader.load("tool-empty")
+
+    assert (caught.value.module_id, caught.value.reason_code) == (
+        "tool-empty",
+        "invalid_package_layout",
+    )
+    assert str(tmp_path) in str(caught.value)
+
+
+async def test_a_module_is_not_loaded_from_a_second_place(
+    installed: Installer, tmp_path: Path
+) -> None:
+    first = write_module(tmp_path / "a", "tool-moved", MOUNT)
+    second = write_module(tmp_path / "b", "tool-moved", MOUNT)
+    loader, resolver = await resolving(tool_moved=first)
+    await loader.load("tool-moved")
+    await loader.load("tool-moved")
+
+    resolver.folders["tool-moved"] = second
+    with pytest.raises(ModuleLoadError, match="Refusing to load 'tool-moved'") as caught:
+        await loader.load("tool-moved")
+    loader.cleanup()
+
+    assert caught.value.module_id == "tool-moved"
+    assert str(first) in str(caught.value)
+    assert str(second) in str(caught.value)
+
+
+async def test_a_resolved_module_is_told_when_ready_and_its_fault_is_logged_by_its_id(
+    installed: Installer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = write_module(
+        tmp_path / "a", "tool-good", f"{MOUNT}\n    async def on_session_ready(coordinator): ...\n"
+    )
+    bad = write_module(
+        tmp_path / "b", "tool-bad", f"{MOUNT}\n    def on_session_ready(coordinator): ...\n"
+    )
+    loader, _ = await resolving(tool_good=good, tool_bad=bad)
+
+    told = getattr(await loader.load("tool-good"), "__on_session_ready__", None)
+    skipped = getattr(await loader.load("tool-bad"), "__on_session_ready__", None)
+    loader.cleanup()
+
+    assert told is not None
+    assert told[0] == "tool-good"
+    assert skipped is None
+    assert "module=tool-bad" in caplog.text
+
+
+async def test_a_resolver_that_does_not_know_a_module_leaves_it_to_what_is_installed(
+    installed: Installer, tmp_path: Path
+) -> None:
+    loader, _ = await resolving()
+    installed.add("tool-here", mounting("tools", "here", "t"))
+
+    assert await mounted_tool(loader, "tool-here") == "here"
+    with pytest.raises(ModuleNotFoundError, match="not one of mine") as caught:
+        await loader.load("tool-nowhere")
+    assert caught.value.module_id == "tool-nowhere"
+
+
+async def test_a_loader_can_be_used_again_after_its_cleanup(
+    installed: Installer, tmp_path: Path
+) -> None:
+    home = write_module(tmp_path, "tool-again", MOUNT)
+    loader, _ = await resolving(tool_again=home)
+    other, _ = await resolving(tool_again=home)
+    await loader.load("tool-again")
+    await other.load("tool-again")
+
+    loader.cleanup()
+    loader.cleanup()
+    assert str(home) in sys.path
+    other.cleanup()
+
+    assert str(home) not in sys.path
+
+
+async def test_a_declared_type_counts_more_than_the_words_of_an_id(
+    monkeypatch: pytest.MonkeyPatch, declare: Points, tmp_path: Path
+) -> None:
+    write_module(tmp_path, "tool-guard", '__amplifier_module_type__ = "hook"\n')
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    declare(tool_guard="amplifier_module_tool_guard:mount")
+
+    (info,) = await ModuleLoader(search_paths=[]).discover()
+
+    assert (info.type, info.mount_point) == ("hook", "hooks")
+    assert (info.name, info.description) == ("Tool Guard", "Module: tool-guard")
+    assert info.version == "1.0.0"
+
+
+async def test_search_paths_are_read_from_the_environment_when_none_are_given(
+    monkeypatch: pytest.MonkeyPatch, installed: Installer, tmp_path: Path
+) -> None:
+    for folder in ("a", "b"):
+        write_module(tmp_path / folder / f"tool-{folder}", f"tool-{folder}", MOUNT)
+    monkeypatch.setenv("AMPLIFIER_MODULES", f"{tmp_path / 'a'}::{tmp_path / 'b'}")
+    loader = ModuleLoader()
+
+    for module_id in ("tool-a", "tool-b"):
+        coordinator = ModuleCoordinator()
+        await (await loader.load(module_id))(coordinator)
+        assert coordinator.get_capability("mounted")
+    loader.cleanup()
+    with pytest.raises(ModuleNotFoundError) as caught:
+        await loader.load("tool-c")
+    assert caught.value.tried[2:] == (str(tmp_path / "a"), str(tmp_path / "b"))
