@@ -280,7 +280,7 @@ async def test_a_module_of_another_transport_is_not_called_when_the_others_are_r
     (tmp_path / "amplifier.toml").write_text(manifest, encoding="utf-8")
     tools = [{"module": f"tool-of-{transport}", "source": str(tmp_path)}, {"module": "tool-python"}]
     session = AmplifierSession(installed.basics(tools=tools))
-    session.coordinator.mount("module-source-resolver", OneFolder(tmp_path))
+    _ = session.coordinator.mount("module-source-resolver", OneFolder(tmp_path))
 
     async with session:
         states = {each.module_id: each for each in session.status.modules}

@@ -225,19 +225,19 @@ async def test_a_method_that_is_registered_and_returned_is_one_cleanup() -> None
     assert ran == ["other.method", "one.method"]
 
 
-@pytest.mark.parametrize(
-    ("attempt", "mount_point"),
-    [
-        (lambda c: c.mount("nowhere", object()), "nowhere"),
-        (lambda c: c.mount("hooks", object()), "hooks"),
-        (lambda c: c.mount("tools", object()), "tools"),
-        (lambda c: c.unmount("nowhere"), "nowhere"),
-        (lambda c: c.unmount("tools"), "tools"),
-        (lambda c: c.get("nowhere"), "nowhere"),
-        (lambda c: c.get_mounted("nowhere"), "nowhere"),
-        (lambda c: c.interpose("hooks", lambda name, module: module, name="w"), "hooks"),
-    ],
-)
+REFUSED: list[tuple[Callable[[ModuleCoordinator], Any], str]] = [
+    (lambda c: c.mount("nowhere", object()), "nowhere"),
+    (lambda c: c.mount("hooks", object()), "hooks"),
+    (lambda c: c.mount("tools", object()), "tools"),
+    (lambda c: c.unmount("nowhere"), "nowhere"),
+    (lambda c: c.unmount("tools"), "tools"),
+    (lambda c: c.get("nowhere"), "nowhere"),
+    (lambda c: c.get_mounted("nowhere"), "nowhere"),
+    (lambda c: c.interpose("hooks", lambda name, module: module, name="w"), "hooks"),
+]
+
+
+@pytest.mark.parametrize(("attempt", "mount_point"), REFUSED)
 def test_a_refusal_says_and_carries_which_mount_point(
     attempt: Callable[[ModuleCoordinator], Any], mount_point: str
 ) -> None:

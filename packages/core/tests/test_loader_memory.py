@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import AmplifierSession, ModuleCoordinator, ModuleLoader
+from amplifier_core import AmplifierSession, MockTool, ModuleCoordinator, ModuleLoader
 from amplifier_core.errors import (
     ModuleLoadError,
     ModuleNotFoundError,  # noqa: A004 - our own
@@ -64,7 +64,7 @@ def package(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: Any) -> No
     monkeypatch.setitem(sys.modules, name, module)
 
 
-def mount_of(name: str, tool: str) -> Any:
+def mount_of(name: str, tool: Any) -> Any:
     """Make a mount function that lives in the package `name`."""
     mount = mounting("tools", tool, "t")
     mount.__module__ = name
@@ -86,7 +86,7 @@ async def test_a_module_from_an_entry_point_is_told_when_all_are_mounted(
         told.append(coordinator)
 
     plan = installed.basics(tools=[{"module": "tool-pointed"}])
-    mount = mount_of("pointed_at", "tool")
+    mount = mount_of("pointed_at", MockTool("t"))
     package(monkeypatch, "pointed_at", mount=mount, on_session_ready=on_session_ready)
     declare(tool_pointed="pointed_at:mount")
 

@@ -130,9 +130,9 @@ def test_only_python_is_spoken_here(
 
 def test_a_refusal_carries_the_id_and_the_reason_code() -> None:
     with pytest.raises(ModuleValidationError, match="Valid types: .*'context'.*'tool'") as unknown:
-        check_package("tool-x", module(mount=good, __amplifier_module_type__="ship"))
+        check_package("tool-x", module(__amplifier_module_type__="ship"), good)
     with pytest.raises(ModuleValidationError, match="No mount") as without:
-        check_package("tool-x", module())
+        check_package("tool-x", module(), None)
 
     assert (unknown.value.module_id, unknown.value.reason_code) == (
         "tool-x",
@@ -163,7 +163,7 @@ def test_a_manifest_is_refused_with_the_id_of_its_module(tmp_path: Path, manifes
     ],
 )
 def test_what_is_wrong_with_a_mount_is_said_in_words(mount: Any, words: str) -> None:
-    fault = mount_fault(SimpleNamespace(mount=mount))
+    fault = mount_fault(mount)
 
     assert fault is not None
     assert words in fault[1]
