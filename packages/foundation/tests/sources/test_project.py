@@ -116,6 +116,8 @@ def test_a_package_named_like_an_undeclared_module_of_a_family_is_that_module(
     )
 
     assert find_package(folder, "tool-c") == ("tool-c", folder / "amplifier_module_tool_c", None)
+    with pytest.raises(ModuleSourceError, match="`tool-d` is not one of them"):
+        find_package(folder, "tool-d")
 
 
 @pytest.mark.parametrize(
