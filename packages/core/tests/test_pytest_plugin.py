@@ -191,6 +191,16 @@ def test_the_command_line_says_what_the_name_does_not(
 
 
 @requirement("PLUG-3")
+def test_a_named_project_may_have_a_package_that_is_named_like_it(folder: pytest.Pytester) -> None:
+    test = USES_TOOL.replace("amplifier_module_tool_planted", "my_tool")
+    root = project(folder, test=test, at="my-tool", package="my_tool")
+
+    folder.runpytest_inprocess(f"--module-path={root}", "--module-type=tool").assert_outcomes(
+        passed=1
+    )
+
+
+@requirement("PLUG-3")
 def test_installed_packages_are_not_taken_for_the_module_under_test(
     folder: pytest.Pytester,
 ) -> None:

@@ -114,8 +114,12 @@ def find_module(config: pytest.Config, test_file: Path) -> Path | None:
     named = config.getoption("--module-path")
     if named:
         path = Path(named).resolve()
-        is_package = (path / "__init__.py").is_file()
-        return path if is_package else next(_packages_in(path, "amplifier_module_*"), path)
+        if (path / "__init__.py").is_file():
+            return path
+        # Named by convention, or like the project, as the module contracts lay it out.
+        patterns = ("amplifier_module_*", path.name.replace("-", "_"))
+        packages = [each for pattern in patterns for each in _packages_in(path, pattern)]
+        return packages[0] if packages else path
     around = _module_around(test_file)
     if around is not None:
         return around
