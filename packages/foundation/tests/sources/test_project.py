@@ -104,7 +104,7 @@ async def test_the_id_that_is_asked_for_chooses_among_the_modules_of_a_project(
     assert await tools_of(resolver_with(), "tool-b", folder) == ["b"]
     with pytest.raises(ModuleSourceError, match="`tool-c` is not one of them") as refused:
         find_package(folder, "tool-c")
-    assert refused.value.why == "Its pyproject.toml declares tool-a, tool-b."
+    assert refused.value.why == "It declares tool-a, tool-b."
 
 
 def test_a_package_named_like_an_undeclared_module_of_a_family_is_that_module(
@@ -118,6 +118,16 @@ def test_a_package_named_like_an_undeclared_module_of_a_family_is_that_module(
     assert find_package(folder, "tool-c") == ("tool-c", folder / "amplifier_module_tool_c", None)
     with pytest.raises(ModuleSourceError, match="`tool-d` is not one of them"):
         find_package(folder, "tool-d")
+
+
+def test_the_only_module_of_a_project_may_be_asked_for_by_another_id(tmp_path: Path) -> None:
+    project = PROJECT + 'tool-a = "seed_a:mount"\n'
+    files = {"pyproject.toml": project, "seed_a/__init__.py": ""}
+    folder = write(tmp_path, {**files, "amplifier_module_tool_b/__init__.py": ""})
+
+    assert find_package(folder) == ("tool-a", folder / "seed_a", "seed_a:mount")
+    assert find_package(folder, "tool-x") == ("tool-x", folder / "seed_a", "seed_a:mount")
+    assert find_package(folder, "tool-b") == ("tool-b", folder / "amplifier_module_tool_b", None)
 
 
 @pytest.mark.parametrize(

@@ -48,24 +48,26 @@ def find_package(folder: Path, module_id: str | None = None) -> ModulePackage | 
         ModuleSourceError: the project file cannot be read, declares several modules and not this
             one, or names a package that is not there.
     """
-    named_like_folder = folder.resolve().name.removeprefix("amplifier-module-")
+    wanted = module_id or folder.resolve().name.removeprefix("amplifier-module-")
     if (folder / "__init__.py").is_file():
-        return ModulePackage(module_id or named_like_folder, folder)
+        return ModulePackage(wanted, folder)
     declared = declared_modules(folder)
-    wanted = module_id or named_like_folder
-    if wanted not in declared and len(declared) == 1:
-        only = next(iter(declared))
-        # Asked for by another id, the only module of a project is still the one that is meant.
-        return ModulePackage(module_id or only, *_declared_package(folder, only, declared[only]))
     if wanted in declared:
+        return ModulePackage(wanted, *_declared_package(folder, wanted, declared[wanted]))
+    if module_id is None and len(declared) == 1:
+        (wanted,) = declared
         return ModulePackage(wanted, *_declared_package(folder, wanted, declared[wanted]))
     package = _named_package(folder, wanted, exact=bool(declared))
     if package is not None:
         return ModulePackage(wanted, package)
+    if len(declared) == 1:
+        # Asked for by another id, the only module of a project is still the one that is meant.
+        ((only, entry_point),) = declared.items()
+        return ModulePackage(wanted, *_declared_package(folder, only, entry_point))
     if declared:
         raise ModuleSourceError(
             f"{folder} has several modules, and `{wanted}` is not one of them.",
-            why=f"Its pyproject.toml declares {', '.join(sorted(declared))}.",
+            why=f"It declares {', '.join(sorted(declared))}.",
             module_id=wanted,
         )
     return None
