@@ -163,6 +163,10 @@ def _hook() -> str:
 
 
 def _orchestrator() -> str:
+    return _loop_of_turn() + _tool_run() + block("S1:1066")
+
+
+def _loop_of_turn() -> str:
     """Put the fragments together in the order of the execution flow (S1:1034)."""
     return (
         own(
@@ -207,7 +211,12 @@ def _orchestrator() -> str:
             12,
         )
         + part("S1:1164", "# Add tool result", "# Get messages", 16)
-        + own(
+    )
+
+
+def _tool_run() -> str:
+    return (
+        own(
             """
             async def _run_tool(self, tool_call, tools, context, hooks):
                 data = {"tool_name": tool_call.name, "tool_input": tool_call.input}
@@ -229,7 +238,6 @@ def _orchestrator() -> str:
                 return schema if schema is not None else tool.get_schema()
             """
         )
-        + block("S1:1066")
     )
 
 
