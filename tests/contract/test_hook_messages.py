@@ -72,3 +72,13 @@ async def test_a_wish_to_suppress_output_is_logged_and_changes_nothing_else(
     assert len(approvals.asked) == (1 if action == "ask_user" else 0)
     stored = [message["content"] for message in memory.messages]
     assert stored == (["text"] if action == "inject_context" else [])
+
+
+@requirement("COORD-46")
+async def test_without_a_display_every_message_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    messages = [UserMessage(text="one"), UserMessage(text="two", level="error")]
+
+    await ModuleCoordinator().process_hook_result(HookResult(user_messages=messages), "a:b", "h")
+
+    assert len(_logged_by_the_kernel(caplog)) == 2

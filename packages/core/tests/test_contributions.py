@@ -58,3 +58,13 @@ async def test_a_failure_is_logged_with_channel_and_name(caplog: pytest.LogCaptu
     assert await coordinator.collect_contributions("channel") == []
     assert "channel=channel contributor=broken" in caplog.text
     assert "boom" in caplog.text
+
+
+async def test_a_collection_that_ends_early_is_logged_with_channel_and_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    coordinator = ModuleCoordinator()
+    coordinator.register_contributor("channel", "gone", raising(asyncio.CancelledError()))
+
+    assert await coordinator.collect_contributions("channel") == []
+    assert "channel=channel contributor=gone" in caplog.text

@@ -177,3 +177,15 @@ def test_what_was_registered_can_be_undone_more_than_once_without_harm() -> None
     assert registry.has_handlers("a:b")
     registry.unregister("same")
     assert not registry.has_handlers("a:b")
+
+
+def test_removing_what_a_child_never_had_leaves_the_child_alone() -> None:
+    parent, child = HookRegistry(), HookRegistry()
+    child.inherit_guards(parent)
+    undo = parent.register("a:b", Listener(), name="observer")
+
+    undo()
+
+    assert parent.list_handlers("a:b") == {"a:b": []}
+    assert child.list_handlers("a:b") == {"a:b": []}
+    assert not child.has_handlers("a:b")

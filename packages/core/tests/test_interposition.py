@@ -196,3 +196,15 @@ async def test_without_a_priority_a_wrapper_stands_between_those_below_and_above
     assert [each.name for each in coordinator.interposers] == ["minus", "none", "zero", "one"]
     assert [each.inherit for each in coordinator.interposers] == [False] * 4
     assert {each.mount_point for each in coordinator.interposers} == {"context"}
+
+
+async def test_without_wrappers_the_registry_itself_is_handed_out_again() -> None:
+    coordinator = ModuleCoordinator()
+    await coordinator.mount("tools", "tool", name="t")
+    assert coordinator.get("tools") is coordinator.mount_points["tools"]
+    remove = coordinator.interpose("tools", wrapping("w"), name="w")
+    assert coordinator.get("tools") is not coordinator.mount_points["tools"]
+
+    remove()
+
+    assert coordinator.get("tools") is coordinator.mount_points["tools"]

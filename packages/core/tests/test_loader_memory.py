@@ -295,3 +295,30 @@ async def test_search_paths_are_read_from_the_environment_when_none_are_given(
     with pytest.raises(ModuleNotFoundError) as caught:
         await loader.load("tool-c")
     assert caught.value.tried[2:] == (str(tmp_path / "a"), str(tmp_path / "b"))
+
+
+async def test_a_module_is_told_and_its_fault_logged_by_its_id_each_time_it_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+    installed: Installer,
+    declare: Points,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def ready(coordinator: ModuleCoordinator) -> None: ...
+
+    def faulty(coordinator: ModuleCoordinator) -> None: ...
+
+    installed.add("tool-named", mounting("tools", "t", "t"), on_session_ready=ready)
+    installed.add("tool-faulty", mounting("tools", "t", "t"), on_session_ready=faulty)
+    mount = mount_of("pointed", "t")
+    package(monkeypatch, "pointed", mount=mount, on_session_ready=faulty)
+    declare(tool_pointed="pointed:mount")
+    loader = ModuleLoader()
+
+    for _ in range(2):
+        bound = await loader.load("tool-named")
+        assert getattr(bound, "__on_session_ready__", None) == ("tool-named", ready)
+        assert not hasattr(await loader.load("tool-faulty"), "__on_session_ready__")
+        assert not hasattr(await loader.load("tool-pointed"), "__on_session_ready__")
+
+    for module_id in ("tool-faulty", "tool-pointed"):
+        assert f"module={module_id}" in caplog.text

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession, ModuleLoader, NotInitializedError, SessionError
-from contract.installer import Installer
+from contract.installer import Installer, ScriptedProvider
 from contract.requirements import requirement
 from contract.stand_ins import Listener, raising
 
@@ -255,3 +255,76 @@ def test_a_session_whose_event_loop_has_ended_can_still_be_told_to_stop(
     asyncio.run(turn())
 
     assert session.coordinator.cancellation.request_immediate()
+
+
+def test_a_new_session_is_plainly_at_its_start(installed: Installer) -> None:
+    session = AmplifierSession(installed.basics())
+
+    assert session.initialized is False
+    assert (session.status.status, session.status.last_error) == ("running", None)
+    assert session.status.modules == []
+    assert session.loader is None
+
+
+async def test_an_inheritable_wrapper_reaches_grandchildren_with_its_name_and_priority(
+    installed: Installer,
+) -> None:
+    parent = AmplifierSession(installed.basics())
+
+    def wrap(name: str, module: Any) -> Any:
+        return (name, module)
+
+    parent.coordinator.interpose("tools", wrap, name="kept", priority=7, inherit=True)
+    parent.coordinator.interpose("tools", wrap, name="own", priority=8)
+
+    grandchild = parent.fork().fork()
+
+    (inherited,) = grandchild.coordinator.interposers
+    assert (inherited.name, inherited.priority, inherited.inherit) == ("kept", 7, True)
+    assert (inherited.mount_point, inherited.wrap) == ("tools", wrap)
+
+
+async def test_a_good_turn_after_a_swap_is_completed(installed: Installer) -> None:
+    async with AmplifierSession(installed.basics()) as session:
+        installed.loop.act = raising(RuntimeError("boom"))
+        with pytest.raises(RuntimeError, match="boom"):
+            await session.execute("one")
+        assert session.status.status == "failed"
+        assert session.status.last_error == {
+            "message": "RuntimeError: boom",
+            "type": "RuntimeError",
+        }
+        installed.loop.act = None
+        installed.object("provider-new", "providers", ScriptedProvider(), "test")
+        await session.swap("providers", {"module": "provider-new"})
+        await session.execute("two")
+
+        assert session.status.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("session", ["AmplifierSession"]),
+        ("coordinator", ["ModuleCoordinator"]),
+        ("hooks", ["ContextInjection", "HookRegistry", "HookResult"]),
+        (
+            "loader",
+            [
+                "MODULE_FAILURE_REASONS",
+                "TYPE_TO_MOUNT_POINT",
+                "ModuleLoader",
+                "ModuleValidationError",
+                "module_failure_reason",
+            ],
+        ),
+    ],
+)
+def test_a_file_of_the_kernel_offers_its_public_names_and_no_others(
+    module: str, names: list[str]
+) -> None:
+    offered: dict[str, Any] = {}
+
+    exec(f"from amplifier_core.{module} import *", offered)
+
+    assert sorted(set(offered) - {"__builtins__"}) == sorted(names)

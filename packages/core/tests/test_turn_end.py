@@ -284,3 +284,28 @@ async def test_a_turn_of_a_task_that_was_cancelled_before_can_be_interrupted(
             await closing
 
     assert outcomes == [("stopped", 1)]
+
+
+@requirement("LAW-22")
+async def test_putting_an_interruption_in_order_waits_for_nothing(
+    installed: Installer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = Turns(installed)
+    loop = asyncio.get_running_loop()
+    timers: list[float] = []
+    call_at = loop.call_at
+
+    def noting(when: float, *args: Any, **kwargs: Any) -> Any:
+        timers.append(when)
+        return call_at(when, *args, **kwargs)
+
+    async with asyncio.timeout(5):
+        await turns.session.initialize()
+        calling = asyncio.create_task(turns.caller())
+        await turns.started.wait()
+        monkeypatch.setattr(loop, "call_at", noting)
+        turns.token.request_immediate()
+        await calling
+        monkeypatch.undo()
+
+    assert timers == []
