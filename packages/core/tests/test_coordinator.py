@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -225,24 +224,58 @@ async def test_a_method_that_is_registered_and_returned_is_one_cleanup() -> None
     assert ran == ["other.method", "one.method"]
 
 
-REFUSED: list[tuple[Callable[[ModuleCoordinator], Any], str]] = [
-    (lambda c: c.mount("nowhere", object()), "nowhere"),
-    (lambda c: c.mount("hooks", object()), "hooks"),
-    (lambda c: c.mount("tools", object()), "tools"),
-    (lambda c: c.unmount("nowhere"), "nowhere"),
-    (lambda c: c.unmount("tools"), "tools"),
-    (lambda c: c.get("nowhere"), "nowhere"),
-    (lambda c: c.get_mounted("nowhere"), "nowhere"),
-    (lambda c: c.interpose("hooks", lambda name, module: module, name="w"), "hooks"),
-]
-
-
-@pytest.mark.parametrize(("attempt", "mount_point"), REFUSED)
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("mount", ("nowhere", object())),
+        ("mount", ("hooks", object())),
+        ("mount", ("tools", object())),
+        ("unmount", ("nowhere",)),
+        ("unmount", ("tools",)),
+        ("get", ("nowhere",)),
+        ("get_mounted", ("nowhere",)),
+        ("interpose", ("hooks", print)),
+    ],
+)
 def test_a_refusal_says_and_carries_which_mount_point(
-    attempt: Callable[[ModuleCoordinator], Any], mount_point: str
+    method: str, arguments: tuple[Any, ...]
 ) -> None:
+    named: dict[str, Any] = {"name": "w"} if method == "interpose" else {}
     with pytest.raises(MountError) as caught:
-        attempt(ModuleCoordinator())
+        getattr(ModuleCoordinator(), method)(*arguments, **named)
 
-    assert caught.value.mount_point == mount_point
-    assert mount_point in str(caught.value).lower()
+    assert caught.value.mount_point == arguments[0]
+    assert arguments[0] in str(caught.value).lower()
+
+
+async def test_a_session_is_asked_to_stop_gracefully_unless_at_once_is_said() -> None:
+    coordinator = ModuleCoordinator()
+
+    await coordinator.request_cancel()
+    assert coordinator.cancellation.is_graceful
+    await coordinator.request_cancel(immediate=True)
+    assert coordinator.cancellation.is_immediate
+
+
+async def test_a_name_that_is_no_text_is_refused_in_words() -> None:
+    with pytest.raises(TypeError, match="name must be a str, not int"):
+        await ModuleCoordinator().mount("tools", SimpleNamespace(name=42))
+
+
+async def test_a_cleanup_that_is_interrupted_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    coordinator = ModuleCoordinator()
+    coordinator.register_cleanup(raising(KeyboardInterrupt()))
+
+    with pytest.raises(KeyboardInterrupt):
+        await coordinator.cleanup()
+
+    assert "cleanup interrupted by KeyboardInterrupt" in caplog.text
+
+
+def test_the_limits_of_mounting_are_the_configured_ones_or_two_minutes() -> None:
+    config: dict[str, Any] = {"session": {}}
+    coordinator = ModuleCoordinator(SimpleNamespace(session_id="s", parent_id=None, config=config))
+
+    assert coordinator.mount_timeout == 120.0
+    config["session"]["mount_timeout"] = 0.5
+    assert coordinator.mount_timeout == 0.5

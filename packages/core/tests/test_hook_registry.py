@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from datetime import datetime, timedelta
 from typing import Any
@@ -189,3 +190,29 @@ def test_removing_what_a_child_never_had_leaves_the_child_alone() -> None:
     assert parent.list_handlers("a:b") == {"a:b": []}
     assert child.list_handlers("a:b") == {"a:b": []}
     assert not child.has_handlers("a:b")
+
+
+def test_what_is_registered_wrongly_is_refused_in_words() -> None:
+    registry = HookRegistry()
+    odd: Any = True
+    with pytest.raises(TypeError, match="priority must be an int, not bool"):
+        registry.register("a:b", Listener(), odd)
+    odd = "ignore"
+    with pytest.raises(ValueError, match="on_error must be 'continue' or 'deny', not 'ignore'"):
+        registry.register("a:b", Listener(), on_error=odd)
+
+    assert registry.list_handlers() == {}
+
+
+def test_the_defaults_of_registering_and_collecting_are_the_published_ones() -> None:
+    register = inspect.signature(HookRegistry.register).parameters
+    collect = inspect.signature(HookRegistry.emit_and_collect).parameters
+
+    assert [register[name].default for name in ("priority", "name", "timeout", "on_error")] == [
+        0,
+        None,
+        None,
+        "continue",
+    ]
+    assert collect["timeout"].default == 1.0
+    assert HookRegistry.on is HookRegistry.register

@@ -322,3 +322,13 @@ async def test_a_module_is_told_and_its_fault_logged_by_its_id_each_time_it_is_l
 
     for module_id in ("tool-faulty", "tool-pointed"):
         assert f"module={module_id}" in caplog.text
+
+
+async def test_an_entry_point_counts_more_than_a_package_of_the_usual_name(
+    monkeypatch: pytest.MonkeyPatch, installed: Installer, declare: Points
+) -> None:
+    installed.add("tool-both", mounting("tools", "by name", "t"))
+    package(monkeypatch, "other_home", mount=mount_of("other_home", "by entry point"))
+    declare(tool_both="other_home:mount")
+
+    assert await mounted_tool(ModuleLoader(), "tool-both") == "by entry point"

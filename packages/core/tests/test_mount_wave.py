@@ -62,10 +62,11 @@ async def test_the_resolver_of_the_session_is_asked_whoever_owns_the_loader(
 
 async def test_an_app_may_change_what_it_is_told_about_providers(installed: Installer) -> None:
     plan = installed.basics()
-    plan["providers"] = [
+    entries: list[dict[str, Any]] = [
         {"module": "provider-test", "config": {"deep": {"n": 1}}},
         {"module": "provider-bad", "config": {"deep": {"n": 2}}},
     ]
+    plan["providers"] = entries
     installed.add("provider-bad", raising(RuntimeError("no key")))
     session = AmplifierSession(plan)
     told: list[tuple[Any, ...]] = []
@@ -86,7 +87,32 @@ async def test_an_app_may_change_what_it_is_told_about_providers(installed: Inst
         ("provider-bad", 2),
         ("provider-bad", 2, "no key"),
     ]
-    assert [each["config"]["deep"]["n"] for each in plan["providers"]] == [1, 2]
+    assert [each["config"]["deep"]["n"] for each in entries] == [1, 2]
+
+
+async def test_a_provider_that_mounted_nothing_is_named_in_its_failure(
+    installed: Installer,
+) -> None:
+    async def nothing(coordinator: ModuleCoordinator, config: dict[str, Any]) -> None: ...
+
+    plan = installed.basics()
+    plan["providers"] += [
+        {"module": "provider-none"},
+        {"module": "provider-none", "instance_id": "second"},
+    ]
+    installed.add("provider-none", nothing)
+    session = AmplifierSession(plan)
+    errors: list[Any] = []
+
+    async def tell(coordinator: ModuleCoordinator, spec: dict[str, Any], error: Any) -> None:
+        errors.append(error)
+
+    session.coordinator.register_capability("provider.load_failure", tell)
+
+    async with session:
+        assert list(session.coordinator.get("providers")) == ["test"]
+    assert [error.module_id for error in errors] == ["provider-none"] * 2
+    assert all("did not install a new provider" in str(error) for error in errors)
 
 
 async def test_a_module_enqueued_with_a_shared_loader_is_told_by_one_session_only(
@@ -297,3 +323,30 @@ async def test_what_a_mount_returns_and_cannot_be_called_is_no_cleanup(
         assert await session.execute("hi") == "answer to hi"
 
     assert "Error during cleanup" not in caplog.text
+
+
+async def test_a_source_is_handed_to_the_resolver_as_each_entry_names_it(
+    installed: Installer,
+) -> None:
+    plan = installed.basics(
+        session={"orchestrator_source": "loop from here", "context_source": "context from there"},
+        tools=[{"module": "tool-own", "source": "tool from elsewhere"}],
+    )
+    installed.object("tool-own", "tools", MockTool("own"))
+    hints: dict[str, Any] = {}
+
+    class Resolver:
+        def resolve(self, module_id: str, source_hint: Any = None) -> Any:
+            hints[module_id] = source_hint
+            raise ModuleNotFoundError(module_id)
+
+    session = AmplifierSession(plan)
+    await session.coordinator.mount("module-source-resolver", Resolver())
+
+    async with session:
+        assert hints == {
+            "loop-test": "loop from here",
+            "context-test": "context from there",
+            "provider-test": None,
+            "tool-own": "tool from elsewhere",
+        }

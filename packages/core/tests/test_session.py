@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -328,3 +329,22 @@ def test_a_file_of_the_kernel_offers_its_public_names_and_no_others(
     exec(f"from amplifier_core.{module} import *", offered)
 
     assert sorted(set(offered) - {"__builtins__"}) == sorted(names)
+
+
+async def test_the_start_of_a_session_is_told_in_utc(installed: Installer) -> None:
+    before = datetime.now(UTC)
+
+    started_at = AmplifierSession(installed.basics()).status.started_at
+
+    assert started_at.utcoffset() == timedelta(0)
+    assert before - timedelta(seconds=1) <= started_at <= datetime.now(UTC)
+
+
+async def test_a_fork_is_announced_with_both_ids_and_nothing_else(installed: Installer) -> None:
+    session = AmplifierSession(installed.basics(), session_id="s", parent_id="p")
+    heard = Listener()
+    session.coordinator.hooks.register("session:fork", heard)
+
+    await session.initialize()
+
+    assert set(heard.data) == {"parent", "session_id", "parent_id", "timestamp"}
