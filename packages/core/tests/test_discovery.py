@@ -356,3 +356,11 @@ def test_a_refusal_names_both_places(importable: Path, tmp_path: Path) -> None:
 
     assert f"`amplifier_module_both` from {second}" in str(caught.value)
     assert str(first) in str(caught.value)
+
+
+def test_the_package_of_the_module_counts_more_than_another_one_beside_it(tmp_path: Path) -> None:
+    write_module(tmp_path, "another", MOUNT)
+    write_module(tmp_path / "src", "x", MOUNT)
+
+    assert find_package_dir("x", tmp_path) == tmp_path / "src" / "amplifier_module_x"
+    assert find_package_dir("y", tmp_path) == tmp_path / "amplifier_module_another"

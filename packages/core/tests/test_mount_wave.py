@@ -350,3 +350,48 @@ async def test_a_source_is_handed_to_the_resolver_as_each_entry_names_it(
             "provider-test": None,
             "tool-own": "tool from elsewhere",
         }
+
+
+async def test_an_instance_takes_its_name_from_whoever_had_it(installed: Installer) -> None:
+    plan = installed.basics()
+    own, other = ScriptedProvider(name="own"), ScriptedProvider(name="other")
+    installed.object("provider-other", "providers", other, "mine")
+    installed.object("provider-test", "providers", own, "test")
+    plan["providers"] = [
+        {"module": "provider-other"},
+        {"module": "provider-test", "instance_id": "mine"},
+    ]
+
+    async with AmplifierSession(plan) as session:
+        assert session.coordinator.get("providers") == {"mine": own}
+
+
+async def test_an_instance_that_did_not_come_leaves_the_first_one_its_name(
+    installed: Installer,
+) -> None:
+    first = ScriptedProvider(name="first")
+
+    async def mount(coordinator: ModuleCoordinator, config: dict[str, Any]) -> None:
+        if config.get("key"):
+            await coordinator.mount("providers", first, name="test")
+
+    plan = installed.basics()
+    installed.add("provider-test", mount)
+    plan["providers"] = [
+        {"module": "provider-test", "config": {"key": "k"}},
+        {"module": "provider-test", "instance_id": "second"},
+    ]
+
+    async with AmplifierSession(plan) as session:
+        assert session.coordinator.get("providers") == {"test": first}
+        assert [each.state for each in session.status.modules][-1] == "failed"
+
+
+async def test_an_instance_that_takes_its_name_by_itself_keeps_it(installed: Installer) -> None:
+    own = ScriptedProvider(name="own")
+    plan = installed.basics()
+    installed.object("provider-test", "providers", own, "second")
+    plan["providers"] = [{"module": "provider-test", "instance_id": "second"}]
+
+    async with AmplifierSession(plan) as session:
+        assert session.coordinator.get("providers") == {"second": own}
