@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
+from collections.abc import Generator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -89,13 +90,16 @@ async def test_data_that_is_no_dict_is_collected_about_as_it_is() -> None:
     assert heard.data is subject
 
 
-async def test_collecting_skips_answers_without_data_and_takes_those_of_any_action() -> None:
+async def test_collecting_skips_answers_without_data_and_takes_those_of_any_action(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     registry = HookRegistry()
     answers = [None, HookResult(), deny(data={"n": 1}), {"data": {"n": 2}}, modify({}), 42]
-    for answer in answers:
-        registry.register("a:b", Listener(answer))
+    for number, answer in enumerate(answers):
+        registry.register("a:b", Listener(answer), name=f"h{number}")
 
     assert await registry.emit_and_collect("a:b", {}) == [{"n": 1}, {"n": 2}, {}]
+    assert "event=a:b handler=h5" in caplog.text
 
 
 @pytest.mark.parametrize("timeout", [1.0, None])
@@ -216,3 +220,44 @@ def test_the_defaults_of_registering_and_collecting_are_the_published_ones() -> 
     ]
     assert collect["timeout"].default == 1.0
     assert HookRegistry.on is HookRegistry.register
+
+
+@pytest.mark.parametrize("data", [None, "text", 42, ["list"]])
+async def test_without_a_listener_data_that_is_no_dict_comes_back_as_an_empty_one(
+    data: Any,
+) -> None:
+    result = await HookRegistry().emit("a:b", data)
+
+    assert (result.action, result.data) == ("continue", {})
+
+
+async def test_a_handler_may_answer_with_anything_that_can_be_awaited() -> None:
+    registry = HookRegistry()
+
+    class Later:
+        def __await__(self) -> Generator[Any, Any, HookResult]:
+            yield from asyncio.sleep(0).__await__()
+            return deny("later")
+
+    def handler(event: str, data: Any) -> Later:
+        return Later()
+
+    registry.register("a:b", handler)
+
+    result = await registry.emit("a:b", {})
+
+    assert (result.action, result.reason) == ("deny", "later")
+
+
+@pytest.mark.parametrize("timeout", [None, 5.0])
+async def test_a_handler_with_a_deadline_hears_the_same_as_one_without(
+    timeout: float | None,
+) -> None:
+    registry = HookRegistry()
+    heard = Listener()
+    registry.register("a:b", heard, timeout=timeout)
+
+    await registry.emit("a:b", {"n": 1})
+    await registry.emit_and_collect("a:b", {"n": 2}, timeout)
+
+    assert [(event, data["n"]) for event, data in heard.calls] == [("a:b", 1), ("a:b", 2)]

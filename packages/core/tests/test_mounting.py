@@ -152,19 +152,35 @@ async def test_a_mount_that_hangs_ends_at_its_limit_and_is_announced(
     assert failed == ["tool-hang"]
 
 
-async def test_a_slow_wave_of_quick_mounts_is_no_mount_that_hangs(installed: Installer) -> None:
+async def test_a_slow_wave_of_quick_mounts_is_no_mount_that_hangs(
+    installed: Installer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each mount has a limit of its own, which ends with it."""
+    limits: list[tuple[float, asyncio.TimerHandle]] = []
+    loop = asyncio.get_running_loop()
+    call_later = loop.call_later
+
+    def noting(delay: float, *args: Any, **kwargs: Any) -> asyncio.TimerHandle:
+        limits.append((delay, call_later(delay, *args, **kwargs)))
+        return limits[-1][1]
+
     async def wait(coordinator: ModuleCoordinator, config: dict[str, Any]) -> None:
-        await asyncio.sleep(0.04)
+        assert [timer.cancelled() for _, timer in limits] == [True] * len(limits)
+        await asyncio.sleep(0)
         await coordinator.mount("tools", MockTool(config["name"]))
 
     names = ["a", "b", "c", "d"]
     installed.add("tool-slow", wait)
     tools = [{"module": "tool-slow", "config": {"name": name}} for name in names]
     plan = installed.basics(tools=tools)
-    plan["session"]["mount_timeout"] = 0.1
+    plan["session"]["mount_timeout"] = 5.0
+    monkeypatch.setattr(loop, "call_later", noting)
 
     async with AmplifierSession(plan) as session:
         assert list(session.coordinator.get("tools")) == names
+
+    assert [delay for delay, _ in limits] == [5.0] * 4
+    assert all(timer.cancelled() for _, timer in limits)
 
 
 async def test_a_cancellation_that_meets_the_limit_is_still_a_cancellation(
