@@ -236,7 +236,9 @@ def _is_left_alone(node: cst.CSTNode) -> bool:
         return True
     if isinstance(node, cst.SimpleStatementLine):
         first = node.body[0]
-        if isinstance(first, cst.Assign) and _name_of(first.targets[0].target) == "logger":
+        if isinstance(first, cst.Assign) and (
+            _name_of(first.targets[0].target) == "logger" or _is_type_variable(first.value)
+        ):
             return True
         if isinstance(first, cst.Expr) and isinstance(first.value, cst.SimpleString):
             return True
@@ -245,10 +247,12 @@ def _is_left_alone(node: cst.CSTNode) -> bool:
         )
     if isinstance(node, cst.If):
         return _name_of(node.test) == "TYPE_CHECKING"
-    if isinstance(node, cst.Call):
-        return _name_of(node.func) == "TypeVar"
     # The first argument of a cast; the second one is code.
     return isinstance(node, cst.Arg) and isinstance(node.value, cst.SimpleString) and _is_type(node)
+
+
+def _is_type_variable(value: cst.BaseExpression) -> bool:
+    return isinstance(value, cst.Call) and _name_of(value.func) == "TypeVar"
 
 
 def _is_type(argument: cst.Arg) -> bool:

@@ -93,6 +93,8 @@ class Reach:
     # Tests of many examples: each takes as long as a hundred others, so they come last.
     properties: set[str] = field(default_factory=set[str])
     failed: list[str] = field(default_factory=list[str])
+    # Tests that pass over no line at all.
+    shapes: set[str] = field(default_factory=set[str])
     # How many lines each test passes over: the fewer, the more it is about them.
     breadth: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -119,10 +121,15 @@ class Reach:
             tests = _passing(by_line, range(start, end + 1))
         if not tests:
             tests = _passing(by_line, by_line)
-        topic = f"test_{mutant.file.removesuffix('.py').strip('_')}"
+        if not start <= mutant.number <= end:
+            # What a file offers and what its signatures say is seen without running it.
+            tests = tests | self.shapes
+        # The first letters tell the topic: `_mounting` is what `test_mount_wave` is about.
+        topic = f"test_{mutant.file.strip('_')[:4]}"
 
         def distance(test: str) -> tuple[bool, int, str]:
-            return Path(test.partition("::")[0]).stem != topic, self.breadth[test], test
+            file = Path(test.partition("::")[0]).name
+            return not file.startswith(topic), self.breadth.get(test, 0), test
 
         nearest = sorted(tests - self.properties, key=distance)[:MOST]
         return nearest + sorted(tests & self.properties)
@@ -219,6 +226,7 @@ class Judges:
                 reach.properties.add(name)
         measuring.stop()
         reach.take(measuring.get_data())
+        reach.shapes = set(self._items) - set(reach.breadth) - reach.properties
         return reach
 
     def _run(self, items: list[pytest.Item]) -> None:

@@ -279,3 +279,28 @@ def test_the_limits_of_mounting_are_the_configured_ones_or_two_minutes() -> None
     assert coordinator.mount_timeout == 120.0
     config["session"]["mount_timeout"] = 0.5
     assert coordinator.mount_timeout == 0.5
+
+
+async def test_a_cleanup_has_half_a_minute_or_what_is_configured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config: dict[str, Any] = {"session": {}}
+    coordinator = ModuleCoordinator(SimpleNamespace(session_id="s", parent_id=None, config=config))
+    limits: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    def at_once(delay: float, callback: Any, *args: Any, **kwargs: Any) -> Any:
+        limits.append(delay)
+        return loop.call_soon(callback, *args, **kwargs)
+
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(loop, "call_later", at_once)
+    await coordinator.release(never)
+    assert set(limits) == {30.0}
+    limits.clear()
+    config["session"]["cleanup_timeout"] = 7.0
+    await coordinator.release(never)
+
+    assert set(limits) == {7.0}

@@ -364,3 +364,11 @@ def test_the_package_of_the_module_counts_more_than_another_one_beside_it(tmp_pa
 
     assert find_package_dir("x", tmp_path) == tmp_path / "src" / "amplifier_module_x"
     assert find_package_dir("y", tmp_path) == tmp_path / "amplifier_module_another"
+
+
+def test_an_entry_point_may_name_a_package_alone(importable: Path) -> None:
+    write_module(importable, "alone", MOUNT)
+
+    found = package_dir_of(entry_point("alone", "amplifier_module_alone"))
+
+    assert found == importable / "amplifier_module_alone"

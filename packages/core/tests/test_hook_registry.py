@@ -12,8 +12,28 @@ from typing import Any
 import pytest
 
 from amplifier_core import HookRegistry, HookResult
+from amplifier_core.correlation import reset_request_id
 from amplifier_core.hooks import _Clock
 from contract.stand_ins import Listener, deny, modify, raising
+
+
+class BrokenValue:
+    def model_dump(self, **_: Any) -> dict[str, Any]:
+        raise RuntimeError("unreadable")
+
+    def __str__(self) -> str:
+        return "broken"
+
+
+class BrokenMapping(dict[str, Any]):
+    def keys(self) -> Any:
+        raise RuntimeError("unreadable")
+
+    def __iter__(self) -> Any:
+        raise RuntimeError("unreadable")
+
+    def __str__(self) -> str:
+        return "broken"
 
 
 async def test_a_handler_without_a_name_is_numbered_after_its_function_or_class() -> None:
@@ -261,3 +281,40 @@ async def test_a_handler_with_a_deadline_hears_the_same_as_one_without(
     await registry.emit_and_collect("a:b", {"n": 2}, timeout)
 
     assert [(event, data["n"]) for event, data in heard.calls] == [("a:b", 1), ("a:b", 2)]
+
+
+async def test_data_without_texts_for_keys_is_collected_about_with_texts() -> None:
+    registry = HookRegistry()
+    heard = Listener()
+    registry.register("a:b", heard)
+
+    await registry.emit_and_collect("a:b", {1: "one"})
+
+    assert heard.data == {"1": "one"}
+
+
+async def test_an_answer_to_no_request_is_not_given_an_id() -> None:
+    registry = HookRegistry()
+    heard = Listener()
+    registry.register("llm:response", heard)
+    reset_request_id()
+
+    await registry.emit("llm:response", {})
+
+    assert "request_id" not in heard.data
+
+
+@pytest.mark.parametrize("value", [BrokenValue(), BrokenMapping()])
+async def test_a_value_that_cannot_be_read_is_told_to_who_looks_for_it(
+    value: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "amplifier_core")
+    registry = HookRegistry()
+    heard = Listener()
+    registry.register("a:b", heard)
+
+    await registry.emit("a:b", {"v": value})
+
+    assert heard.data["v"] == "broken"
+    assert [record.levelname for record in caplog.records] == ["DEBUG"] * len(caplog.records)
+    assert "unreadable" in caplog.text

@@ -178,7 +178,10 @@ async def test_whoever_holds_the_wrapped_mapping_sees_a_new_order_and_new_names(
     await coordinator.unmount("tools", name="a")
     await coordinator.mount("tools", shared, name="b")
     assert list(handed) == ["b"]
-    await coordinator.mount("tools", "other", name="c")
+    coordinator.mount_points["tools"] = {"renamed": shared}
+    assert coordinator.get("tools") == {"renamed": shared}
+    coordinator.mount_points["tools"] = {"b": shared, "c": "other"}
+    assert list(coordinator.get("tools")) == ["b", "c"]
     coordinator.mount_points["tools"] = {"c": "other", "b": shared}
 
     assert coordinator.get("tools") is handed
@@ -208,3 +211,14 @@ async def test_without_wrappers_the_registry_itself_is_handed_out_again() -> Non
     remove()
 
     assert coordinator.get("tools") is coordinator.mount_points["tools"]
+
+
+async def test_a_wrapper_that_is_removed_is_gone_for_whoever_holds_the_mapping() -> None:
+    coordinator = ModuleCoordinator()
+    await coordinator.mount("tools", "tool", name="t")
+    remove = coordinator.interpose("tools", wrapping("w"), name="w")
+    handed = coordinator.get("tools")
+
+    remove()
+
+    assert handed == {"t": "tool"}

@@ -54,6 +54,10 @@ class ListModel:
         return "list model"
 
 
+class Shade(str, Enum):  # noqa: UP042 - its str() is not its value, which is the point
+    RED = "red"
+
+
 class Mute:
     """Cannot even be printed."""
 
@@ -208,6 +212,7 @@ def test_an_edit_that_copies_everything_keeps_the_callers_own_objects(data: dict
         (1.5, 1.5),
         (Level.HIGH, 3),
         (Word("word"), "word"),
+        (Shade.RED, "red"),
         (Colour.RED, "Colour.RED"),
         (OldModel(), {"old": [1]}),
         (BrokenModel(), "broken model"),
@@ -322,10 +327,6 @@ async def test_an_edit_of_data_that_is_no_dict_takes_its_place() -> None:
 
     assert heard.data == {"n": [1]}
     assert result.data == {"n": [1]}
-
-
-class Shade(str, Enum):  # noqa: UP042 - its str() is not its value, which is the point
-    RED = "red"
 
 
 def test_a_key_is_seen_by_its_text_and_not_by_how_it_prints() -> None:

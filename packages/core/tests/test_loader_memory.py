@@ -332,3 +332,27 @@ async def test_an_entry_point_counts_more_than_a_package_of_the_usual_name(
     declare(tool_both="other_home:mount")
 
     assert await mounted_tool(ModuleLoader(), "tool-both") == "by entry point"
+
+
+async def test_without_search_paths_only_what_is_installed_is_tried(
+    monkeypatch: pytest.MonkeyPatch, installed: Installer
+) -> None:
+    monkeypatch.delenv("AMPLIFIER_MODULES", raising=False)
+
+    with pytest.raises(ModuleNotFoundError) as caught:
+        await ModuleLoader().load("tool-absent")
+
+    assert caught.value.tried == ("entry points", "amplifier_module_tool_absent")
+
+
+async def test_a_resolved_module_of_another_language_is_refused_by_its_id(
+    installed: Installer, tmp_path: Path
+) -> None:
+    home = write_module(tmp_path, "tool-rusty", MOUNT)
+    (home / "amplifier.toml").write_text('[module]\ntransport = "wasm"', encoding="utf-8")
+    loader, _ = await resolving(tool_rusty=home)
+
+    with pytest.raises(ModuleLoadError, match="'tool-rusty' uses transport 'wasm'") as caught:
+        await loader.load("tool-rusty")
+
+    assert caught.value.module_id == "tool-rusty"

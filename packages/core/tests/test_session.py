@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -348,3 +349,13 @@ async def test_a_fork_is_announced_with_both_ids_and_nothing_else(installed: Ins
     await session.initialize()
 
     assert set(heard.data) == {"parent", "session_id", "parent_id", "timestamp"}
+
+
+def test_a_session_started_when_it_was_made(
+    installed: Installer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time", lambda: 1_700_000_000.0)
+        session = AmplifierSession(installed.basics())
+
+    assert session.status.started_at == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)

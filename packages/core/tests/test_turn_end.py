@@ -309,3 +309,22 @@ async def test_putting_an_interruption_in_order_waits_for_nothing(
         monkeypatch.undo()
 
     assert timers == []
+
+
+@requirement("LAW-22")
+async def test_a_request_that_comes_as_the_turn_ends_does_not_reach_the_caller(
+    installed: Installer,
+) -> None:
+    async def stop_last(**_: Any) -> str:
+        session.coordinator.cancellation.request_immediate()
+        return "answered"
+
+    installed.loop.act = stop_last
+    async with AmplifierSession(installed.basics()) as session:
+        assert await session.execute("hi") == "answered"
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0

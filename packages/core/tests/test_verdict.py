@@ -178,3 +178,17 @@ async def test_an_answer_that_cannot_be_used_denies_and_is_logged_with_its_handl
     (record,) = caplog.records
     assert "event=tool:pre" in record.getMessage()
     assert record.getMessage().partition("h1")[1]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [inject("one")],
+        [inject("one"), inject("two")],
+        [ask()],
+        [modify({"n": 2})],
+        [HookResult(user_message="told")],
+    ],
+)
+async def test_output_is_suppressed_only_when_somebody_wishes_it(answers: list[Any]) -> None:
+    assert (await emit(*answers)).suppress_output is False
