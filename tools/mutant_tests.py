@@ -121,9 +121,6 @@ class Reach:
             tests = _passing(by_line, range(start, end + 1))
         if not tests:
             tests = _passing(by_line, by_line)
-        if not start <= mutant.number <= end:
-            # What a file offers and what its signatures say is seen without running it.
-            tests = tests | self.shapes
         # The first letters tell the topic: `_mounting` is what `test_mount_wave` is about.
         topic = f"test_{mutant.file.strip('_')[:4]}"
 
@@ -131,8 +128,11 @@ class Reach:
             file = Path(test.partition("::")[0]).name
             return not file.startswith(topic), self.breadth.get(test, 0), test
 
-        nearest = sorted(tests - self.properties, key=distance)[:MOST]
-        return nearest + sorted(tests & self.properties)
+        judges = sorted(tests - self.properties, key=distance)[:MOST]
+        if not start <= mutant.number <= end:
+            # What a file offers and what its signatures say is seen without running it.
+            judges += sorted(self.shapes)
+        return judges + sorted(tests & self.properties)
 
 
 def _passing(by_line: dict[int, set[str]], numbers: Iterable[int]) -> set[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from amplifier_core import ModuleCoordinator
 from amplifier_core.errors import MountError
-from contract.stand_ins import raising
+from contract.stand_ins import Memory, inject, raising
 
 
 async def test_a_mount_point_put_in_by_hand_is_known_and_stays_as_it_is() -> None:
@@ -304,3 +304,12 @@ async def test_a_cleanup_has_half_a_minute_or_what_is_configured(
     await coordinator.release(never)
 
     assert set(limits) == {7.0}
+
+
+async def test_a_hook_result_without_a_hook_is_of_an_unknown_one() -> None:
+    coordinator, memory = ModuleCoordinator(), Memory()
+    await coordinator.mount("context", memory)
+
+    await coordinator.process_hook_result(inject("text"), "a:b")
+
+    assert memory.messages[0]["metadata"]["hook_name"] == "unknown"

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from amplifier_core._discovery import (
+    TYPE_TO_MOUNT_POINT,
     EntryPointIndex,
     SearchedDirectories,
     declared_type,
@@ -21,6 +22,7 @@ from amplifier_core._discovery import (
     guess_type,
     import_by_name,
     import_package,
+    modules_below,
     package_dir_of,
     type_from_id,
 )
@@ -372,3 +374,26 @@ def test_an_entry_point_may_name_a_package_alone(importable: Path) -> None:
     found = package_dir_of(entry_point("alone", "amplifier_module_alone"))
 
     assert found == importable / "amplifier_module_alone"
+
+
+def test_every_type_of_module_has_its_mount_point() -> None:
+    assert TYPE_TO_MOUNT_POINT == {
+        "orchestrator": "orchestrator",
+        "provider": "providers",
+        "tool": "tools",
+        "hook": "hooks",
+        "context": "context",
+        "resolver": "module-source-resolver",
+    }
+
+
+def test_a_search_path_that_is_missing_is_logged_and_the_next_one_looked_at(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_module(tmp_path / "amplifier-module-tool-here", "tool-here", MOUNT)
+    missing = tmp_path / "missing"
+
+    found = dict(modules_below([missing, str(tmp_path)]))
+
+    assert list(found) == ["tool-here"]
+    assert str(missing) in caplog.text

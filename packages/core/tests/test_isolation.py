@@ -247,7 +247,14 @@ def test_what_cannot_be_printed_is_seen_by_its_class() -> None:
 
 
 def test_a_class_is_shown_as_text_and_not_asked_to_dump_itself() -> None:
-    assert views_of({"v": Model}, 1)[0]["v"] == str(Model)
+    class Static:
+        @staticmethod
+        def model_dump(**_: Any) -> dict[str, Any]:
+            return {"dumped": True}
+
+    view = views_of({"v": Model, "s": Static}, 1)[0]
+
+    assert (view["v"], view["s"]) == (str(Model), str(Static))
 
 
 class Unreadable(Mapping[str, Any]):

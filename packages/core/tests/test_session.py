@@ -359,3 +359,17 @@ def test_a_session_started_when_it_was_made(
         session = AmplifierSession(installed.basics())
 
     assert session.status.started_at == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+
+
+async def test_the_end_of_a_session_is_announced_with_its_state_and_nothing_else(
+    installed: Installer,
+) -> None:
+    session = AmplifierSession(installed.basics(), session_id="s")
+    heard = Listener()
+    session.coordinator.hooks.register("session:end", heard)
+
+    async with session:
+        await session.execute("hi")
+
+    assert set(heard.data) == {"session_id", "parent_id", "timestamp", "status"}
+    assert (heard.data["session_id"], heard.data["status"]) == ("s", "completed")

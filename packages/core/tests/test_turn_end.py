@@ -49,7 +49,7 @@ async def test_the_calls_of_a_failed_turn_are_answered_in_call_order(installed: 
 
     answers = installed.memory.messages[3:]
     assert [each["tool_call_id"] for each in answers] == ["a", "c"]
-    assert {each["content"] for each in answers} == {INTERRUPTED}
+    assert {(each["name"], each["content"]) for each in answers} == {("bash", INTERRUPTED)}
     assert broken_pairs(installed.memory.messages) == []
     assert heard.data["repairs"] == [
         {"kind": "answered", "tool_call_id": "a"},
