@@ -60,7 +60,7 @@ class Mutant:
         return replace(self, change_made=made._replace(new=made.old))
 
     def code(self) -> str | None:
-        """Return the whole file with the change, None when it is no Python any more."""
+        """Return the whole file with the change, or None when it is not valid Python."""
         made = self.change_made
         if made.span is None:
             code = cast("cst.Module", made.module.deep_replace(made.old, made.new)).code

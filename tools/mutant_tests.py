@@ -196,7 +196,7 @@ class Judges:
         return os.execv(sys.executable, [sys.executable, "-m", "pytest", *OPTIONS, *tests])
 
     def _measure(self, kernel: KernelCopy, notes: Path) -> Reach:
-        """Run every test once, in a child: tests leave traces behind."""
+        """Run every test once, in a child: tests leave traces."""
         process = os.fork()
         if process == 0:
             try:

@@ -175,7 +175,7 @@ async def test_every_module_is_told_once_when_all_are_there(installed: Installer
 
 
 @requirement("LIFE-9")
-async def test_a_module_that_another_one_loaded_is_told_after_those_of_the_plan(
+async def test_a_module_that_another_one_loaded_is_ready_after_those_of_the_plan(
     installed: Installer,
 ) -> None:
     order: list[str] = []

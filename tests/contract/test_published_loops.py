@@ -97,11 +97,11 @@ class BasicLoop:
 
     async def _stop(self, hooks: HookRegistry, coordinator: ModuleCoordinator) -> None:
         token = coordinator.cancellation
-        told = {"orchestrator": "loop-basic", "turn_count": 0}
-        await hooks.emit(CANCEL_REQUESTED, {**told, "state": str(token.state)})
+        facts = {"orchestrator": "loop-basic", "turn_count": 0}
+        await hooks.emit(CANCEL_REQUESTED, {**facts, "state": str(token.state)})
         await token.trigger_callbacks()
-        await hooks.emit(CANCEL_COMPLETED, {**told, "was_immediate": token.is_immediate})
-        await hooks.emit(ORCHESTRATOR_COMPLETE, {**told, "status": "cancelled"})
+        await hooks.emit(CANCEL_COMPLETED, {**facts, "was_immediate": token.is_immediate})
+        await hooks.emit(ORCHESTRATOR_COMPLETE, {**facts, "status": "cancelled"})
 
 
 async def _mount_basic_loop(

@@ -248,7 +248,7 @@ def test_a_refusal_says_and_carries_which_mount_point(
     assert arguments[0] in str(caught.value).lower()
 
 
-async def test_a_session_is_asked_to_stop_gracefully_unless_at_once_is_said() -> None:
+async def test_a_session_is_asked_to_stop_gracefully_unless_immediate_is_said() -> None:
     coordinator = ModuleCoordinator()
 
     await coordinator.request_cancel()
@@ -289,14 +289,14 @@ async def test_a_cleanup_has_half_a_minute_or_what_is_configured(
     limits: list[float] = []
     loop = asyncio.get_running_loop()
 
-    def at_once(delay: float, callback: Any, *args: Any, **kwargs: Any) -> Any:
+    def immediately(delay: float, callback: Any, *args: Any, **kwargs: Any) -> Any:
         limits.append(delay)
         return loop.call_soon(callback, *args, **kwargs)
 
     async def never() -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(loop, "call_later", at_once)
+    monkeypatch.setattr(loop, "call_later", immediately)
     await coordinator.release(never)
     assert set(limits) == {30.0}
     limits.clear()

@@ -317,7 +317,7 @@ def test_the_first_word_decides_whatever_follows(first: str, second: str) -> Non
         ("hooks_of_context", "hook"),
     ],
 )
-def test_without_a_known_first_word_any_word_in_the_id_tells(module_id: str, kind: str) -> None:
+def test_without_a_known_first_word_any_word_in_the_id_decides(module_id: str, kind: str) -> None:
     assert type_from_id(module_id) == kind
 
 

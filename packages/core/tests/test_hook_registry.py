@@ -53,7 +53,7 @@ def _at(monkeypatch: pytest.MonkeyPatch, nanoseconds: int) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: nanoseconds)
 
 
-def test_the_clock_tells_utc_to_the_microsecond_and_follows_every_second(
+def test_the_clock_gives_utc_to_the_microsecond_and_follows_every_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = _Clock()
@@ -305,7 +305,7 @@ async def test_an_answer_to_no_request_is_not_given_an_id() -> None:
 
 
 @pytest.mark.parametrize("value", [BrokenValue(), BrokenMapping()])
-async def test_a_value_that_cannot_be_read_is_told_to_who_looks_for_it(
+async def test_a_value_that_cannot_be_read_is_logged_for_debugging(
     value: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", "amplifier_core")

@@ -165,7 +165,7 @@ async def test_the_raw_registry_stays_raw_and_live() -> None:
     assert coordinator.mount_points["providers"] == {"p": "by hand"}
 
 
-async def test_whoever_holds_the_wrapped_mapping_sees_a_new_order_and_new_names() -> None:
+async def test_the_wrapped_mapping_shows_a_new_order_and_new_names() -> None:
     coordinator = ModuleCoordinator()
     shared = object()
 
@@ -213,7 +213,7 @@ async def test_without_wrappers_the_registry_itself_is_handed_out_again() -> Non
     assert coordinator.get("tools") is coordinator.mount_points["tools"]
 
 
-async def test_a_wrapper_that_is_removed_is_gone_for_whoever_holds_the_mapping() -> None:
+async def test_a_wrapper_that_is_removed_is_gone_from_the_mapping_handed_out() -> None:
     coordinator = ModuleCoordinator()
     await coordinator.mount("tools", "tool", name="t")
     remove = coordinator.interpose("tools", wrapping("w"), name="w")

@@ -77,13 +77,13 @@ async def mounted_tool(loader: ModuleLoader, module_id: str) -> Any:
     return coordinator.get("tools", "t")
 
 
-async def test_a_module_from_an_entry_point_is_told_when_all_are_mounted(
+async def test_a_module_from_an_entry_point_is_notified_when_all_are_mounted(
     monkeypatch: pytest.MonkeyPatch, installed: Installer, declare: Points
 ) -> None:
-    told: list[ModuleCoordinator] = []
+    notified: list[ModuleCoordinator] = []
 
     async def on_session_ready(coordinator: ModuleCoordinator) -> None:
-        told.append(coordinator)
+        notified.append(coordinator)
 
     plan = installed.basics(tools=[{"module": "tool-pointed"}])
     mount = mount_of("pointed_at", MockTool("t"))
@@ -91,7 +91,7 @@ async def test_a_module_from_an_entry_point_is_told_when_all_are_mounted(
     declare(tool_pointed="pointed_at:mount")
 
     async with AmplifierSession(plan) as session:
-        assert told == [session.coordinator]
+        assert notified == [session.coordinator]
 
 
 async def test_a_module_that_another_distribution_declares_since_is_found_there(
@@ -215,7 +215,7 @@ async def test_a_module_is_not_loaded_from_a_second_place(
     assert str(second) in str(caught.value)
 
 
-async def test_a_resolved_module_is_told_when_ready_and_its_fault_is_logged_by_its_id(
+async def test_a_resolved_module_is_notified_when_ready_and_its_fault_is_logged_by_its_id(
     installed: Installer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     good = write_module(
@@ -226,12 +226,12 @@ async def test_a_resolved_module_is_told_when_ready_and_its_fault_is_logged_by_i
     )
     loader, _ = await resolving(tool_good=good, tool_bad=bad)
 
-    told = getattr(await loader.load("tool-good"), "__on_session_ready__", None)
+    notified = getattr(await loader.load("tool-good"), "__on_session_ready__", None)
     skipped = getattr(await loader.load("tool-bad"), "__on_session_ready__", None)
     loader.cleanup()
 
-    assert told is not None
-    assert told[0] == "tool-good"
+    assert notified is not None
+    assert notified[0] == "tool-good"
     assert skipped is None
     assert "module=tool-bad" in caplog.text
 
@@ -297,7 +297,7 @@ async def test_search_paths_are_read_from_the_environment_when_none_are_given(
     assert caught.value.tried[2:] == (str(tmp_path / "a"), str(tmp_path / "b"))
 
 
-async def test_a_module_is_told_and_its_fault_logged_by_its_id_each_time_it_is_loaded(
+async def test_a_module_is_notified_and_its_fault_logged_by_its_id_each_time_it_is_loaded(
     monkeypatch: pytest.MonkeyPatch,
     installed: Installer,
     declare: Points,

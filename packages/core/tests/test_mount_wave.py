@@ -1,4 +1,4 @@
-"""Tests of mounting a plan: who is asked to load, what is told to whom, and what comes back."""
+"""Tests of mounting a plan: who is asked to load, who is notified, and what comes back."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_the_resolver_of_the_session_is_asked_whoever_owns_the_loader(
         assert session.coordinator.get("tools") == {"resolved": "resolved"}
 
 
-async def test_an_app_may_change_what_it_is_told_about_providers(installed: Installer) -> None:
+async def test_an_app_may_change_what_it_is_given_about_providers(installed: Installer) -> None:
     plan = installed.basics()
     entries: list[dict[str, Any]] = [
         {"module": "provider-test", "config": {"deep": {"n": 1}}},
@@ -69,11 +69,11 @@ async def test_an_app_may_change_what_it_is_told_about_providers(installed: Inst
     plan["providers"] = entries
     installed.add("provider-bad", raising(RuntimeError("no key")))
     session = AmplifierSession(plan)
-    told: list[tuple[Any, ...]] = []
+    notified: list[tuple[Any, ...]] = []
 
     async def tell(coordinator: ModuleCoordinator, spec: dict[str, Any], *rest: Any) -> None:
         assert coordinator is session.coordinator
-        told.append((spec["module"], spec["config"]["deep"]["n"], *map(str, rest)))
+        notified.append((spec["module"], spec["config"]["deep"]["n"], *map(str, rest)))
         spec["config"]["deep"]["n"] = "spoiled"
 
     session.coordinator.register_capability("provider.before_load", tell)
@@ -82,7 +82,7 @@ async def test_an_app_may_change_what_it_is_told_about_providers(installed: Inst
     async with session:
         pass
 
-    assert told == [
+    assert notified == [
         ("provider-test", 1),
         ("provider-bad", 2),
         ("provider-bad", 2, "no key"),
@@ -115,14 +115,14 @@ async def test_a_provider_that_mounted_nothing_is_named_in_its_failure(
     assert all("did not install a new provider" in str(error) for error in errors)
 
 
-async def test_a_module_enqueued_with_a_shared_loader_is_told_by_one_session_only(
+async def test_a_module_enqueued_with_a_shared_loader_is_notified_by_one_session_only(
     installed: Installer,
 ) -> None:
     loader = ModuleLoader()
-    told: list[ModuleCoordinator] = []
+    notified: list[ModuleCoordinator] = []
 
     async def ready(coordinator: ModuleCoordinator) -> None:
-        told.append(coordinator)
+        notified.append(coordinator)
 
     loader.enqueue_on_session_ready("tool-inner", ready)
     plan = installed.basics()
@@ -131,7 +131,7 @@ async def test_a_module_enqueued_with_a_shared_loader_is_told_by_one_session_onl
     async with AmplifierSession(plan, loader=loader):
         pass
 
-    assert told == [first.coordinator]
+    assert notified == [first.coordinator]
     assert loader.get_on_session_ready_queue() == []
 
 
@@ -252,7 +252,7 @@ async def test_a_module_may_take_two_minutes_to_mount_and_half_a_minute_to_clean
     loop = asyncio.get_running_loop()
     call_soon = loop.call_soon
 
-    def at_once(delay: float, callback: Any, *args: Any, **kwargs: Any) -> Any:
+    def immediately(delay: float, callback: Any, *args: Any, **kwargs: Any) -> Any:
         limits.append(delay)
         return call_soon(callback, *args, **kwargs)
 
@@ -262,7 +262,7 @@ async def test_a_module_may_take_two_minutes_to_mount_and_half_a_minute_to_clean
     installed.add("tool-never", never)
     session = AmplifierSession(installed.basics(tools=[{"module": "tool-never"}]))
     session.coordinator.register_cleanup(never)
-    monkeypatch.setattr(loop, "call_later", at_once)
+    monkeypatch.setattr(loop, "call_later", immediately)
 
     await session.initialize()
     await session.cleanup()

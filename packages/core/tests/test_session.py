@@ -245,7 +245,7 @@ async def test_the_config_of_a_session_is_announced_with_its_id_and_nothing_else
     assert (heard.data["session_id"], heard.data["parent_id"]) == ("s", None)
 
 
-def test_a_session_whose_event_loop_has_ended_can_still_be_told_to_stop(
+def test_a_session_whose_event_loop_has_ended_can_still_be_asked_to_stop(
     installed: Installer,
 ) -> None:
     session = AmplifierSession(installed.basics())
@@ -332,7 +332,7 @@ def test_a_file_of_the_kernel_offers_its_public_names_and_no_others(
     assert sorted(set(offered) - {"__builtins__"}) == sorted(names)
 
 
-async def test_the_start_of_a_session_is_told_in_utc(installed: Installer) -> None:
+async def test_the_start_of_a_session_is_reported_in_utc(installed: Installer) -> None:
     before = datetime.now(UTC)
 
     started_at = AmplifierSession(installed.basics()).status.started_at
