@@ -17,8 +17,10 @@ from contract.installer import Installer, ScriptedProvider, mounting, write_modu
 from contract.stand_ins import Listener, raising
 
 MOUNT = """
+    from amplifier_core.testing import MockTool
+
     async def mount(coordinator, config):
-        await coordinator.mount("tools", "resolved", name="resolved")
+        await coordinator.mount("tools", MockTool("resolved"))
 """
 
 
@@ -57,7 +59,7 @@ async def test_the_resolver_of_the_session_is_asked_whoever_owns_the_loader(
     await session.coordinator.mount("module-source-resolver", source)
 
     async with session:
-        assert session.coordinator.get("tools") == {"resolved": "resolved"}
+        assert list(session.coordinator.get("tools")) == ["resolved"]
 
 
 async def test_an_app_may_change_what_it_is_given_about_providers(installed: Installer) -> None:
