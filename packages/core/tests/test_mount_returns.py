@@ -104,3 +104,33 @@ async def test_a_session_does_not_start_on_a_loop_or_memory_that_is_none(
 
     assert isinstance(raised.value.__cause__, ModuleLoadError)
     assert session.coordinator.get(section) is None
+
+
+class _Unreadable:
+    """A callable that refuses to show its signature, as some built-in ones do."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self) -> None:
+        self.calls += 1
+
+    @property
+    def __signature__(self) -> None:
+        raise ValueError("no signature found")
+
+
+async def test_a_callable_whose_signature_cannot_be_read_is_taken_for_a_cleanup(
+    installed: Installer,
+) -> None:
+    unreadable = _Unreadable()
+    plan = installed.basics(hooks=[{"module": "hooks-unreadable"}])
+
+    async def mount(coordinator: ModuleCoordinator, config: dict[str, Any]) -> Any:
+        return unreadable
+
+    installed.add("hooks-unreadable", mount)
+    async with AmplifierSession(plan):
+        pass
+
+    assert unreadable.calls == 1
