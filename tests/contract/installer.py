@@ -113,6 +113,17 @@ class Installer:
         return {"session": session, "providers": [{"module": "provider-test"}], **sections}
 
 
+class Folder:
+    """A module source that is a local folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def resolve(self) -> Path:
+        """Return the folder."""
+        return self.path
+
+
 def mounting(point: str, thing: Any, name: str | None = None, returns: Any = None) -> Mount:
     """Make a mount function that mounts one object and returns something."""
 

@@ -28,6 +28,17 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Installer:
 
 
 @pytest.fixture
+def forgotten_imports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget the tools that a test imports, and its import path."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith("amplifier_module_tool_"):
+            del sys.modules[name]
+
+
+@pytest.fixture
 def plant(tmp_path: Path) -> Iterator[Plant]:
     """Write a module of the given source as a package that no other test has met."""
     names: list[str] = []

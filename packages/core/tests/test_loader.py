@@ -6,7 +6,6 @@ import asyncio
 import importlib.metadata
 import sys
 import textwrap
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
@@ -19,34 +18,15 @@ from amplifier_core.errors import (
     ModuleLoadError,
     ModuleNotFoundError,  # noqa: A004 - our own
 )
-from contract.installer import Installer, mounting, write_module
+from contract.installer import Folder, Installer, mounting, write_module
 from contract.requirements import requirement
+
+pytestmark = pytest.mark.usefixtures("forgotten_imports")
 
 MOUNT = """
     async def mount(coordinator, config):
         coordinator.register_capability("mounted", __file__)
 """
-
-
-@pytest.fixture(autouse=True)
-def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forget what these tests import."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        if name.startswith("amplifier_module_tool_"):
-            del sys.modules[name]
-
-
-class Folder:
-    """A source that is a local folder."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def resolve(self) -> Path:
-        return self.path
 
 
 async def mounted_by(loader: ModuleLoader, module_id: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
@@ -22,21 +22,12 @@ from contract.installer import Installer, mounting, write_module
 
 Points = Callable[..., None]
 
+pytestmark = pytest.mark.usefixtures("forgotten_imports")
+
 MOUNT = """
     async def mount(coordinator, config):
         coordinator.register_capability("mounted", __file__)
 """
-
-
-@pytest.fixture(autouse=True)
-def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forget what these tests import."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        if name.startswith("amplifier_module_tool_"):
-            del sys.modules[name]
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,31 +9,12 @@ import pytest
 
 from amplifier_core import ModuleCoordinator, ModuleLoader
 from amplifier_core.errors import ModuleLoadError, ModuleValidationError
-from contract.installer import Installer, mounting, write_module
+from contract.installer import Folder, Installer, mounting, write_module
 from contract.requirements import requirement
 
+pytestmark = pytest.mark.usefixtures("forgotten_imports")
+
 MOUNT = "async def mount(coordinator, config): ..."
-
-
-@pytest.fixture(autouse=True)
-def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forget what these tests import."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        if name.startswith("amplifier_module_tool_"):
-            del sys.modules[name]
-
-
-class Folder:
-    """A source that is a local folder."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def resolve(self) -> Path:
-        return self.path
 
 
 class PositionalResolver:
