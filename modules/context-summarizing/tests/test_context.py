@@ -324,3 +324,14 @@ async def test_an_unknown_key_stops_the_mount_and_is_named(coordinator: MockCoor
         await mount(coordinator, {"summary_modle": "tiny"})
 
     assert coordinator.get("context") is None
+
+
+async def test_a_window_of_a_hundred_tokens_has_room_for_ledger_and_messages(build: Build) -> None:
+    messages = [user("Read file.txt"), *(user(f"Message {n}") for n in range(50))]
+    context = build(messages, max_tokens=100, compact_threshold=0.5)
+
+    view = await context.get_messages_for_request(provider=MockProvider(["Files were read."]))
+
+    assert "Read file.txt" in view[0]["content"]
+    assert view[-1]["content"] == "Message 49"
+    assert await context.get_messages() == messages

@@ -36,6 +36,21 @@ async def test_a_turn_that_went_well_says_so() -> None:
     assert turn.told("prompt:complete")[0]["response_preview"] == "All good."
 
 
+@requirement("SONE-1096")
+@pytest.mark.parametrize("defaults", [{"model": "small"}, {}])
+async def test_a_request_is_announced_with_the_model_that_the_provider_uses(
+    defaults: dict[str, str],
+) -> None:
+    turn = Turn(await loop(), "All good.")
+    turn.provider.defaults = dict(defaults)
+
+    await turn.run()
+
+    (request,) = turn.told("provider:request")
+    assert request["model"] == defaults.get("model")
+    assert request["iteration"] == 1
+
+
 @requirement("ORCH-6", "ORCH-7")
 @pytest.mark.parametrize("event", ["prompt:submit", "provider:request"])
 async def test_a_denied_prompt_or_request_ends_the_turn_with_the_reason(event: str) -> None:

@@ -51,6 +51,16 @@ async def test_the_factory_writes_the_system_prompt_of_every_request(build: Buil
     assert (await context.get_messages())[0]["content"] == "stored"
 
 
+async def test_whoever_changes_a_message_of_the_history_changes_a_copy(build: Build) -> None:
+    context = build()
+    await context.add_message(user("hello"))
+
+    (message,) = await context.get_messages()
+    message["content"] += " and more"
+
+    assert await context.get_messages() == [user("hello")]
+
+
 async def test_a_prompt_from_a_factory_counts_and_comes_before_what_is_no_system_message(
     build: Build,
 ) -> None:
