@@ -13,7 +13,7 @@ PLAN = {
 async def main() -> None:
     async with AmplifierSession(PLAN) as session:
         await session.coordinator.mount("tools", MockTool("clock", "It is noon."))
-        print(await session.execute("What time is it?"))
+        print(await session.execute("What does the clock say?"))
 
 
 asyncio.run(main())

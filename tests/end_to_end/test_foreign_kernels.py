@@ -168,7 +168,7 @@ def _assert_refused_until_repaired(environment: Environment, found: str) -> None
     )
     assert why.startswith("why    ")
     assert _our_kernel() in why
-    command = fix.removeprefix("next   ").partition("  (")[0]
+    command = fix.removeprefix("next   ")
     repaired = environment.type_in(command.replace("FOLDER", str(environment.wheels)))
     assert repaired.returncode == 0, repaired.stderr
     _assert_ours_and_starting(environment)

@@ -19,7 +19,14 @@ from amplifier_foundation.config.named_files import parts_of
 from end_to_end.model_server import ModelServer, Said
 
 _ROOT = Path(__file__).parents[2]
-_CLONED = ("packages", "modules", "requirements.txt", "constraints.txt")
+_CLONED = (
+    "packages",
+    "modules",
+    "requirements.txt",
+    "constraints.txt",
+    "conftest.py",
+    "pyproject.toml",
+)
 _DEFAULT = "packages/foundation/src/amplifier_foundation/bundles/default/bundle.md"
 _SECONDS = 900
 _FOREIGN_KERNEL = """
@@ -84,6 +91,20 @@ def test_with_the_address_of_a_server_the_first_answer_is_the_servers(clone: Clo
     assert answered.stdout == "A clone of Amplifier.\n", answered.stderr
     assert f"chat-completions: OPENAI_BASE_URL is {server.url}." in answered.stderr
     assert server.requests[0]["messages"][-1]["content"] == "what is in this folder?"
+
+
+@pytest.mark.slow
+def test_a_new_module_is_validated_whatever_the_clone_configures_for_pytest(clone: Clone) -> None:
+    script = (
+        "set -e\n. .venv/bin/activate\npip install -q -c constraints.txt pytest\ncd ..\n"
+        "amplifier module new tool-greet\namplifier module validate ./tool-greet\n"
+    )
+    home = {"AMPLIFIER_HOME": str(clone.folder.parent / "home")}
+
+    done = _bash(script, clone.folder, os.environ | home)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "behaviour  7 of 7 checks passed" in done.stdout
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 __all__ = ["main"]
 
-_AGAIN = "python -m pip install -r requirements.txt -c constraints.txt  (in the clone of Amplifier)"
+_AGAIN = "python -m pip install -r requirements.txt -c constraints.txt"
 
 
 def main() -> NoReturn:
@@ -26,7 +26,7 @@ def _refusal(error: ImportError) -> str:
     The error is not one of ours when another distribution replaced the foundation itself.
     """
     what = getattr(error, "message", "The packages of this command do not fit together.")
-    why = getattr(error, "why", f"An installation replaced one of them: {error}.")
+    why = getattr(error, "why", f"{error}. Install them again, in the clone of Amplifier.")
     fix = getattr(error, "fix", _AGAIN)
     # The text names versions that other packages state of themselves.
     lines = (_printable(text) for text in (what, why, fix))

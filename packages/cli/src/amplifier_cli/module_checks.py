@@ -10,13 +10,19 @@ import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_cli.failures import CommandError
 from amplifier_cli.installed import FoundModule
 from amplifier_foundation import paths
 from amplifier_foundation.installation import install_command
+from amplifier_foundation.sources.errors import ModuleSourceError
+from amplifier_foundation.sources.package import InstalledModules
+from amplifier_foundation.sources.requirements import check_kernel, required_by, required_in
 from amplifier_foundation.sources.uninstalled import compile_apart
+
+if TYPE_CHECKING:
+    from amplifier_cli.mounted_type import Trial
 
 __all__ = ["TYPES", "Check", "behaviour", "completed", "run_tests", "structure"]
 
@@ -45,25 +51,30 @@ def completed(found: FoundModule, where: str) -> FoundModule:
     """
     if found.type not in (None, "provider"):
         return found
-    # Needs the kernel's test kit.
-    from amplifier_cli.mounted_type import type_by_mounting  # noqa: PLC0415
-
-    compile_apart(paths.home())
-    kind = asyncio.run(type_by_mounting(found.package, found.entry_point))
-    if kind is None:
-        with_key = {"api_key": _PLACEHOLDER}
-        kind = asyncio.run(type_by_mounting(found.package, found.entry_point, with_key))
-        if kind is not None:
-            found = found._replace(config=with_key)
+    trial = _try(found)
+    if not trial.types and trial.fault is None:
+        with_key = found._replace(config={"api_key": _PLACEHOLDER})
+        trial = _try(with_key)
+        if trial.types:
+            found = with_key
     if found.type is not None:
         return found
-    if kind is None:
+    if not trial.types:
+        unclear = "Its id, its package and its mount() do not say it"
         raise CommandError(
             f"The type of `{found.module_id}` is not known.",
-            why=f"Its id, its package and its mount() do not say it. Types: {', '.join(TYPES)}.",
+            why=f"{trial.fault or unclear}. Types: {', '.join(TYPES)}.",
             fix=f"amplifier module validate {where} --type tool",
         )
-    return found._replace(type=kind)
+    return found._replace(type=trial.types[0])
+
+
+def _try(found: FoundModule) -> Trial:
+    # Needs the kernel's test kit.
+    from amplifier_cli.mounted_type import try_mounting  # noqa: PLC0415
+
+    compile_apart(paths.home())
+    return asyncio.run(try_mounting(found.package, found.entry_point, found.config))
 
 
 def structure(found: FoundModule) -> list[Check]:
@@ -94,7 +105,34 @@ def structure(found: FoundModule) -> list[Check]:
             f"and is checked as {found.type}"
         )
         checks.append(Check("module_type", "error", message))
-    return checks
+    else:
+        checks += _type_by_mounting(found)
+    return [*checks, *_kernel(found)]
+
+
+def _type_by_mounting(found: FoundModule) -> list[Check]:
+    """Find fault with a module that mounts something, and nothing of its type."""
+    types = _try(found).types
+    if not types or found.type in types:
+        return []
+    message = f"It mounts a {types[0]}: check it with --type {types[0]}"
+    return [Check("module_type", "error", message)]
+
+
+def _kernel(found: FoundModule) -> list[Check]:
+    """Find fault with a module that this kernel would refuse to load."""
+    try:
+        check_kernel(found.module_id, _required_kernel(found))
+    except ModuleSourceError as error:
+        return [Check("kernel", "error", f"{error.message} {error.why}")]
+    return []
+
+
+def _required_kernel(found: FoundModule) -> str | None:
+    if (found.folder / "pyproject.toml").is_file():
+        return required_in(found.folder)
+    installed = InstalledModules().find(found.module_id)
+    return None if installed is None else required_by(installed.requirements)
 
 
 def behaviour(found: FoundModule) -> list[Check]:
@@ -106,6 +144,9 @@ def behaviour(found: FoundModule) -> list[Check]:
     suite = Path(str(behavioral.__file__)).parent / f"{found.type}.py"
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
+        # A project around the environment has settings and a conftest.py of its own.
+        settings = Path(folder) / "pytest.ini"
+        settings.write_text("[pytest]\n", encoding="utf-8")
         process = _pytest(
             found,
             str(suite),
@@ -114,6 +155,8 @@ def behaviour(found: FoundModule) -> list[Check]:
             *([f"--module-entry-point={found.entry_point}"] if found.entry_point else ()),
             *([f"--module-config={json.dumps(found.config)}"] if found.config else ()),
             f"--rootdir={suite.parent}",
+            f"--confcutdir={suite.parent}",
+            f"--config-file={settings}",
             f"--junitxml={report}",
             "--override-ini=python_classes=*Tests",
             cwd=folder,

@@ -1,16 +1,16 @@
-"""The type of a module, inferred from what it mounts on a double."""
+"""What a module mounts on a double, and what that says about its type."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from amplifier_core.interfaces import ContextManager, Orchestrator, Provider, Tool
 from amplifier_core.testing import MockCoordinator
 from amplifier_core.validation.base import ModuleValidator, ValidationCheck
 
-__all__ = ["type_by_mounting"]
+__all__ = ["Trial", "try_mounting"]
 
 _MOUNT_POINTS = {
     "orchestrator": "orchestrator",
@@ -26,13 +26,21 @@ _PROTOCOLS: dict[str, Any] = {
 }
 
 
-async def type_by_mounting(
+class Trial(NamedTuple):
+    """The types of what a package mounted, the likeliest first, or why it could not be mounted."""
+
+    types: tuple[str, ...]
+    fault: str | None
+
+
+async def try_mounting(
     package: Path, entry_point: str | None = None, config: dict[str, Any] | None = None
-) -> str | None:
-    """Return the type of a package, mounted without credentials and network; None if unclear."""
+) -> Trial:
+    """Mount a package without credentials and without a network, and look at what came."""
     mounting = _Mounting()
-    await mounting.validate(package, entry_point, config)
-    return mounting.found
+    result = await mounting.validate(package, entry_point, config)
+    faults = (each.message for each in result.checks if not each.passed)
+    return Trial(mounting.types, next(faults, None))
 
 
 class _Mounting(ModuleValidator):
@@ -43,19 +51,19 @@ class _Mounting(ModuleValidator):
     thing = "module"
 
     def __init__(self) -> None:
-        self.found: str | None = None
+        self.types: tuple[str, ...] = ()
 
     def check_mounted(
         self, coordinator: MockCoordinator, returned: Any
     ) -> Iterator[ValidationCheck]:
-        """Take note of the type, and find fault with nothing."""
-        filled = (
+        """Take note of the types, and find fault with nothing."""
+        filled = [
             kind
             for point, kind in _MOUNT_POINTS.items()
             if coordinator.get(point) not in (None, {})
-        )
-        fitting = (kind for kind, each in _PROTOCOLS.items() if isinstance(returned, each))
-        # A module that mounts something may register hooks as well: that is not its type.
-        hooks = "hook" if any(coordinator.hooks.list_handlers().values()) else None
-        self.found = next(filled, None) or next(fitting, None) or hooks
+        ]
+        fitting = [kind for kind, each in _PROTOCOLS.items() if isinstance(returned, each)]
+        # Last: a module that mounts something may register hooks as well.
+        hooks = ["hook"] if any(coordinator.hooks.list_handlers().values()) else []
+        self.types = (*filled, *fitting, *hooks)
         yield from ()

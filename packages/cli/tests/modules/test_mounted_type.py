@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_cli.mounted_type import type_by_mounting
+from amplifier_cli.mounted_type import try_mounting
 from contract.planted_modules import IMPORTS, PROVIDER, TOOL
 
 LOOP = """
@@ -62,11 +62,30 @@ async def test_the_type_is_inferred_from_what_is_mounted(
 ) -> None:
     (package / "__init__.py").write_text(IMPORTS + source, encoding="utf-8")
 
-    assert await type_by_mounting(package) == expected
+    found = await try_mounting(package)
+
+    assert next(iter(found.types), None) == expected
 
 
 async def test_a_tool_that_also_listens_is_a_tool(package: Path) -> None:
     listening = '    coordinator.hooks.register("tool:pre", lambda event, data: None)\n'
     (package / "__init__.py").write_text(IMPORTS + TOOL + listening, encoding="utf-8")
 
-    assert await type_by_mounting(package) == "tool"
+    assert (await try_mounting(package)).types[0] == "tool"
+
+
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        ("def mount(", "SyntaxError"),
+        ("", "No mount() function found"),
+        ("async def mount(coordinator, config):\n    raise ValueError('no key')", "no key"),
+    ],
+)
+async def test_what_cannot_be_mounted_says_why(package: Path, source: str, fault: str) -> None:
+    (package / "__init__.py").write_text(source, encoding="utf-8")
+
+    found = await try_mounting(package)
+
+    assert found.types == ()
+    assert fault in str(found.fault)

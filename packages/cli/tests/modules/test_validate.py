@@ -49,6 +49,52 @@ def test_a_tool_laid_out_as_the_contract_shows_is_valid(amplifier: Command, proj
     assert "behaviour  7 of 7 checks passed" in done.stdout
 
 
+HOOK = """
+async def mount(coordinator, config):
+    async def look(event, data): ...
+    return coordinator.hooks.register("tool:pre", look)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "given", "kind"), [(TOOL, "hook", "tool"), (HOOK, "tool", "hook")]
+)
+def test_a_module_that_mounts_something_else_than_its_type_is_not_valid(
+    amplifier: Command, project: Path, source: str, given: str, kind: str
+) -> None:
+    write(project / "my-module", {"my_module/__init__.py": source})
+
+    done = amplifier("module", "validate", "./my-module", "--type", given)
+
+    assert done.returncode == 1
+    assert f"It mounts a {kind}: check it with --type {kind}" in done.stdout
+    assert "behaviour" not in done.stdout
+
+
+def test_a_module_that_this_kernel_refuses_is_not_valid(amplifier: Command, project: Path) -> None:
+    needs = '[project]\ndependencies = ["amplifier-core>=2.0.3"]\n'
+    write(project / "my-tool", {"pyproject.toml": needs, "my_tool/__init__.py": TOOL})
+
+    done = amplifier("module", "validate", "./my-tool", "--type", "tool")
+
+    assert done.returncode == 1
+    assert "`my-tool` is not loaded: it requires amplifier-core >=2.0.3" in done.stdout
+
+
+def test_a_module_that_does_not_import_fails_once_and_says_why(
+    amplifier: Command, project: Path
+) -> None:
+    write(project / "my-module", {"my_module/__init__.py": "def mount("})
+
+    typed = amplifier("module", "validate", "./my-module", "--type", "tool")
+    untyped = amplifier("module", "validate", "./my-module")
+
+    assert typed.returncode == 1
+    assert typed.stdout.count("SyntaxError") == 1
+    assert "SyntaxError" in untyped.stderr
+    assert len(untyped.stderr.splitlines()) == 3
+
+
 @requirement("VALID-23")
 def test_a_type_that_the_package_contradicts_is_a_failed_check(
     amplifier: Command, project: Path
@@ -80,19 +126,27 @@ def test_a_type_that_nothing_says_is_inferred_from_what_is_mounted(
 
 
 @requirement("VALID-23")
-@pytest.mark.parametrize("mount", ["async def mount(coordinator, config): ...", "1 / 0"])
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (
+            "async def mount(coordinator, config): ...",
+            "Its id, its package and its mount() do not say it",
+        ),
+        ("1 / 0", "Cannot import module: ZeroDivisionError: division by zero"),
+    ],
+)
 def test_a_type_that_cannot_be_known_is_asked_for_with_a_command_that_works(
-    amplifier: Command, project: Path, mount: str
+    amplifier: Command, project: Path, source: str, reason: str
 ) -> None:
-    write(project / "my-module", {"my_module/__init__.py": mount})
+    write(project / "my-module", {"my_module/__init__.py": source})
 
     done = amplifier("module", "validate", "./my-module")
 
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "error  The type of `my-module` is not known.",
-        "why    Its id, its package and its mount() do not say it. "
-        "Types: tool, provider, hook, orchestrator, context.",
+        f"why    {reason}. Types: tool, provider, hook, orchestrator, context.",
         "next   amplifier module validate ./my-module --type tool",
     ]
 

@@ -27,6 +27,7 @@ __all__ = [
 CONSTRAINTS = Path(__file__).with_name("constraints.txt")
 
 _KERNEL = "amplifier-core"
+_OWN = "amplifier-foundation"
 # `tools/check_versions.py` writes this label into the kernel's version.
 _LABEL = "independent"
 
@@ -36,9 +37,12 @@ class ForeignKernelError(FoundationError, ImportError):
 
     def __init__(self, found: str) -> None:
         expected = own_versions()[_KERNEL]
+        why = f"Another installation replaced or removed amplifier-core {expected}."
+        if _origin(_OWN) is None:
+            why += " FOLDER is the folder of wheels that it came from."
         super().__init__(
             f"The installed amplifier-core is not the kernel of this product: {found}.",
-            why=f"Another installation replaced or removed amplifier-core {expected}.",
+            why=why,
             fix=repair_command(),
         )
 
@@ -74,13 +78,13 @@ def install_command(*arguments: str) -> str:
 
 def repair_command() -> str:
     """Return the command that puts our own distributions back in place."""
-    origin = _origin("amplifier-foundation")
+    origin = _origin(_OWN)
     if origin is None:
-        return f"{_repair_from('FOLDER')}  (FOLDER: where the wheels are)"
+        return _repair_from("FOLDER")
     if origin.suffix == ".whl":
         return _repair_from(str(origin.parent))
     clone = origin.parent.parent
-    if _is_editable("amplifier-foundation"):
+    if _is_editable(_OWN):
         return shlex.join(["make", "-C", str(clone), "setup"])
     again = [*_installer(), "-r", "requirements.txt", "-c", "constraints.txt"]
     return f"(cd {shlex.quote(str(clone))} && {shlex.join(again)})"

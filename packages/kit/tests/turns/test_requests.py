@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from amplifier_core import ChatRequest, ContextLengthError
 from amplifier_core.message_models import Message, TextBlock, ToolSpec
 from amplifier_core.testing import MockTool
+from amplifier_kit.turns.requests import Kept
 from amplifier_kit.turns.window import Sizes, Window, window_of
 from contract.installer import ScriptedProvider
 from contract.stand_ins import Display
@@ -262,3 +264,14 @@ async def test_a_tool_call_in_a_long_turn_keeps_its_result() -> None:
 
     assert await turn.run() == "Done."
     assert turn.results == ["Success"]
+
+
+def test_a_memory_whose_signature_cannot_be_read_is_given_the_provider() -> None:
+    class Unreadable:
+        __signature__ = "as a mock of older Pythons has it"
+
+        def __call__(self, **options: Any) -> None: ...
+
+    context = SimpleNamespace(get_messages_for_request=Unreadable())
+
+    assert Kept().takes_provider(context)

@@ -74,10 +74,19 @@ class Kept:
     def takes_provider(self, context: Any) -> bool:
         """Whether a memory wants to know the provider; those written to the seed do not."""
         if context is not self._context:
-            parameters = inspect.signature(context.get_messages_for_request).parameters
-            anything = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-            self._context, self._takes_provider = context, anything or "provider" in parameters
+            self._context = context
+            self._takes_provider = _takes_provider(context.get_messages_for_request)
         return self._takes_provider
+
+
+def _takes_provider(function: Any) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        # A mock of Python 3.11.2 and before has no signature, and takes anything.
+        return True
+    anything = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return anything or "provider" in parameters
 
 
 class Composer:
