@@ -13,7 +13,7 @@ from amplifier_core import (
     ModuleLoader,
 )
 from amplifier_core.testing import MockTool
-from contract.installer import Installer, ScriptedProvider, mounting
+from contract.installer import Installer, Loop, ScriptedProvider, mounting
 from contract.requirements import requirement
 from contract.stand_ins import Listener, raising
 
@@ -311,3 +311,26 @@ async def test_a_module_that_mounts_and_returns_itself_is_mounted_once(
 
     async with AmplifierSession(plan) as session:
         assert session.coordinator.get("tools") == {"chosen": tool}
+
+
+@requirement("LAW-19")
+@pytest.mark.parametrize(
+    ("mount_point", "old", "new"),
+    [("orchestrator", "loop-test", "loop-new"), ("tools", "tool-own", "tool-new")],
+)
+async def test_a_module_of_which_nothing_is_mounted_any_more_leaves_the_status(
+    installed: Installer, mount_point: str, old: str, new: str
+) -> None:
+    plan = installed.basics(tools=[{"module": "tool-own"}])
+    installed.object("tool-own", "tools", MockTool("own"))
+    things: dict[str, Any] = {"orchestrator": Loop(), "tools": MockTool("own")}
+    installed.object(new, mount_point, things[mount_point])
+
+    async with AmplifierSession(plan) as session:
+        await session.swap(mount_point, {"module": new})
+        await session.execute("hi")
+        known = [(each.module_id, each.state) for each in session.status.modules]
+
+    assert (new, "swapped") in known
+    assert old not in dict(known)
+    assert len(known) == 4
