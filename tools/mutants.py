@@ -126,8 +126,8 @@ class Trial:
             print(f"  {len(self.outcomes)} of {len(self._mutants)}", flush=True)
 
     def _check_control(self, judges: Judges) -> None:
-        """Have mutants judged that change nothing, one of each kind: they have to survive."""
-        one_of_each = {mutant.is_in_function: mutant for mutant in self._mutants}
+        """Have mutants judged that change nothing, in each file: they have to survive."""
+        one_of_each = {(mutant.file, mutant.is_in_function): mutant for mutant in self._mutants}
         for mutant in one_of_each.values():
             control = Run(mutant.without_change(), judges, self._copies[0])
             while (outcome := control.poll()) is None:
