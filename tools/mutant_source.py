@@ -155,6 +155,10 @@ class _Finder(cst.CSTVisitor):
                 self._functions.append(node)
         for new in _mutations(node):
             self._note(node, new)
+        if isinstance(node, cst.Call) and _is_cast(node):
+            # The type comes first and is for the type checker alone.
+            node.args[1].visit(self)
+            return False
         return not _is_log_call(node)
 
     def on_leave(self, original_node: cst.CSTNode) -> None:
@@ -245,20 +249,11 @@ def _is_left_alone(node: cst.CSTNode) -> bool:
         return isinstance(first, cst.AnnAssign) and _name_of(first.annotation.annotation) == (
             "TypeAlias"
         )
-    if isinstance(node, cst.If):
-        return _name_of(node.test) == "TYPE_CHECKING"
-    # The first argument of a cast; the second one is code.
-    return isinstance(node, cst.Arg) and isinstance(node.value, cst.SimpleString) and _is_type(node)
+    return isinstance(node, cst.If) and _name_of(node.test) == "TYPE_CHECKING"
 
 
 def _is_type_variable(value: cst.BaseExpression) -> bool:
     return isinstance(value, cst.Call) and _name_of(value.func) == "TypeVar"
-
-
-def _is_type(argument: cst.Arg) -> bool:
-    """Whether the text is the name of a type, as `cast` takes it."""
-    text = cast("cst.SimpleString", argument.value).raw_value
-    return text == "Any" or "[" in text
 
 
 def _is_log_call(node: cst.CSTNode) -> bool:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import ModuleCoordinator
+from amplifier_core import AmplifierSession, MockTool, ModuleCoordinator, SessionError
 from amplifier_core.errors import MountError
+from contract.installer import Installer
 from contract.stand_ins import Memory, inject, raising
 
 
@@ -313,3 +314,34 @@ async def test_a_hook_result_without_a_hook_is_of_an_unknown_one() -> None:
     await coordinator.process_hook_result(inject("text"), "a:b")
 
     assert memory.messages[0]["metadata"]["hook_name"] == "unknown"
+
+
+async def test_what_was_mounted_before_a_failed_module_stays_mounted(installed: Installer) -> None:
+    async def half(coordinator: ModuleCoordinator, config: dict[str, Any]) -> None:
+        await coordinator.mount("context", Memory())
+        raise RuntimeError("boom")
+
+    plan = installed.basics()
+    installed.add("context-test", half)
+    session, earlier = AmplifierSession(plan), Memory()
+    await session.coordinator.mount("context", earlier)
+
+    with pytest.raises(SessionError, match="boom"):
+        await session.initialize()
+
+    assert session.coordinator.get("context") is earlier
+
+
+async def test_of_several_objects_each_has_to_be_what_its_mount_point_takes(
+    installed: Installer,
+) -> None:
+    async def mount(coordinator: ModuleCoordinator, config: dict[str, Any]) -> None:
+        await coordinator.mount("tools", MockTool("good"))
+        await coordinator.mount("tools", object(), name="odd")
+
+    plan = installed.basics(tools=[{"module": "tool-both"}])
+    installed.add("tool-both", mount)
+
+    async with AmplifierSession(plan) as session:
+        assert session.coordinator.get("tools") == {}
+        assert [each.state for each in session.status.modules][-1] == "failed"

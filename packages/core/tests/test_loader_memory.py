@@ -138,8 +138,7 @@ async def test_a_module_installed_since_the_metadata_was_read_is_found(
     monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
     package(monkeypatch, "new_home", mount=mount_of("new_home", "new"))
     loader = ModuleLoader(search_paths=[])
-    with pytest.raises(ModuleNotFoundError):
-        await loader.load("tool-new")
+    assert await loader.discover() == []
 
     points.append(EntryPoint("tool-new", "new_home:mount", "amplifier.modules"))
 
@@ -347,3 +346,38 @@ async def test_a_resolved_module_of_another_language_is_refused_by_its_id(
         await loader.load("tool-rusty")
 
     assert caught.value.module_id == "tool-rusty"
+
+
+async def test_a_module_that_is_known_is_loaded_without_searching(installed: Installer) -> None:
+    async def ready(coordinator: ModuleCoordinator) -> None: ...
+
+    installed.add("tool-known", mounting("tools", "known", "t"), on_session_ready=ready)
+    loader, coordinator = ModuleLoader(), ModuleCoordinator()
+    assert loader.load_known("tool-known") is None
+    await loader.load("tool-known")
+
+    bound = loader.load_known("tool-known", {}, coordinator)
+
+    assert loader.load_known("tool-known") is not None
+    assert bound is not None
+    assert getattr(bound, "__on_session_ready__", None) == ("tool-known", ready)
+    await bound(coordinator)
+    assert coordinator.get("tools", "t") == "known"
+    await coordinator.mount("module-source-resolver", Folders())
+    assert loader.load_known("tool-known", {}, coordinator) is None
+
+
+async def test_what_a_resolver_had_is_not_found_without_the_resolver(
+    installed: Installer, tmp_path: Path
+) -> None:
+    home = write_module(tmp_path, "tool-mine", MOUNT, package="tool_mine")
+    coordinator = ModuleCoordinator()
+    await coordinator.mount("module-source-resolver", Folders(tool_mine=home))
+    loader = ModuleLoader(coordinator)
+    await loader.load("tool-mine")
+
+    await coordinator.unmount("module-source-resolver")
+    with pytest.raises(ModuleNotFoundError):
+        await loader.load("tool-mine")
+    loader.cleanup()
+    sys.modules.pop("tool_mine")

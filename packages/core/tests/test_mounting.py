@@ -334,3 +334,59 @@ async def test_a_module_of_which_nothing_is_mounted_any_more_leaves_the_status(
     assert (new, "swapped") in known
     assert old not in dict(known)
     assert len(known) == 4
+
+
+async def test_a_cleanup_that_needs_an_argument_fails_where_it_is_logged(
+    installed: Installer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def close(thing: Any) -> None: ...
+
+    plan = installed.basics(tools=[{"module": "tool-own"}])
+    installed.add("tool-own", mounting("tools", MockTool("own"), returns=close))
+
+    async with AmplifierSession(plan):
+        assert "Error during cleanup" not in caplog.text
+
+    assert "Error during cleanup" in caplog.text
+
+
+async def test_an_object_that_is_not_what_its_mount_point_takes_is_named_in_the_failure(
+    installed: Installer,
+) -> None:
+    plan = installed.basics()
+    plan["providers"].append({"module": "provider-odd"})
+    installed.object("provider-odd", "providers", object(), "odd")
+    session = AmplifierSession(plan)
+    errors: list[Any] = []
+
+    async def tell(coordinator: ModuleCoordinator, spec: dict[str, Any], error: Any) -> None:
+        errors.append(error)
+
+    session.coordinator.register_capability("provider.load_failure", tell)
+
+    async with session:
+        assert list(session.coordinator.get("providers")) == ["test"]
+
+    (error,) = errors
+    assert error.module_id == "provider-odd"
+    assert "'provider-odd' mounted an object that is not a provider" in str(error)
+    assert "complete" in str(error)
+
+
+async def test_a_module_that_is_known_already_fails_under_its_own_name(
+    installed: Installer,
+) -> None:
+    async def on_session_ready(coordinator: ModuleCoordinator) -> None:
+        raise RuntimeError("not ready")
+
+    plan = installed.basics(tools=[{"module": "tool-own"}])
+    mount = mounting("tools", MockTool("own"))
+    installed.add("tool-own", mount, on_session_ready=on_session_ready)
+
+    for _ in range(2):
+        session = AmplifierSession(plan)
+        heard = Listener()
+        session.coordinator.hooks.register("module:on_session_ready_failed", heard)
+        async with session:
+            pass
+        assert [data["module_id"] for _, data in heard.calls] == ["tool-own"]

@@ -374,3 +374,13 @@ async def test_the_end_of_a_session_is_announced_with_its_state_stats_and_nothin
 
     assert set(heard.data) == {"session_id", "parent_id", "timestamp", "status", "stats"}
     assert (heard.data["session_id"], heard.data["status"]) == ("s", "completed")
+
+
+async def test_a_swap_between_turns_takes_effect_immediately(installed: Installer) -> None:
+    new = ScriptedProvider(name="new")
+    async with AmplifierSession(installed.basics()) as session:
+        installed.object("provider-new", "providers", new, "test")
+
+        await session.swap("providers", {"module": "provider-new"})
+
+        assert session.coordinator.get("providers", "test") is new
