@@ -218,7 +218,22 @@ def test_a_call_of_a_run_that_was_given_up_is_told_apart() -> None:
     found.kept = {("t", "llm:1:q"): Kept(3, 2.0)}
     late = Ask(2.5, "q", "s0000", "t", "llm:1:q", 1)
     found.asks.append(late)
+    found.accounts[0]["call_used"] = 2
     assert repeated_calls(found) == ([], [late])
+    assert judge(found) == []
+
+
+def test_a_run_that_was_given_up_may_be_late_with_one_call_alone() -> None:
+    found = whole()
+    found.kept = {("t", key): Kept(3, 2.0) for key in ("llm:1:q", "llm:2:r")}
+    found.asks += [
+        Ask(2.5, "q", "s0000", "t", "llm:1:q", 1),
+        Ask(1.0, "r", "s0000", "t", "llm:2:r", 3),
+        Ask(2.6, "r", "s0000", "t", "llm:2:r", 1),
+    ]
+    found.accounts[0]["call_used"] = 4
+    found.accounts[0]["call_limit"] = 5
+    assert judge(found) == ["run 1 of turn t made 2 calls after it was given up"]
 
 
 def test_a_plain_prompt_is_answered_without_tools() -> None:

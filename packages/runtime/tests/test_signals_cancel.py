@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,31 @@ async def test_a_running_turn_finishes_its_step_when_it_is_asked_to_stop(scene: 
     assert scene.trace.lines("effect pay") == ["effect pay s"]
     assert scene.trace.lines("model") == ["model s 0"]
     assert "receipt" in str(await scene.client.messages("s"))
+
+
+async def test_a_signal_that_could_not_be_read_is_read_at_the_next_look(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = Hold("begin pay")
+    async with scene.worker(Stage(scene.trace, hold)) as worker:
+        turn = await scene.submit(plan_with("loop-basic"))
+        await hold.reached.wait()
+        failed = asyncio.Event()
+
+        async def fail(self: object) -> None:
+            failed.set()
+            raise OSError("The database is away.")
+
+        with monkeypatch.context() as broken:
+            broken.setattr("amplifier_runtime.signal_watch._TurnSignals.listen", fail)
+            await scene.signals.cancel(turn.turn_id)
+            await failed.wait()
+        token = worker.runner.runs[turn.turn_id].session.coordinator.cancellation
+        assert not token.is_graceful
+        await scene.watch.look()
+        assert token.is_graceful
+        hold.opened.set()
+        assert (await scene.result(turn)).state == "cancelled"
 
 
 @pytest.mark.parametrize("place", ["begin pay", "model 0"])

@@ -40,6 +40,7 @@ class SignalWatch(TurnPart):
         self._poll_seconds = poll_seconds
         self._turns: dict[str, _TurnSignals] = {}
         self._looked_at = monotonic()
+        self._looking = asyncio.Lock()
         self._worker: Worker
         self._task: asyncio.Task[None]
 
@@ -85,7 +86,11 @@ class SignalWatch(TurnPart):
             await asyncio.sleep(self._poll_seconds)
 
     async def look(self) -> None:
-        """Look for signals now instead of at the next poll."""
+        """Look for signals now instead of at the next poll; when it returns, they are in effect."""
+        async with self._looking:
+            await self._look()
+
+    async def _look(self) -> None:
         database = self._worker.database
         if monotonic() - self._looked_at >= _EXPIRY_SECONDS:
             self._looked_at = monotonic()
@@ -97,9 +102,10 @@ class SignalWatch(TurnPart):
         for row in await database.run(self._running):
             heard = self._turns.get(row["turn_id"])
             if heard is not None and row["signals"] > heard.signals:
-                heard.signals = row["signals"]
                 await heard.listen()
                 await heard.act()
+                # Last: a signal that could not be read now is read at the next look.
+                heard.signals = row["signals"]
 
     def _running(self, connection: Connection) -> list[Row]:
         sql = "SELECT turn_id, signals FROM turns WHERE worker_id = :worker AND state = 'running'"
