@@ -1,7 +1,7 @@
 """Run every attack that a tool or a guard must withstand, and say how many were blocked.
 
-An attack is a test marked `attack("F3")`; the ids are those of the threat model. One that is
-skipped was not blocked.
+An attack is a test marked `attack("F3")`; the ids are those of docs/explain/security.md. A test may
+have several ids and counts for each. One that is skipped was not blocked.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class Tally:
     """Counts the attacks of a run, and those that were blocked, by their ids."""
 
     def __init__(self) -> None:
-        self._ids: dict[str, str] = {}
+        self._ids: dict[str, list[str]] = {}
         self._blocked: set[str] = set()
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Note which tests are attacks."""
         for item in items:
-            mark = item.get_closest_marker("attack")
-            if mark is not None:
-                self._ids[item.nodeid] = str(mark.args[0])
+            ids = {str(mark.args[0]) for mark in item.iter_markers("attack")}
+            if ids:
+                self._ids[item.nodeid] = sorted(ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note which attacks were blocked."""
@@ -39,8 +39,8 @@ class Tally:
 
     def lines(self) -> list[str]:
         """Return the result by id, then the one line that sums it up."""
-        tried = Counter(self._ids.values())
-        blocked = Counter(self._ids[each] for each in self._blocked)
+        tried = Counter(name for ids in self._ids.values() for name in ids)
+        blocked = Counter(name for each in self._blocked for name in self._ids[each])
         by_id = [f"  {name}: {blocked[name]} of {tried[name]}" for name in sorted(tried)]
         total = f"attacks blocked: {len(self._blocked):,} of {len(self._ids):,} ({ORIGINAL})"
         return [*by_id, total]
