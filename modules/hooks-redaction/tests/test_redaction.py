@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from amplifier_core import AmplifierSession
+from amplifier_core.errors import ModuleValidationError
 from amplifier_core.message_models import TextBlock
 from amplifier_core.models import ToolResult
 from amplifier_core.testing import MockCoordinator, MockTool
@@ -332,7 +332,7 @@ async def test_the_end_of_the_module_is_the_end_of_its_listening(open_house: Ope
 
 
 async def test_an_unknown_key_stops_the_mount_by_name() -> None:
-    with pytest.raises(ValidationError, match="pattern_file"):
+    with pytest.raises(ModuleValidationError, match="`pattern_file` is not a valid key"):
         await mount(MockCoordinator(), {"pattern_file": "x"})
 
 

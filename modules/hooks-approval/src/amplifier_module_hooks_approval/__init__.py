@@ -10,6 +10,7 @@ from typing import Any
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
+from amplifier_kit.configuration import read_config
 from amplifier_module_hooks_approval.config import ApprovalConfig
 from amplifier_module_hooks_approval.desk import NAME, Desk
 from amplifier_module_hooks_approval.grants import GrantFile, Grants
@@ -27,7 +28,7 @@ async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], None]:
     """Guard every tool call of this session, and of all sessions forked from it."""
-    settings = ApprovalConfig.model_validate(config or {})
+    settings = read_config(ApprovalConfig, config, NAME)
     desk = await _desk_for(coordinator, settings)
     guard = Guard(coordinator, settings, desk)
     desk.sessions[coordinator.session_id] = coordinator

@@ -7,6 +7,7 @@ from typing import Any
 
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_kit.configuration import read_config
 from amplifier_module_hooks_budget.amounts import limit_of
 from amplifier_module_hooks_budget.config import BudgetConfig
 from amplifier_module_hooks_budget.ledger import Ledger
@@ -36,7 +37,7 @@ async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], None]:
     """Put every provider of this session, and of all forked from it, under one budget."""
-    settings = BudgetConfig.model_validate(config or {})
+    settings = read_config(BudgetConfig, config, NAME)
     budget = _enter(coordinator, settings)
     coordinator.register_capability("budget.ledger", budget.ledger)
     coordinator.register_capability("budget.lease", budget.lease)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_kit.configuration import read_config
 from amplifier_module_hooks_redaction.config import RedactionConfig
 from amplifier_module_hooks_redaction.hook import EVENTS, NAME, Redaction
 
@@ -23,7 +24,7 @@ async def mount(
 
     Cleanup: nothing is listened to any more.
     """
-    settings = RedactionConfig.model_validate(config or {})
+    settings = read_config(RedactionConfig, config, NAME)
     redaction = Redaction(coordinator, settings)
     coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
     coordinator.register_capability(_REFRESH, redaction.watch.refresh)

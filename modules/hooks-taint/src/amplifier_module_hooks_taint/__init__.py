@@ -8,6 +8,7 @@ from typing import Any
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
+from amplifier_kit.configuration import read_config
 from amplifier_module_hooks_taint.config import TaintConfig
 from amplifier_module_hooks_taint.guard import BLIND, FLAGGED, NAME, Guard
 from amplifier_module_hooks_taint.ledger import Ledger
@@ -24,7 +25,7 @@ async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], None] | None:
     """Watch what tools return and are called with, here and in all sessions forked from here."""
-    settings = TaintConfig.model_validate(config or {})
+    settings = read_config(TaintConfig, config, NAME)
     coordinator.register_contributor("observability.events", NAME, lambda: [FLAGGED, BLIND])
     for found in await coordinator.hooks.emit_and_collect(_FIND_LEDGER, {}):
         if isinstance(found.get("ledger"), Ledger):

@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "BundleError",
     "FoundationError",
+    "GuardError",
     "SessionStoreError",
     "SettingsError",
     "SourceError",
@@ -46,6 +47,12 @@ class BundleError(FoundationError):
     """A bundle cannot be found, read or composed."""
 
     exit_code = 2
+
+
+class GuardError(FoundationError):
+    """A hook that protects the user did not mount, failed, or was about to be replaced unnamed."""
+
+    exit_code = 3
 
 
 class SourceError(FoundationError):

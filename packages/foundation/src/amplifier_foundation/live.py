@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import uuid
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
@@ -12,8 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amplifier_core import events
+from amplifier_core.errors import AmplifierError, SessionError, describe_error
 from amplifier_core.history import repair_history
 from amplifier_core.session import AmplifierSession
+from amplifier_foundation.errors import FoundationError, GuardError
+from amplifier_foundation.guards import with_required_guards
 from amplifier_foundation.reading.plan_changes import plan_changes
 from amplifier_foundation.reading.state import SessionState, state_of
 from amplifier_foundation.recording.recorder import FAILED, ChildLog, OpenChild, Recorder
@@ -31,6 +35,7 @@ NAME = "live"
 PLAN_CHANGED = "session:plan_changed"
 EVENTS = [FAILED, PLAN_CHANGED, "session:rewound"]
 _LONGEST_TITLE = 80
+_LONGEST_CAUSE = 500
 
 
 class LiveSession:
@@ -128,9 +133,13 @@ async def open_live(
     modules kept in `session_state`. If the plan is another one now, the person is told how.
     `instructions` (each with `text` and `origin`) become the first message of a new session.
 
+    Guards are required, wherever the plan comes from.
+
     Raises:
+        GuardError: a guard did not mount; nothing was asked of a model.
         SessionHeldError: another process writes the session; with `takeover` it is taken over.
     """
+    plan = with_required_guards(plan)
     session = AmplifierSession(
         _taking_over(plan) if takeover else plan,
         session_id=session_id or str(uuid.uuid4()),
@@ -186,12 +195,48 @@ def _recorded(
 async def _mount(live: LiveSession, plan: dict[str, Any], resume: bool, bundle: str | None) -> None:
     """Mount the modules, and record what becomes of that either way."""
     await live.recorder.listen()
+    unready = _unready_modules(live.session.coordinator)
     try:
         await live.session.initialize()
+        _refuse_without_guard(plan, unready, "; ".join(unready.values()))
     except BaseException as error:
         live.recorder.note_failed_opening(error)
+        if isinstance(error, SessionError):
+            modules = live.session.status.modules
+            failed = [each.module_id for each in modules if each.state == "failed"]
+            _refuse_without_guard(plan, failed, _cause_of(error))
         raise
     await live.recorder.attach(plan, resumed=resume, bundle=bundle)
+
+
+def _unready_modules(coordinator: Any) -> dict[str, str]:
+    """Return a dict that gets the modules which fail when all are mounted, with their errors."""
+    unready: dict[str, str] = {}
+
+    async def note(_: str, data: dict[str, Any]) -> None:
+        unready[str(data.get("module_id"))] = str(data.get("error"))
+
+    coordinator.hooks.register(events.MODULE_ON_SESSION_READY_FAILED, note, -sys.maxsize, NAME)
+    return unready
+
+
+def _refuse_without_guard(plan: dict[str, Any], failed: Iterable[str], cause: str) -> None:
+    """Raise GuardError when a guard is among the modules that failed."""
+    failed = set(failed)
+    for entry in plan.get("hooks") or ():
+        if entry.get("required") and entry.get("module") in failed:
+            raise GuardError(
+                f"The guard `{entry['module']}` did not start, so no session does.",
+                why=" ".join(cause.split())[:_LONGEST_CAUSE],
+                fix="amplifier doctor",
+            )
+
+
+def _cause_of(error: BaseException) -> str:
+    """Return why a module failed; errors of ours say it in a sentence."""
+    cause = error.__cause__ or error
+    is_ours = isinstance(cause, AmplifierError | FoundationError)
+    return str(cause) if is_ours else describe_error(cause)
 
 
 async def _open_writer(

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from amplifier_foundation.errors import SettingsError
+from amplifier_foundation.errors import GuardError, SettingsError
+from amplifier_foundation.guards import is_guard
 
 __all__ = ["MOCK", "PARTS", "Wishes", "apply_wishes", "provider_id"]
 
@@ -37,6 +38,7 @@ def apply_wishes(wishes: Wishes, plan: dict[str, Any]) -> None:
     """Write the wishes into the plan.
 
     Raises:
+        GuardError: a module is wanted that would take the place of a guard.
         SettingsError: a module is wanted whose name does not say what it is.
     """
     if wishes.provider is not None:
@@ -64,6 +66,8 @@ def _add_module(plan: dict[str, Any], where: str) -> None:
     elif kind in _SECTIONS:
         section = _SECTIONS[kind]
         there: list[dict[str, Any]] = plan.get(section) or []
+        if kind == "hook" and _is_guarded(entry, there):
+            return
         others = [each for each in there if each["module"] != entry["module"]]
         # The first provider answers.
         plan[section] = [entry, *others] if kind == "provider" else [*others, entry]
@@ -73,6 +77,25 @@ def _add_module(plan: dict[str, Any], where: str) -> None:
             why="Neither its id nor an `__amplifier_module_type__` in its package says it.",
             fix="amplifier module list",
         )
+
+
+def _is_guarded(entry: dict[str, Any], hooks: list[dict[str, Any]]) -> bool:
+    """Whether this is a guard that the plan has already, which stays with its configuration.
+
+    Raises:
+        GuardError: it would come from elsewhere.
+    """
+    own = next((each for each in hooks if each["module"] == entry["module"]), None)
+    if own is None or not is_guard(own):
+        return False
+    if entry.get("source") not in (None, own.get("source")):
+        guard = entry["module"]
+        raise GuardError(
+            f"`{guard}` is a guard, and `--module` does not replace it.",
+            why="Only an entry that names it does: in a bundle's `hooks` or the settings.",
+            fix=f"write into that entry: `replaces: {guard}` and `source: {entry['source']}`",
+        )
+    return True
 
 
 def _entry_of(where: str) -> tuple[dict[str, Any], str | None]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from amplifier_core.session import AmplifierSession
+from amplifier_foundation.guards import with_required_guards
 from amplifier_runtime.database import Row
 
 __all__ = ["dismiss", "inherit", "stand_in_for"]
@@ -20,7 +21,8 @@ async def stand_in_for(ancestors: Iterable[Row]) -> list[AmplifierSession]:
     """
     stand_ins: list[AmplifierSession] = []
     for row in ancestors:
-        plan: dict[str, Any] = {**json.loads(row["plan"]), "tools": [], "providers": []}
+        recorded = with_required_guards(json.loads(row["plan"]))
+        plan: dict[str, Any] = {**recorded, "tools": [], "providers": []}
         session = (
             stand_ins[-1].fork(plan, session_id=row["session_id"])
             if stand_ins

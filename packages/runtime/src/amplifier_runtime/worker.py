@@ -14,6 +14,7 @@ from functools import partial
 from types import TracebackType
 
 from amplifier_core.session import AmplifierSession
+from amplifier_foundation.guards import with_required_guards
 from amplifier_runtime.claims import CRASH_LIMIT, Claim, Claims
 from amplifier_runtime.clock import monotonic
 from amplifier_runtime.database import Database
@@ -38,7 +39,7 @@ _SWEEPS_UNTIL_REST = 60
 def open_session(claim: Claim) -> AmplifierSession:
     """Return the session of a turn, made from its plan alone."""
     return AmplifierSession(
-        claim.plan,
+        with_required_guards(claim.plan),
         session_id=claim.session_id,
         parent_id=claim.parent_id,
         is_resumed=claim.ordinal > 1,

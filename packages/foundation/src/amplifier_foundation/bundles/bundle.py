@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from amplifier_foundation.config.merge import merge
 from amplifier_foundation.config.modules import merge_modules
+from amplifier_foundation.guards import lay_hooks, refuse_replacement
 
 __all__ = ["Agent", "Bundle", "Place", "Written", "compose"]
 
@@ -53,7 +54,8 @@ class Bundle(NamedTuple):
 
     `namespaces` are the roots by name, for references such as `name:context/x.md`. `addresses`
     are the places in a project's files to which providers are sent. `notices` are for the person.
-    Nobody changes a bundle: `compose` makes new ones.
+    `has_default`: whether the shipped bundle is part of it. Nobody changes a bundle: `compose`
+    makes new ones.
     """
 
     name: str
@@ -71,15 +73,23 @@ class Bundle(NamedTuple):
     namespaces: dict[str, Path] = {}
     addresses: frozenset[str] = frozenset()
     notices: tuple[str, ...] = ()
+    has_default: bool = False
 
 
 def compose(earlier: Bundle, later: Bundle) -> Bundle:
-    """Return `later` laid over `earlier`, by the rules in this folder's README."""
+    """Return `later` laid over `earlier`, by the rules in this folder's README.
+
+    Raises:
+        GuardError: one of them would replace a guard of the other without naming it.
+    """
+    if later.has_default and not earlier.has_default:
+        # The guards of `default` are what is protected, whichever of the two is included first.
+        refuse_replacement(later.hooks, earlier.hooks, earlier.path)
     return later._replace(
         session=merge(earlier.session, later.session),
         providers=merge_modules(earlier.providers, later.providers),
         tools=merge_modules(earlier.tools, later.tools),
-        hooks=merge_modules(earlier.hooks, later.hooks),
+        hooks=lay_hooks(earlier.hooks, later.hooks, later.path),
         agents=earlier.agents | later.agents,
         context=tuple(dict.fromkeys((*earlier.context, *later.context))),
         spawn=merge(earlier.spawn, later.spawn),
@@ -87,4 +97,5 @@ def compose(earlier: Bundle, later: Bundle) -> Bundle:
         namespaces=earlier.namespaces | later.namespaces,
         addresses=earlier.addresses | later.addresses,
         notices=tuple(dict.fromkeys((*earlier.notices, *later.notices))),
+        has_default=earlier.has_default or later.has_default,
     )

@@ -106,6 +106,7 @@ class _Loader:
         return bundle_from(document, place)._replace(
             namespaces=dict(self._namespaces),
             addresses=frozenset(self._addresses(path, document.front)),
+            has_default=path == DEFAULT,
         )
 
     def _addresses(self, path: Path, values: dict[str, Any]) -> set[str]:

@@ -18,10 +18,18 @@ from amplifier_foundation.bundles.providers import (
 )
 from amplifier_foundation.config.addresses import addresses_in, providers_in
 from amplifier_foundation.config.merge import merge
-from amplifier_foundation.config.modules import SESSION_PARTS, long_form, merge_modules
+from amplifier_foundation.config.modules import SESSION_PARTS, long_form, merge_modules, module_list
 from amplifier_foundation.config.variables import expand
 from amplifier_foundation.credentials import find_key
-from amplifier_foundation.errors import TrustError
+from amplifier_foundation.errors import BundleError, TrustError
+from amplifier_foundation.guards import (
+    check_keys,
+    is_guard,
+    lay_hooks,
+    refuse_replacement,
+    replacement_error,
+    with_required_guards,
+)
 from amplifier_foundation.settings import Settings
 
 __all__ = ["Prepared", "compile_bundle"]
@@ -50,6 +58,7 @@ def compile_bundle(
 
     Raises:
         BundleError: a file that the bundle names cannot be found, read or used.
+        GuardError: settings or an agent would replace a guard without naming it.
         TrustError: the project would send requests to an address that was not granted.
     """
     environ = os.environ if environ is None else environ
@@ -60,10 +69,13 @@ def compile_bundle(
         provider = detect_provider(settings, environ)
         sections["providers"] = [{"module": provider.module, "config": provider.config}]
     agents = agent_overlays(bundle, sections["tools"], texts)
+    for name, overlay in agents.items():
+        _check_agent(name, overlay, sections["hooks"])
     _refuse_ungranted(bundle, settings, [sections, *agents.values()])
     standing = standing_instructions(settings)
     instructions = texts.of(bundle.instruction, bundle.context, standing)
-    plan = _expanded({**sections, "agents": agents}, settings, environ, notices)
+    expanded = _expanded({**sections, "agents": agents}, settings, environ, notices)
+    plan = with_required_guards(expanded)
     return Prepared(
         bundle=bundle.name,
         plan={key: value for key, value in plan.items() if value or key == "session"},
@@ -88,18 +100,48 @@ def _sections(bundle: Bundle, settings: Settings) -> tuple[dict[str, Any], list[
         "session": session,
         "providers": merge_modules(bundle.providers, chosen_providers(settings)),
         "tools": merge_modules(bundle.tools, settings.get("modules.tools") or []),
-        "hooks": merge_modules(bundle.hooks, settings.get("modules.hooks") or []),
+        "hooks": _hooks(bundle, settings, notices),
         "spawn": bundle.spawn,
     }
     sources: dict[str, Any] = settings.get("sources.modules") or {}
     for entry in (*(session[part] for part in SESSION_PARTS), *_entries(sections)):
-        if entry["module"] in sources:
+        if entry["module"] in sources and not is_guard(entry):
             entry["source"] = sources[entry["module"]]
     return sections, notices
 
 
+def _hooks(bundle: Bundle, settings: Settings, notices: list[str]) -> list[dict[str, Any]]:
+    """Return the hooks of the bundle with those of each layer of the settings over them."""
+    check_keys(bundle.hooks, bundle.path)
+    hooks = bundle.hooks
+    for layer in settings.layers:
+        named: dict[str, Any] = layer.values.get("sources") or {}
+        sources: dict[str, Any] = named.get("modules") or {}
+        modules: dict[str, Any] = layer.values.get("modules") or {}
+        hooks = lay_hooks(hooks, modules.get("hooks") or [], layer.path)
+        for each in hooks:
+            if is_guard(each) and each["module"] in sources:
+                why = "Its `sources.modules` has another source for it"
+                raise replacement_error(each["module"], layer.path, why)
+    for each in hooks:
+        if "replaces" in each:
+            origin = f" from {each['source']}" if each.get("source") else ""
+            notices.append(f"The guard `{each['replaces']}` is `{each['module']}`{origin} here.")
+    return [dict(each) for each in hooks]
+
+
 def _entries(sections: dict[str, Any]) -> list[dict[str, Any]]:
     return [entry for name in _LISTS for entry in sections.get(name) or ()]
+
+
+def _check_agent(name: str, overlay: dict[str, Any], hooks: list[dict[str, Any]]) -> None:
+    """Raise GuardError when an agent would have another guard than the session that starts it."""
+    own = module_list(overlay.get("hooks") or [])
+    where = f"agent {name}"
+    if own is None:
+        raise BundleError(f"`hooks` of `{where}` cannot be used.", why="It is a list of modules.")
+    check_keys(own, where)
+    refuse_replacement(hooks, own, where)
 
 
 def _refuse_ungranted(bundle: Bundle, settings: Settings, overlays: list[dict[str, Any]]) -> None:

@@ -1,0 +1,146 @@
+"""Guards: hooks without which no session starts, and which are replaced only by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from amplifier_foundation.config.merge import merge
+from amplifier_foundation.config.modules import module_key
+from amplifier_foundation.errors import GuardError
+
+__all__ = [
+    "GUARDS",
+    "check_keys",
+    "is_guard",
+    "lay_hooks",
+    "refuse_replacement",
+    "replacement_error",
+    "with_required_guards",
+]
+
+# Shipped hooks that refuse what must not happen. Any entry that says `required: true` is one too.
+GUARDS = frozenset({"hooks-approval", "hooks-budget", "hooks-redaction", "hooks-taint"})
+_ENTRY_KEYS = ("module", "source", "config", "id", "instance_id", "required", "replaces")
+
+Entry = dict[str, Any]
+
+
+def is_guard(entry: Entry) -> bool:
+    """Whether a session must not start without this hook."""
+    return entry.get("module") in GUARDS or bool(entry.get("required") or entry.get("replaces"))
+
+
+def with_required_guards(plan: dict[str, Any]) -> dict[str, Any]:
+    """Return a mount plan in which every guard is required, in agents' overlays too.
+
+    Whatever an overlay said, `required: false` does not make a guard optional.
+    """
+    required = {**plan}
+    if plan.get("hooks"):
+        required["hooks"] = _required(plan["hooks"])
+    agents: Any = plan.get("agents")
+    if isinstance(agents, dict):
+        named = cast("dict[str, Any]", agents)
+        required["agents"] = {name: _agent(each) for name, each in named.items()}
+    return required
+
+
+def lay_hooks(earlier: list[Entry], later: list[Entry], where: object) -> list[Entry]:
+    """Return the hooks of both lists; entries of one module are merged, guards are kept.
+
+    An entry with `replaces` takes the place of the guard that it names; nothing of that is kept.
+
+    Raises:
+        GuardError: an entry of `later`, which is written in `where`, would change which module is
+            a guard without saying so.
+    """
+    check_keys(later, where)
+    refuse_replacement(earlier, later, where)
+    laid = {module_key(each): each for each in earlier}
+    for entry in later:
+        if "replaces" in entry:
+            _drop(laid, entry["replaces"])
+        key = module_key(entry)
+        below = laid.get(key, {})
+        laid[key] = merge(below, entry)
+        if below.get("required"):
+            laid[key]["required"] = True
+    return list(laid.values())
+
+
+def check_keys(entries: list[Entry], where: object) -> None:
+    """Raise GuardError for a guard's entry with a key that is not valid: it was meant to be."""
+    for entry in entries:
+        for key in entry if is_guard(entry) else ():
+            if key not in _ENTRY_KEYS:
+                raise GuardError(
+                    f"`{key}` in the entry of the guard `{entry['module']}` is not a valid key."
+                    f"{_suggestion(key, _ENTRY_KEYS)}",
+                    why=f"It is in `{where}`.",
+                    fix="correct the key, or remove it",
+                )
+
+
+def refuse_replacement(base: list[Entry], overlay: list[Entry], where: object) -> None:
+    """Raise GuardError when `overlay` changes a guard of `base` and does not name it."""
+    guards = [each for each in base if is_guard(each)]
+    for entry in overlay:
+        _check_replaced(entry, base, where)
+        for guard in guards:
+            change = _change(guard, entry)
+            if change and entry.get("replaces") != guard["module"]:
+                raise replacement_error(guard["module"], where, f"Its entry has `{change}`")
+
+
+def replacement_error(guard: str, where: object, why: str) -> GuardError:
+    """Return the refusal to replace a guard that was not named."""
+    return GuardError(
+        f"`{guard}` is a guard, and `{where}` would replace it.",
+        why=f"{why} and does not say `replaces: {guard}`.",
+        fix=f"remove that, or write `replaces: {guard}` into an entry of `hooks`",
+    )
+
+
+def _agent(overlay: Any) -> Any:
+    if not isinstance(overlay, dict) or not overlay.get("hooks"):  # pyright: ignore[reportUnknownMemberType] - a plan's own
+        return cast("Any", overlay)
+    own = cast("dict[str, Any]", overlay)
+    return {**own, "hooks": _required(own["hooks"])}
+
+
+def _required(entries: list[Entry]) -> list[Entry]:
+    return [{**each, "required": True} if is_guard(each) else each for each in entries]
+
+
+def _drop(laid: dict[str, Entry], module: str) -> None:
+    for key in [key for key, each in laid.items() if module in (key, each["module"])]:
+        del laid[key]
+
+
+def _change(guard: Entry, entry: Entry) -> str:
+    """Return what in an entry would change which code is the guard; nothing if it does not."""
+    is_same_place = module_key(entry) == module_key(guard)
+    if is_same_place and entry["module"] != guard["module"]:
+        return f"module: {entry['module']}"
+    is_about_it = is_same_place or entry["module"] == guard["module"]
+    if is_about_it and "source" in entry and entry["source"] != guard.get("source"):
+        return f"source: {entry['source']}"
+    return ""
+
+
+def _check_replaced(entry: Entry, base: list[Entry], where: object) -> None:
+    known = sorted({each["module"] for each in base} | GUARDS)
+    replaced = entry.get("replaces")
+    if "replaces" in entry and replaced not in known:
+        hint = _suggestion(str(replaced), known)
+        raise GuardError(
+            f"`replaces: {replaced}` in `{where}` is not the name of a hook.{hint}",
+            fix="correct the name, or remove the entry",
+        )
+
+
+def _suggestion(word: str, known: Iterable[str]) -> str:
+    from amplifier_foundation.config.documents import suggestion  # noqa: PLC0415 - brings YAML
+
+    return suggestion(word, known)
