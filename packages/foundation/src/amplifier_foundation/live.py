@@ -129,14 +129,11 @@ async def open_live(
 ) -> AsyncGenerator[LiveSession]:
     """Open a session that is recorded: a new one, or with `resume` the one of `session_id`.
 
-    A resumed session has the messages of its log, put right where it was cut short, and what its
-    modules kept in `session_state`. If the plan is another one now, the person is told how.
-    `instructions` (each with `text` and `origin`) become the first message of a new session.
-
-    Guards are required, wherever the plan comes from.
+    A resumed session has the messages of its log, repaired, and what its modules kept in
+    `session_state`; a plan that has changed is shown. A new one begins with `instructions`.
 
     Raises:
-        GuardError: a guard did not mount; nothing was asked of a model.
+        GuardError: a guard did not mount; they are required wherever the plan comes from.
         SessionHeldError: another process writes the session; with `takeover` it is taken over.
     """
     plan = with_required_guards(plan)
@@ -156,8 +153,7 @@ async def open_live(
     writer = await _open_writer(store, session, project, scrubber, resume, takeover, bundle)
     try:
         state = await asyncio.to_thread(_read_state, store, session.session_id, resume)
-        children = _child_logs(store, project)
-        live = _recorded(session, writer, scrubber, state, children)
+        live = _recorded(session, writer, scrubber, state, _child_logs(store, project))
         try:
             await _mount(live, plan, resume, bundle)
             await (_restore(live, state) if resume else _instruct(coordinator, list(instructions)))
