@@ -77,8 +77,9 @@ async def test_other_folders_are_open_as_the_configuration_says(
 async def test_the_app_says_where_to_work_else_the_configuration_else_the_process(
     session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "other").mkdir()
-    monkeypatch.chdir(tmp_path)
+    here = tmp_path / "here"
+    (here / "other").mkdir(parents=True)
+    monkeypatch.chdir(here)
     listed: list[str] = []
     for coordinator, config in (
         (session, {"working_dir": "other"}),
@@ -89,7 +90,7 @@ async def test_the_app_says_where_to_work_else_the_configuration_else_the_proces
         output = (await coordinator.get("tools", "list_directory").execute({})).output
         listed.append(output.partition(":")[0])
 
-    assert listed == [f"[{tmp_path / 'work'}", f"[{tmp_path / 'other'}", f"[{tmp_path}"]
+    assert listed == [f"[{tmp_path / 'work'}", f"[{here / 'other'}", f"[{here}"]
 
 
 @pytest.mark.parametrize("folder", ["inside", "{work}/inside"])
@@ -114,16 +115,31 @@ async def test_checkpoints_lie_at_home_by_project_and_session(
     assert names(work) == ["a"]
 
 
-async def test_a_home_that_is_the_workspace_keeps_its_checkpoints_out_of_reach(
-    home: Path,
-) -> None:
-    (home / "work").mkdir(parents=True)
+async def test_a_home_that_is_the_workspace_is_neither_read_nor_written(home: Path) -> None:
+    (home / "code").mkdir(parents=True)
+    (home / ".netrc").write_text("password", "utf-8")
     session = MockCoordinator()
     session.register_capability("session.working_dir", str(home))
     await mount(session)
+    tools = session.get("tools")
+
+    for result in (
+        await tools["read_file"].execute({"file_path": ".netrc"}),
+        await tools["list_directory"].execute({}),
+        await tools["write_file"].execute({"file_path": "a", "content": "x"}),
+    ):
+        assert result.error["rule"] == "no_project"
+    assert sorted(names(home)) == [".netrc", "code"]
+
+
+async def test_a_home_that_is_allowed_keeps_its_checkpoints_out_of_reach(
+    session: Any, home: Path
+) -> None:
+    (home / "code").mkdir(parents=True)
+    await mount(session, {"allowed_paths": [{"path": str(home), "write": True}]})
     write = session.get("tools", "write_file")
 
-    assert (await write.execute({"file_path": "a", "content": "x"})).success
+    assert (await write.execute({"file_path": str(home / "a"), "content": "x"})).success
     (record,) = (home / ".amplifier/checkpoints").rglob("000000")
     result = await write.execute({"file_path": str(record), "content": "forged"})
     assert result.error["rule"] == "protected"

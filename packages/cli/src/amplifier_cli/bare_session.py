@@ -32,7 +32,7 @@ async def mounted_provider(name: str | None, model: str | None = None) -> AsyncG
     Raises:
         CommandError: it did not come up.
     """
-    ready = await get_ready(Wishes(provider=name, model=model))
+    ready = await get_ready(Wishes(provider=name, model=model, tools=False))
     _tell(ready)
     async with _bare_session(ready, "providers") as coordinator:
         providers: dict[str, Any] = coordinator.get("providers") or {}

@@ -97,7 +97,12 @@ async def get_ready(wishes: Wishes, project: Path | None = None, *, pinning: boo
     prepared = compile_bundle(bundle, settings)
     apply_wishes(wishes, prepared.plan)
     why = "" if prepared.provider is None else prepared.provider.why
-    notices = [*([why] if why else []), *_withheld(status), *prepared.notices]
+    notices = [
+        *([why] if why else []),
+        *_no_project(project, prepared.plan),
+        *_withheld(status),
+        *prepared.notices,
+    ]
     return Ready(
         project,
         prepared.bundle,
@@ -216,6 +221,21 @@ def _withheld(status: TrustStatus) -> list[str]:
     more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
     told = ", ".join(names[:_NAMES_SHOWN])
     return [f"This folder is not trusted, so nothing of it acts: {told}{more} (amplifier trust)."]
+
+
+def _no_project(project: Path, plan: dict[str, Any]) -> list[str]:
+    """Say that the tools for files have nothing to work in."""
+    if not plan.get("tools"):
+        return []
+    from amplifier_kit.project_folder import why_not_a_project  # noqa: PLC0415 - not without tools
+
+    why = why_not_a_project(project)
+    if why is None:
+        return []
+    return [
+        f"{why}, not a project: file tools, search and bash are off here. "
+        "Change to the folder of a project to use them."
+    ]
 
 
 def _with_provider(settings: Settings, module: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 Rule = Literal[
+    "no_project",  # the working folder is, or contains, the user's home folder
     "outside",  # it is not beneath a folder that was allowed
     "link",  # a symbolic link is in the way
     "protected",  # it decides what runs or what is allowed, so no tool writes it

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from amplifier_kit.files.errors import RefusedError
 from amplifier_kit.files.names import protected_part, require_sound, shown
 from amplifier_kit.files.rooted import Root
+from amplifier_kit.project_folder import why_not_a_project
 
 
 def working_dir(coordinator: Any, configured: Path | None) -> Path:
@@ -30,10 +31,15 @@ class Place(NamedTuple):
 
 
 class Workspace:
-    """The working folder, to which relative paths belong, and others that were allowed."""
+    """The working folder, to which relative paths belong, and others that were allowed.
+
+    A working folder that is not a project is closed: nothing in it is read or written, unless it is
+    in one of the other folders.
+    """
 
     def __init__(self, working: Root, *others: Root) -> None:
         self.roots = (working, *others)
+        self._why_closed = why_not_a_project(working.path)
 
     def locate(self, path: str) -> Place:
         """Return where a path lies; a name that leads out of there is refused when it is used.
@@ -42,7 +48,7 @@ class Workspace:
         """
         require_sound(path)
         if not path.startswith("/"):
-            return Place(self.roots[0], path)
+            return self._open_place(Place(self.roots[0], path))
         places = [
             Place(root, name)
             for root in self.roots
@@ -52,7 +58,16 @@ class Workspace:
             allowed = ", ".join(f"`{root.path}`" for root in self.roots)
             raise RefusedError("outside", f"`{shown(path)}` is outside of what is open: {allowed}.")
         # The innermost folder decides whether it may be written.
-        return max(places, key=lambda place: len(place.root.path.parts))
+        return self._open_place(max(places, key=lambda place: len(place.root.path.parts)))
+
+    def _open_place(self, place: Place) -> Place:
+        if place.root is self.roots[0] and self._why_closed is not None:
+            raise RefusedError(
+                "no_project",
+                f"{self._why_closed}, not a project: its files are not opened. "
+                "Ask the user to start again in the folder of a project.",
+            )
+        return place
 
     def locate_for_writing(self, path: str) -> Place:
         """Return where a path lies, if it is not one that no tool may write."""

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from amplifier_kit.project_folder import why_not_a_project
 from amplifier_kit.sandbox.errors import SandboxError
 from amplifier_kit.sandbox.placeholders import Placeholder
 
@@ -40,11 +41,9 @@ def checked_workspace(path: str | Path) -> Path:
         raise SandboxError(f"the workspace `{path}` cannot be used: {error}") from error
     if not real.is_dir():
         raise SandboxError(f"the workspace `{path}` is not a folder")
-    if _holds_home(real):
-        raise SandboxError(
-            f"the workspace `{path}` holds your whole home folder, keys included; "
-            "start in a folder of the project"
-        )
+    why_not = why_not_a_project(real)
+    if why_not is not None:
+        raise SandboxError(f"the workspace {why_not}, not a project; start in one")
     is_system = len(real.parts) == 2 and real.name in _SYSTEM
     if is_system or any(real.is_relative_to(folder) for folder in _PSEUDO):
         raise SandboxError(f"the workspace `{path}` is a folder of the system")
@@ -61,15 +60,6 @@ def existing_paths(paths: Sequence[str | Path]) -> list[Path]:
         return [Path(path).resolve(strict=True) for path in paths]
     except (OSError, ValueError) as error:
         raise SandboxError(f"a path for the sandbox cannot be used: {error}") from error
-
-
-def _holds_home(folder: Path) -> bool:
-    try:
-        home = Path.home().resolve()
-    except RuntimeError:
-        # A user without a home, as in some containers, has none to give away.
-        return False
-    return folder == home or folder in home.parents
 
 
 @dataclass(slots=True)
