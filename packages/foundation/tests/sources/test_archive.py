@@ -20,6 +20,11 @@ from amplifier_foundation.sources import (
     SourceResolver,
     UnpinnedError,
 )
+from amplifier_foundation.sources import archive as archive_of_sources
+from amplifier_foundation.sources.archive import fetch_archive
+from amplifier_foundation.sources.cache import bare_hash
+from amplifier_foundation.sources.fetching import Watch
+from amplifier_foundation.sources.uri import parse_source
 
 Resolvers = Callable[..., SourceResolver]
 Archive = Callable[..., str]
@@ -53,6 +58,19 @@ def special(name: str, kind: int) -> zipfile.ZipInfo:
         [("caf\u00e9", "x"), ("cafe\u0301", "y")],
         [("a", "x"), ("a/b", "y")],
         [("a/b", "y"), ("a", "x")],
+        [("a/", ""), ("a", "x")],
+        [("a/", ""), ("A/b", "x")],
+        [("a\u202eb", "x")],
+        [("n" * 256, "x")],
+        [("d/" * 50 + "x", "x")],
+        [("part/" * 300, "")],
+        [(".GIT/config", "x")],
+        [("\uff0egit/config", "x")],
+        [("__pycache__./x.pyc", "x")],
+        [(special("folder", stat.S_IFDIR), "x")],
+        [(special("folder/", stat.S_IFREG), "x")],
+        [(special("device", stat.S_IFCHR), "")],
+        [(special("socket", stat.S_IFSOCK), "")],
         [("zeros", "0" * 50_000_000)],
     ],
     ids=lambda entries: repr(entries)[:40],
@@ -116,6 +134,106 @@ def test_an_archive_that_lies_about_a_size_is_rejected(
         resolver_with().pin("tool-echo", uri)
 
     assert list((home / "cache").iterdir()) == []
+
+
+@pytest.mark.attack("H2")
+@pytest.mark.parametrize("flag", [0x1, 0x20, 0x40, 0x2000])
+def test_an_archive_with_an_entry_that_cannot_be_read_is_rejected(
+    tmp_path: Path, resolver_with: Resolvers, archive: Archive, home: Path, flag: int
+) -> None:
+    uri = archive([("entry", "content")])
+    path = tmp_path / "a.zip"
+    packed = bytearray(path.read_bytes())
+    place = packed.index(b"PK\x01\x02") + 8
+    packed[place : place + 2] = flag.to_bytes(2, "little")
+    path.write_bytes(bytes(packed))
+
+    with pytest.raises(RejectedArchiveError, match="encrypted"):
+        resolver_with().pin("tool-echo", uri)
+
+    assert list((home / "cache").iterdir()) == []
+
+
+@pytest.mark.attack("H2")
+def test_an_archive_with_a_wrong_sum_is_rejected(
+    tmp_path: Path, resolver_with: Resolvers, home: Path, module_code: str
+) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as opened:
+        opened.writestr(CODE, module_code)
+    path.write_bytes(path.read_bytes().replace(b"Says it again", b"Pays it again"))
+
+    with pytest.raises(RejectedArchiveError, match="broken"):
+        resolver_with().pin("tool-echo", f"zip+file://{path}")
+
+    assert list((home / "cache").iterdir()) == []
+
+
+@pytest.mark.attack("H2")
+def test_the_directory_of_an_archive_is_not_read_when_it_is_too_large(
+    tmp_path: Path, resolver_with: Resolvers
+) -> None:
+    """Every entry of a directory takes memory, before anybody can count them."""
+    path = tmp_path / "many.zip"
+    with zipfile.ZipFile(path, "w") as opened:
+        entry = zipfile.ZipInfo("name")
+        opened.writestr(entry, "")
+        opened.filelist.extend([entry] * 30_000)
+
+    with pytest.raises(RejectedArchiveError, match="directory has more than 1,048,576 bytes"):
+        resolver_with(limits=Limits(files=100)).pin("tool-echo", f"zip+file://{path}")
+
+
+@pytest.mark.attack("H2")
+def test_set_id_bits_in_an_archive_reach_no_file(
+    archive: Archive, resolver_with: Resolvers, module_code: str
+) -> None:
+    entry = zipfile.ZipInfo("program")
+    entry.create_system = 3
+    entry.external_attr = (stat.S_IFREG | stat.S_ISUID | stat.S_ISGID | 0o777) << 16
+    uri = archive([(CODE, module_code), (entry, "#!/bin/sh\n")])
+    resolver = resolver_with()
+    resolver.pin("tool-echo", uri)
+
+    path = resolver.resolve("tool-echo", uri).path
+
+    assert stat.S_IMODE((path / "program").stat().st_mode) == 0o444
+
+
+@pytest.mark.attack("H2")
+def test_of_an_archive_that_is_not_what_is_pinned_nothing_is_written(
+    archive: Archive, tmp_path: Path, module_code: str
+) -> None:
+    source = parse_source(archive([(CODE, module_code), ("a/__pycache__/x", "x"), (".git", "x")]))
+    for folder in ("unpinned", "pinned", "other"):
+        (tmp_path / folder).mkdir()
+
+    assert fetch_archive(source, tmp_path / "unpinned", Watch("x", Limits(), None)) is None
+    sha256 = bare_hash(tmp_path / "unpinned" / "tree")
+
+    assert fetch_archive(source, tmp_path / "pinned", Watch("x", Limits(), None), sha256) == sha256
+    assert bare_hash(tmp_path / "pinned" / "tree") == sha256
+    assert fetch_archive(source, tmp_path / "other", Watch("x", Limits(), None), "0") == sha256
+    assert list((tmp_path / "other").iterdir()) == []
+
+
+@pytest.mark.attack("H2")
+def test_a_name_that_passed_every_check_still_cannot_leave_the_tree(
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check of names is one wall, the folder they are opened beneath is another."""
+
+    def nothing_is_wrong(name: str) -> None:
+        """Say that any name is harmless."""
+
+    monkeypatch.setattr(archive_of_sources, "name_fault", nothing_is_wrong)
+    (tmp_path / "workspace").mkdir()
+    source = parse_source(archive([("a.py", "x"), ("../planted", "x")]))
+
+    with pytest.raises(RejectedArchiveError, match="leads out of the folder"):
+        fetch_archive(source, tmp_path / "workspace", Watch("x", Limits(), None))
+
+    assert not (tmp_path / "workspace" / "planted").exists()
 
 
 @pytest.mark.attack("U3")

@@ -16,6 +16,7 @@ from amplifier_foundation.sources import (
     Limits,
     Lock,
     Progress,
+    RejectedArchiveError,
     SourceResolver,
     UnpinnedError,
 )
@@ -232,6 +233,21 @@ def test_files_have_the_bytes_of_the_commit_and_links_lead_nowhere(
     assert (path / "id.txt").read_bytes() == b"$Id$\n"
     assert not (path / "passwords").is_symlink()
     assert (path / "passwords").read_text(encoding="utf-8") == "/etc/passwd"
+
+
+@pytest.mark.attack("H2")
+@pytest.mark.parametrize(
+    "names", [("A.py", "a.py"), ("src/a", "SRC/b"), ("x\\y",), ("a\nb",), ("d/" * 60 + "x",)]
+)
+def test_a_repository_with_one_bad_name_is_rejected_whole(
+    echo_uri: str, commit: Commit, resolver_with: Resolvers, home: Path, names: tuple[str, ...]
+) -> None:
+    commit(dict.fromkeys(names, "x"))
+
+    with pytest.raises(RejectedArchiveError):
+        resolver_with().pin("tool-echo", echo_uri)
+
+    assert list((home / "cache").iterdir()) == []
 
 
 @pytest.mark.attack("U3")

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import re
+import hashlib
+import os
 import shutil
 import stat
-import unicodedata
+import struct
 import zipfile
 import zlib
 from http.client import HTTPException, HTTPMessage
-from pathlib import Path, PurePosixPath
-from typing import IO
+from pathlib import Path
+from typing import IO, BinaryIO, NamedTuple
 from urllib.error import URLError
 from urllib.parse import unquote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from amplifier_foundation.config.plain_files import open_plain
+from amplifier_foundation.sources.content import hash_of, is_covered
 from amplifier_foundation.sources.errors import FetchError, RejectedArchiveError
 from amplifier_foundation.sources.fetching import Watch
+from amplifier_foundation.sources.names import collision, name_fault
 from amplifier_foundation.sources.uri import Source
+from amplifier_kit.files.beneath import FOLDER, closing, create_beneath
+from amplifier_kit.files.errors import RefusedError
 
 __all__ = ["fetch_archive"]
 
@@ -25,17 +31,45 @@ _CHUNK = 1 << 16
 _SILENCE_SECONDS = 30.0
 # Below this, even a file of nothing but zeros is no bomb.
 _SMALL = 1 << 20
-_UNSOUND = re.compile(r"[\x00-\x1f\x7f\\:]")
-_ENCRYPTED = 0x1
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+# Encrypted, a patch of another file, strongly encrypted, names hidden.
+_UNREADABLE = 0x1 | 0x20 | 0x40 | 0x2000
+# LZMA is left out: the archive would say how much memory reading it takes.
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
+# The directory of an archive is read whole: this is far more than its files need.
+_DIRECTORY_BYTES_PER_FILE = 256
+# A file in an archive begins with a header of this size and its name.
+_HEADER_BYTES = 30
+_UNICODE_PATH = 0x7075
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
 
 
-def fetch_archive(source: Source, workspace: Path, watch: Watch) -> None:
+class _Member(NamedTuple):
+    """A file of an archive. `name` is what was checked, and the only name that is used."""
+
+    name: str
+    packed: zipfile.ZipInfo
+
+
+def fetch_archive(
+    source: Source, workspace: Path, watch: Watch, expected: str | None = None
+) -> str | None:
     """Put the files of a zip archive into `workspace/tree`.
+
+    When a content hash is `expected` and the archive has another one, nothing is written. Returns
+    the hash that was found, or None when none was expected.
 
     Raises:
         FetchError: it cannot be had, or it takes too long or too much.
-        RejectedArchiveError: something in it is not harmless; nothing of it was written.
+        RejectedArchiveError: something in it is not harmless; nothing of it stays.
     """
     parts = urlsplit(source.location)
     if parts.scheme == "file":
@@ -44,13 +78,35 @@ def fetch_archive(source: Source, workspace: Path, watch: Watch) -> None:
         archive = workspace / "archive.zip"
         _download(source.location, archive, watch)
     try:
-        with zipfile.ZipFile(archive) as opened:
-            members = _checked(opened, archive.stat().st_size, watch)
-            _unpack(opened, members, workspace / "tree", watch)
+        with (
+            open_plain(archive) as file,
+            zipfile.ZipFile(_Bounded(file, watch.limits.files)) as opened,
+        ):
+            members = _checked(opened, watch)
+            found = None if expected is None else _content_hash(opened, members, watch)
+            if found == expected:
+                _unpack(opened, members, workspace / "tree", watch)
+            return found
     except OSError as error:
         raise FetchError(f"{watch.source} cannot be read.", why=f"{error}.") from error
-    except _BROKEN as error:
+    except (*_BROKEN, RefusedError) as error:
         raise RejectedArchiveError(watch.source, f"a part that is broken: {error}") from error
+
+
+class _Bounded:
+    """An archive on disk; `zipfile` reads its directory in one piece, however large it is."""
+
+    def __init__(self, file: BinaryIO, files: int) -> None:
+        self._file = file
+        self._most = max(1 << 20, files * _DIRECTORY_BYTES_PER_FILE)
+        self.seek = file.seek
+        self.tell = file.tell
+        self.seekable = file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        if size > self._most:
+            raise zipfile.BadZipFile(f"its directory has more than {self._most:,} bytes")
+        return self._file.read(self._most if size < 0 else size)
 
 
 class _SameSafety(HTTPRedirectHandler):
@@ -84,70 +140,97 @@ def _download(address: str, archive: Path, watch: Watch) -> None:
         raise FetchError(f"{watch.source} could not be fetched.", why=f"{error}.") from error
 
 
-def _checked(archive: zipfile.ZipFile, size: int, watch: Watch) -> list[zipfile.ZipInfo]:
+def _checked(archive: zipfile.ZipFile, watch: Watch) -> list[_Member]:
     """Return the archive's files after looking at every name and every stated size."""
-    members = archive.infolist()
-    if len(members) > watch.limits.files:
+    packed = archive.infolist()
+    if len(packed) > watch.limits.files:
         raise RejectedArchiveError(watch.source, f"more than {watch.limits.files:,} files")
-    if sum(member.compress_size for member in members) > size:
-        raise RejectedArchiveError(watch.source, "files that overlap")
-    if sum(member.file_size for member in members) > watch.limits.bytes:
+    if sum(each.file_size for each in packed) > watch.limits.bytes:
         raise RejectedArchiveError(watch.source, f"more than {watch.limits.bytes:,} bytes")
+    # Not `filename`: from Python 3.12 on that is whatever an extra field says.
+    members = [_Member(each.orig_filename, each) for each in packed]
     for member in members:
         fault = _fault_of(member, watch.limits.ratio)
         if fault is not None:
-            raise RejectedArchiveError(watch.source, f"{fault}: {member.orig_filename!r}")
-    _check_collisions(members, watch)
-    return [member for member in members if not member.is_dir()]
+            raise RejectedArchiveError(watch.source, f"{fault}: {member.name[:200]!r}")
+    if _overlap(members, archive.start_dir):
+        raise RejectedArchiveError(watch.source, "files that overlap")
+    files = [member for member in members if not member.name.endswith("/")]
+    folders = [member.name[:-1] for member in members if member.name.endswith("/")]
+    fault = collision([member.name for member in files], folders)
+    if fault is not None:
+        raise RejectedArchiveError(watch.source, fault)
+    return files
 
 
-def _fault_of(member: zipfile.ZipInfo, ratio: int) -> str | None:
-    name = member.orig_filename
-    if name.startswith("/") or _UNSOUND.search(name):
-        return "an absolute name, or one that no file should have"
-    if any(part in ("", ".", "..") for part in name.removesuffix("/").split("/")):
-        return "a name that leads elsewhere"
-    kind = stat.S_IFMT(member.external_attr >> 16)
-    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+def _fault_of(member: _Member, ratio: int) -> str | None:
+    packed = member.packed
+    fault = name_fault(member.name)
+    if fault is not None:
+        return fault
+    if packed.filename != member.name or _has_unicode_path(packed.extra):
+        return "a file with two names"
+    kind = stat.S_IFMT(packed.external_attr >> 16)
+    plain = stat.S_IFDIR if member.name.endswith("/") else stat.S_IFREG
+    if kind not in (0, plain):
         return "a link or a special file"
-    if member.flag_bits & _ENCRYPTED:
+    if packed.flag_bits & _UNREADABLE:
         return "an encrypted file"
-    if member.file_size > max(_SMALL, ratio * member.compress_size):
+    if packed.compress_type not in _COMPRESSIONS:
+        return "a file in a compression that is not supported"
+    if packed.file_size > max(_SMALL, ratio * packed.compress_size):
         return f"a file that grows to more than {ratio} times its size"
     return None
 
 
-def _check_collisions(members: list[zipfile.ZipInfo], watch: Watch) -> None:
-    """Raise when two names are one on some file system, or one is both a file and a folder."""
-    folders: dict[str, str] = {}
-    files: set[str] = set()
+def _has_unicode_path(extra: bytes) -> bool:
+    """Whether a file has a second name, which some readers use and others do not."""
+    place = 0
+    while place + 4 <= len(extra):
+        kind, size = struct.unpack_from("<HH", extra, place)
+        if kind == _UNICODE_PATH:
+            return True
+        place += 4 + size
+    return False
+
+
+def _overlap(members: list[_Member], directory: int) -> bool:
+    """Whether files share bytes of the archive: a few bytes could then stand for many files."""
+    end = directory
+    for member in sorted(members, key=lambda each: each.packed.header_offset, reverse=True):
+        packed = member.packed
+        # The name may have more bytes than characters, never fewer.
+        if packed.header_offset + _HEADER_BYTES + len(member.name) + packed.compress_size > end:
+            return True
+        end = packed.header_offset
+    return False
+
+
+def _content_hash(archive: zipfile.ZipFile, members: list[_Member], watch: Watch) -> str:
+    """Return the hash that the tree would have, without writing any of it."""
+    digests: dict[str, str] = {}
+    size = 0
     for member in members:
-        path = PurePosixPath(member.filename)
-        for folder in (path, *path.parents) if member.is_dir() else path.parents:
-            if folders.setdefault(_one_spelling(folder), str(folder)) != str(folder):
-                raise RejectedArchiveError(watch.source, f"one name twice: {str(folder)!r}")
-        if not member.is_dir():
-            if _one_spelling(path) in files:
-                raise RejectedArchiveError(watch.source, f"one name twice: {str(path)!r}")
-            files.add(_one_spelling(path))
-    if both := files & folders.keys():
-        raise RejectedArchiveError(watch.source, f"a file that is a folder too: {min(both)!r}")
+        if not is_covered(member.name):
+            continue
+        digest = hashlib.sha256()
+        with archive.open(member.packed) as packed:
+            while chunk := packed.read(_CHUNK):
+                digest.update(chunk)
+        digests[member.name] = digest.hexdigest()
+        size += member.packed.file_size
+        watch.reached(size)
+    return hash_of(digests)
 
 
-def _one_spelling(path: PurePosixPath) -> str:
-    return unicodedata.normalize("NFC", str(path)).casefold()
-
-
-def _unpack(
-    archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], tree: Path, watch: Watch
-) -> None:
+def _unpack(archive: zipfile.ZipFile, members: list[_Member], tree: Path, watch: Watch) -> None:
     """Write the files; zipfile reads no more of one than its stated size, and checks its sum."""
     tree.mkdir()
     written = 0
-    for member in members:
-        target = tree / member.filename
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with archive.open(member) as packed, target.open("xb") as file:
-            shutil.copyfileobj(packed, file, _CHUNK)
-        written += member.file_size
-        watch.reached(written)
+    with closing(os.open(tree, FOLDER)) as root:
+        for member in members:
+            target = os.fdopen(create_beneath(root, member.name), "wb")
+            with target, archive.open(member.packed) as packed:
+                shutil.copyfileobj(packed, target, _CHUNK)
+            written += member.packed.file_size
+            watch.reached(written)

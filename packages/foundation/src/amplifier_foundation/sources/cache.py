@@ -87,7 +87,9 @@ def _protect(entry: Path) -> None:
     """Take the right to write away: Python leaves no bytecode, and nobody edits by mistake."""
     for parent, _, names in os.walk(entry, topdown=False):
         for name in names:
-            (Path(parent) / name).chmod(0o444)
+            # Following a link, this would change a file elsewhere.
+            if not (Path(parent) / name).is_symlink():
+                (Path(parent) / name).chmod(0o444)
         Path(parent).chmod(0o555)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from amplifier_foundation.sources.errors import FetchError
 
-__all__ = ["IGNORED", "content_hash", "files_of"]
+__all__ = ["IGNORED", "content_hash", "files_of", "hash_of", "is_covered"]
 
 # What tools leave behind; the bytes that are run come from the files beside it.
 IGNORED = {"__pycache__", ".git"}
@@ -45,8 +45,25 @@ def content_hash(folder: Path) -> str:
     total = hashlib.sha256()
     for name, path in files_of(folder):
         kind, digest = _digest(path)
-        total.update(f"{kind} {digest} {name}\0".encode(errors="surrogateescape"))
+        total.update(_line(kind, digest, name))
     return total.hexdigest()
+
+
+def hash_of(digests: Mapping[str, str]) -> str:
+    """Return the content hash of plain files that are not on disk, from the sha256 of each."""
+    total = hashlib.sha256()
+    for name, digest in sorted(digests.items()):
+        total.update(_line("file", digest, name))
+    return total.hexdigest()
+
+
+def is_covered(name: str) -> bool:
+    """Tell whether a file with this relative name counts."""
+    return not IGNORED.intersection(name.split("/"))
+
+
+def _line(kind: str, digest: str, name: str) -> bytes:
+    return f"{kind} {digest} {name}\0".encode(errors="surrogateescape")
 
 
 def _unreadable(error: OSError) -> None:

@@ -77,12 +77,16 @@ class FetchError(ModuleSourceError):
 
 
 class RejectedArchiveError(ModuleSourceError):
-    """An archive would write where or what it must not; nothing of it was written."""
+    """An archive, or a commit, would write where or what it must not; nothing of it stays."""
 
     exit_code = 3
 
     def __init__(self, archive: str, reason: str) -> None:
-        super().__init__(f"The archive {archive} was rejected whole.", why=f"It has {reason}.")
+        super().__init__(
+            f"{archive} was rejected whole.",
+            why=f"It has {reason}.",
+            fix="Name another source, or ask its author to correct it.",
+        )
         self.reason = reason
 
 

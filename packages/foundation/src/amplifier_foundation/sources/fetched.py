@@ -63,24 +63,36 @@ class FetchedSources:
         watch = Watch(str(source._replace(subdirectory="")), self._limits, self._progress)
         with self.cache.workspace() as workspace:
             try:
-                commit = _fetch_into(workspace, source, commit, watch)
+                if source.kind == "git":
+                    commit = _fetch_git(workspace, source, commit, watch)
+                else:
+                    _fetch_zip(workspace, source, pinned, watch)
             finally:
                 watch.ended()
             found = bare_hash(workspace / "tree")
-            if pinned is not None and found != pinned[1]:
-                raise DriftError(pinned[0], "content", expected=pinned[1], found=found)
+            _require_pinned(found, pinned)
             if self.cache.hash_of(found) not in (None, found):
                 self.cache.discard(found)
             return Tree(self.cache.keep(workspace / "tree", found), found, commit)
 
 
-def _fetch_into(workspace: Path, source: Source, commit: str | None, watch: Watch) -> str | None:
-    # Most runs fetch nothing, and need neither processes nor the network.
-    if source.kind == "git":
-        from amplifier_foundation.sources.git import fetch_commit  # noqa: PLC0415
+# Most runs fetch nothing, and need neither processes nor the network.
+def _fetch_git(workspace: Path, source: Source, commit: str | None, watch: Watch) -> str:
+    from amplifier_foundation.sources.git import fetch_commit  # noqa: PLC0415
 
-        return fetch_commit(source, commit, workspace, watch)
+    return fetch_commit(source, commit, workspace, watch)
+
+
+def _fetch_zip(
+    workspace: Path, source: Source, pinned: tuple[str, str] | None, watch: Watch
+) -> None:
     from amplifier_foundation.sources.archive import fetch_archive  # noqa: PLC0415
 
-    fetch_archive(source, workspace, watch)
-    return None
+    found = fetch_archive(source, workspace, watch, None if pinned is None else pinned[1])
+    if found is not None:
+        _require_pinned(found, pinned)
+
+
+def _require_pinned(found: str, pinned: tuple[str, str] | None) -> None:
+    if pinned is not None and found != pinned[1]:
+        raise DriftError(pinned[0], "content", expected=pinned[1], found=found)

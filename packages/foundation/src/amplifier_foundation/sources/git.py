@@ -7,10 +7,12 @@ import signal
 import subprocess
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
+from urllib.parse import urlsplit
 
-from amplifier_foundation.sources.errors import FetchError
+from amplifier_foundation.sources.errors import FetchError, RejectedArchiveError
 from amplifier_foundation.sources.fetching import Watch
+from amplifier_foundation.sources.names import collision, name_fault
 from amplifier_foundation.sources.uri import Source
 
 __all__ = ["fetch_commit"]
@@ -19,6 +21,8 @@ _POLL_SECONDS = 0.05
 _SETTINGS = {
     "core.fsmonitor": "false",
     "core.hooksPath": "/dev/null",
+    "core.protectHFS": "true",  # what macOS and Windows take for `.git` is refused everywhere
+    "core.protectNTFS": "true",
     "core.symlinks": "false",  # a link arrives as a file that says where it pointed
     "core.autocrlf": "false",
     "credential.helper": "",
@@ -30,7 +34,6 @@ _SETTINGS = {
 }
 # The person's own settings are not read either: what is pinned here must be the same elsewhere.
 _ENVIRONMENT = {
-    "GIT_ALLOW_PROTOCOL": "https:http:ssh:file",
     "GIT_ASKPASS": "/bin/false",
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -52,44 +55,78 @@ def fetch_commit(source: Source, commit: str | None, workspace: Path, watch: Wat
 
     Raises:
         FetchError: git says no, or it takes too long or too much.
+        RejectedArchiveError: it has a name that is not harmless; none of its files was written.
     """
     repository, tree = workspace / "repository", workspace / "tree"
     tree.mkdir()
-    git = _Git(repository, tree, watch)
+    git = _Git(repository, tree, urlsplit(source.location).scheme, watch)
     git.run("init", "--quiet", "--template=")
     (repository / "info").mkdir(exist_ok=True)
     (repository / "info" / "attributes").write_text(_ATTRIBUTES, encoding="utf-8")
     wanted = commit or source.ref or "HEAD"
     git.run("fetch", "--quiet", "--depth=1", "--no-tags", "--", source.location, wanted)
     found = git.run("rev-parse", "--verify", "FETCH_HEAD^{commit}").strip()
-    _check_size(git.run("ls-tree", "-r", "-l", "-z", found), watch)
+    entries = _entries(git.run("ls-tree", "-r", "-l", "-z", found))
+    _check_size(entries, watch)
+    _check_names(entries, watch)
     git.run("read-tree", found)
     git.run("checkout-index", "--all", "--force")
     return found
 
 
-def _check_size(listing: str, watch: Watch) -> None:
+class _Entry(NamedTuple):
+    """One line of `git ls-tree`; `size` is `-` for a submodule."""
+
+    kind: str
+    size: str
+    name: str
+
+
+def _entries(listing: str) -> list[_Entry]:
+    found: list[_Entry] = []
+    for line in listing.split("\0"):
+        if line:
+            facts, _, name = line.partition("\t")
+            _, kind, _, size = facts.split()
+            found.append(_Entry(kind, size, name))
+    return found
+
+
+def _check_size(entries: list[_Entry], watch: Watch) -> None:
     """Say no before the files are written: a small pack can hold very large ones."""
-    sizes = [line.split(None, 4)[3] for line in listing.split("\0") if line]
-    if len(sizes) > watch.limits.files:
+    if len(entries) > watch.limits.files:
         raise FetchError(
             f"Fetching {watch.source} was ended.",
             why=f"It has more than {watch.limits.files:,} files.",
         )
-    watch.reached(sum(int(size) for size in sizes if size.isdigit()))
+    watch.reached(sum(int(each.size) for each in entries if each.size.isdigit()))
+
+
+def _check_names(entries: list[_Entry], watch: Watch) -> None:
+    """Hold names to the rules for archives; git's own depend on its version and the system."""
+    for each in entries:
+        fault = name_fault(each.name)
+        if fault is not None:
+            raise RejectedArchiveError(watch.source, f"{fault}: {each.name[:200]!r}")
+    files = [each.name for each in entries if each.kind == "blob"]
+    folders = [each.name for each in entries if each.kind != "blob"]
+    fault = collision(files, folders)
+    if fault is not None:
+        raise RejectedArchiveError(watch.source, fault)
 
 
 class _Git:
     """The git program, on one repository that has no settings but ours."""
 
-    def __init__(self, repository: Path, tree: Path, watch: Watch) -> None:
+    def __init__(self, repository: Path, tree: Path, protocol: str, watch: Watch) -> None:
         self._workspace = repository.parent
         self._watch = watch
         self._command = ["git", f"--git-dir={repository}", f"--work-tree={tree}"]
         for key, value in _SETTINGS.items():
             self._command += ["-c", f"{key}={value}"]
         kept = {name: os.environ[name] for name in (*_KEPT, *_PROXIES) if name in os.environ}
-        self._environment = kept | _ENVIRONMENT
+        # A redirection cannot lead to another protocol.
+        self._environment = kept | _ENVIRONMENT | {"GIT_ALLOW_PROTOCOL": protocol}
 
     def run(self, *arguments: str) -> str:
         """Run one command within the fetch's limits; return what it wrote."""

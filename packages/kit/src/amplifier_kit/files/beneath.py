@@ -10,7 +10,7 @@ import stat
 import struct
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 
 from amplifier_kit.files.errors import RefusedError
@@ -50,11 +50,11 @@ def kernel_resolves_beneath() -> bool:
     return True
 
 
-def open_beneath(folder: int, name: str, flags: int, *, follow: bool) -> int:
+def open_beneath(folder: int, name: str, flags: int, *, follow: bool, mode: int = 0) -> int:
     """Open `name`, and only if every step to it stays beneath `folder`.
 
     With `follow`, symbolic links are followed as long as they stay beneath it too; a kernel that
-    cannot hold them there follows none.
+    cannot hold them there follows none. `mode` is that of a file that `flags` create.
 
     Raises:
         RefusedError: by the rules `outside` and `link`.
@@ -62,10 +62,10 @@ def open_beneath(folder: int, name: str, flags: int, *, follow: bool) -> int:
     """
     flags |= os.O_CLOEXEC
     if not kernel_resolves_beneath():
-        return _walk(folder, name, flags)
+        return _walk(folder, name, flags, mode)
     resolve = _BENEATH | _NO_MAGICLINKS | (0 if follow else _NO_SYMLINKS)
     try:
-        return _openat2(folder, name or ".", flags, resolve)
+        return _openat2(folder, name or ".", flags, resolve, mode)
     except OSError as error:
         if error.errno == errno.EXDEV:
             raise _outside(name) from error
@@ -74,8 +74,29 @@ def open_beneath(folder: int, name: str, flags: int, *, follow: bool) -> int:
         raise
 
 
-def _openat2(folder: int, name: str, flags: int, resolve: int) -> int:
-    how = struct.pack("QQQ", flags, 0, resolve)
+def create_beneath(folder: int, name: str, mode: int = 0o666) -> int:
+    """Create a file that is not there yet, and the folders above it; return its descriptor.
+
+    Nothing is waited for until it is on the disk.
+
+    Raises:
+        RefusedError: by the rules `outside` and `link`.
+        OSError: the kernel's other reasons, such as that the file is there.
+    """
+    made = PurePosixPath()
+    for part in PurePosixPath(name).parent.parts:
+        with (
+            closing(open_beneath(folder, str(made), FOLDER, follow=False)) as above,
+            suppress(FileExistsError),
+        ):
+            os.mkdir(part, dir_fd=above)
+        made /= part
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    return open_beneath(folder, name, flags, follow=False, mode=mode)
+
+
+def _openat2(folder: int, name: str, flags: int, resolve: int, mode: int = 0) -> int:
+    how = struct.pack("QQQ", flags, mode, resolve)
     path = os.fsencode(name)
     code = 0
     for _ in range(_TRIES):
@@ -93,7 +114,7 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _walk(folder: int, name: str, flags: int) -> int:
+def _walk(folder: int, name: str, flags: int, mode: int) -> int:
     """Open one part after the other and follow no link, so `..` is what it looks like."""
     parts: list[str] = []
     for part in PurePosixPath(name).parts:
@@ -107,13 +128,13 @@ def _walk(folder: int, name: str, flags: int) -> int:
     for position, part in enumerate(parts or ["."], start=1):
         wanted = flags if position >= len(parts) else FOLDER
         with closing(current):
-            current = _step(current, part, wanted, name)
+            current = _step(current, part, wanted, name, mode)
     return current
 
 
-def _step(folder: int, part: str, flags: int, name: str) -> int:
+def _step(folder: int, part: str, flags: int, name: str, mode: int) -> int:
     try:
-        fd = os.open(part, flags | os.O_NOFOLLOW, dir_fd=folder)
+        fd = os.open(part, flags | os.O_NOFOLLOW, mode, dir_fd=folder)
     except OSError as error:
         # A link where a folder is wanted is reported as no folder.
         if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and _is_link(part, folder)):
