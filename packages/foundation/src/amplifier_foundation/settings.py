@@ -10,12 +10,8 @@ from typing import Any, Literal, NamedTuple, cast
 from amplifier_foundation import paths
 from amplifier_foundation.config.documents import parse_mapping, read_text, suggestion
 from amplifier_foundation.config.merge import merge
-from amplifier_foundation.config.modules import (
-    merge_modules,
-    module_key,
-    module_list,
-    with_absolute_sources,
-)
+from amplifier_foundation.config.modules import merge_modules, module_key, module_list
+from amplifier_foundation.config.written_sources import SourceOrigin, with_absolute_sources
 from amplifier_foundation.errors import SettingsError
 
 __all__ = ["Layer", "Scope", "Settings", "Setting", "load_settings"]
@@ -105,10 +101,14 @@ def load_settings(
     """
     home = home or paths.home()
     own = _project_files(project, home)
-    layers = [_read(scope, path) for scope, path in own if trusted and path.is_file()]
+    layers: list[Layer] = []
     user = paths.user_settings(home)
     if user.is_file():
-        layers.insert(0, _read("user", user))
+        # Paths of the user's own file start in its folder, those of a project's in the project.
+        layers.append(_read("user", SourceOrigin(user, (user.parent,), home)))
+    for scope, path in own:
+        if trusted and path.is_file():
+            layers.append(_read(scope, SourceOrigin(path, (project,), home, project)))
     values: dict[str, Any] = {}
     for layer in layers:
         values = _merge_layers(values, layer.values)
@@ -135,7 +135,8 @@ def _project_files(project: Path, home: Path) -> list[tuple[Scope, Path]]:
     ]
 
 
-def _read(scope: Scope, path: Path) -> Layer:
+def _read(scope: Scope, origin: SourceOrigin) -> Layer:
+    path = origin.file
     text = read_text(path, error=SettingsError)
     values = parse_mapping(text, where=str(path), error=SettingsError)
     if isinstance(values.get("bundle"), str):
@@ -148,9 +149,7 @@ def _read(scope: Scope, path: Path) -> Layer:
                 f"`{key}` in `{path}` has an entry without a module.",
                 why="Each entry is `- module: <id>`, with `config:` and `source:` if need be.",
             )
-    # Paths of the person's own file start in its folder, those of a project's in the project.
-    folder = path.parent if scope == "user" else path.parent.parent
-    return Layer(scope, path, with_absolute_sources(values, folder))
+    return Layer(scope, path, with_absolute_sources(values, origin))
 
 
 def _check_kinds(path: Path, values: dict[str, Any], keys: dict[str, Any], above: str = "") -> None:

@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from amplifier_foundation import paths
-from amplifier_foundation.config.acting_files import UNVERIFIABLE, acting_files, fingerprint
+from amplifier_foundation.config.acting_files import (
+    UNVERIFIABLE,
+    ActingFiles,
+    acting_files,
+    fingerprint,
+)
 from amplifier_foundation.config.addresses import addresses_in, providers_in
 from amplifier_foundation.config.plain_files import open_plain
 from amplifier_foundation.errors import TrustError
@@ -26,8 +31,9 @@ class TrustStatus(NamedTuple):
     """How a project stands.
 
     `files` could act. `changed` are those that differ from what was decided about. `unverifiable`
-    ones keep the project from being trusted at all. `origins` are the addresses that its settings
-    name for providers, and `granted` those that the person has allowed.
+    ones keep the project from being trusted at all; `reasons` says of some of them why. `origins`
+    are the addresses that its settings name for providers, and `granted` those that the user has
+    allowed. `digests` are the sha256 of the files, by name.
     """
 
     trusted: bool
@@ -37,6 +43,8 @@ class TrustStatus(NamedTuple):
     unverifiable: list[str]
     origins: list[str]
     granted: list[str]
+    reasons: dict[str, str] = {}
+    digests: dict[str, str] = {}
 
 
 class Trust:
@@ -72,9 +80,8 @@ class Trust:
             if status.unverifiable:
                 verb = "cannot be verified"
             names = ", ".join(f"`{name}`" for name in told[:10]) or "nothing"
-            raise TrustError(
-                f"`{project}` is not trusted.", why=f"{names}{more} {verb}.", fix="amplifier trust"
-            )
+            why = next(iter(status.reasons.values()), f"{names}{more} {verb}.")
+            raise TrustError(f"`{project}` is not trusted.", why=why, fix="amplifier trust")
         return status
 
     def record(
@@ -96,11 +103,12 @@ class Trust:
         with self._locked():
             projects = self._read()
             decided = projects.get(str(project))
-            files = self._look(project, decided, named)
+            files, reasons = self._look(project, decided, named)
             unverifiable = [name for name in files if files[name] == UNVERIFIABLE]
             if unverifiable:
                 names = ", ".join(sorted(unverifiable))
-                raise TrustError(f"`{project}` cannot be trusted.", why=f"Unverifiable: {names}.")
+                why = next(iter(reasons.values()), f"Unverifiable: {names}.")
+                raise TrustError(f"`{project}` cannot be trusted.", why=why)
             if fingerprint(files) != digest:
                 raise TrustError(
                     f"`{project}` is not what you were shown.",
@@ -126,7 +134,7 @@ class Trust:
 
     def _look(
         self, project: Path, decided: dict[str, Any] | None, named: Iterable[Path]
-    ) -> dict[str, str]:
+    ) -> ActingFiles:
         """Return what could act, what is named, and what was decided about if it is still there."""
         also = [path.resolve() for path in named]
         also += [project / name for name in (decided or _NOTHING)["files"]]
@@ -184,7 +192,8 @@ class Trust:
             yield
 
 
-def _status(project: Path, decided: dict[str, Any] | None, files: dict[str, str]) -> TrustStatus:
+def _status(project: Path, decided: dict[str, Any] | None, found: ActingFiles) -> TrustStatus:
+    files = found.digests
     recorded: dict[str, str] = (decided or _NOTHING)["files"]
     changed = [
         name for name in sorted({*files, *recorded}) if files.get(name) != recorded.get(name)
@@ -198,6 +207,8 @@ def _status(project: Path, decided: dict[str, Any] | None, files: dict[str, str]
         unverifiable=unverifiable,
         origins=_origins(project, files) if files else [],
         granted=(decided or _NOTHING)["origins"],
+        reasons=found.reasons,
+        digests=files,
     )
 
 

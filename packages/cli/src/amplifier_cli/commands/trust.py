@@ -98,6 +98,8 @@ def _describe(folder: Path, status: TrustStatus) -> None:
         mark = "changed" if name in status.changed else ""
         mark = "cannot be verified" if name in status.unverifiable else mark
         click.echo(f"  {name}  {click.style(mark, fg='yellow')}".rstrip())
+        if name in status.reasons:
+            click.echo(f"    {status.reasons[name]}")
     for origin in status.origins:
         allowed = "allowed" if origin in status.granted else "not allowed (--origin allows it)"
         click.echo(f"  sends requests to {origin}: {allowed}")

@@ -10,7 +10,7 @@ from amplifier_foundation.bundles.bundle import Agent, Bundle, Place, Written
 from amplifier_foundation.bundles.files import Document
 from amplifier_foundation.bundles.mentions import Texts
 from amplifier_foundation.bundles.references import agent_files, find, plain_files
-from amplifier_foundation.config.modules import merge_modules, with_absolute_sources
+from amplifier_foundation.config.modules import merge_modules
 from amplifier_foundation.errors import BundleError
 
 __all__ = ["agent_overlays", "resolve_agent"]
@@ -67,7 +67,7 @@ def _from_file(reference: str, place: Place, namespaces: Mapping[str, Path], rea
     own = Place(path, root, name if colon else place.namespace)
     about = cast("dict[str, Any]", document.front.get("meta") or {})
     rest = {key: value for key, value in document.front.items() if key != "meta"}
-    overlay = cast("dict[str, Any]", with_absolute_sources({**about, **rest}, path.parent, root))
+    overlay: dict[str, Any] = {**about, **rest}
     overlay.pop("name", None)
     return Agent(own, overlay, Written(document.body, own) if document.body else None)
 

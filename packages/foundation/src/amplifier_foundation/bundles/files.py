@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from amplifier_foundation.bundles.bundle import Agent, Bundle, Place, Written
-from amplifier_foundation.config.documents import parse_mapping, read_text, suggestion
-from amplifier_foundation.config.modules import (
-    SESSION_PARTS,
-    long_form,
-    module_list,
-    with_absolute_sources,
-)
+from amplifier_foundation.config.documents import parse_document, read_text, suggestion
+from amplifier_foundation.config.modules import SESSION_PARTS, long_form, module_list
+from amplifier_foundation.config.written_sources import BUNDLE_FILES
 from amplifier_foundation.errors import BundleError
 
 __all__ = ["BUNDLE_FILES", "Document", "bundle_from", "includes_of", "read_document"]
 
-BUNDLE_FILES = ("bundle.md", "bundle.yaml", "bundle.yml")
-
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _KEYS = (
     "bundle",
     "includes",
@@ -56,22 +48,15 @@ class Document(NamedTuple):
         return str(_mapping(self, "bundle").get("namespace_root") or "")
 
 
-def read_document(path: Path) -> Document:
-    """Read a bundle's or an agent's file."""
-    text = read_text(path, error=BundleError).replace("\r\n", "\n")
-    if path.suffix != ".md":
-        return Document(path, parse_mapping(text, where=str(path), error=BundleError), "")
-    match = _FRONT_MATTER.match(text)
-    if match is None:
-        return Document(path, {}, text.strip())
-    front = parse_mapping(match[1], where=str(path), error=BundleError)
-    return Document(path, front, text[match.end() :].strip())
+def read_document(path: Path, text: str | None = None) -> Document:
+    """Take a bundle's or an agent's file apart; `text` is what it says, if that was read before."""
+    text = read_text(path, error=BundleError) if text is None else text
+    front, body = parse_document(path, text, error=BundleError)
+    return Document(path, front, body)
 
 
 def bundle_from(document: Document, place: Place) -> Bundle:
     """Return what one file says, without what it includes."""
-    front = with_absolute_sources(document.front, place.file.parent, place.root)
-    document = document._replace(front=front)
     about = _mapping(document, "bundle") or _mapping(document, "meta")
     return Bundle(
         name=document.name,

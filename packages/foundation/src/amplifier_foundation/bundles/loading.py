@@ -19,6 +19,12 @@ from amplifier_foundation.bundles.references import bundle_files, find, is_addre
 from amplifier_foundation.config.addresses import addresses_in, providers_in
 from amplifier_foundation.config.documents import suggestion
 from amplifier_foundation.config.project_files import is_of_project, refuse_untrusted
+from amplifier_foundation.config.written_sources import (
+    SourceOrigin,
+    bundle_root,
+    origin_of,
+    with_absolute_sources,
+)
 from amplifier_foundation.errors import BundleError, TrustError
 from amplifier_foundation.paths import local_settings, project_settings
 from amplifier_foundation.settings import Settings
@@ -133,22 +139,24 @@ class _Loader:
     def _document(self, path: Path) -> Document:
         refuse_untrusted(path, self._settings)
         if path not in self._documents:
-            self._documents[path] = read_document(path)
+            document = read_document(path)
+            front = with_absolute_sources(document.front, self._origin(path))
+            self._documents[path] = document._replace(front=front)
         return self._documents[path]
+
+    def _origin(self, path: Path) -> SourceOrigin:
+        """Return how the sources in a file are to be read; those of a project are held to it."""
+        settings = self._settings
+        project = settings.project if is_of_project(path, settings) else None
+        return origin_of(path.resolve(), settings.home, project)
 
     def _place(self, document: Document) -> Place:
         """Find the root: the nearest folder above with a bundle of its own."""
         path = document.path
-        for folder in path.parents:
-            # In a folder where everybody may write, such as the one for temporary files, a
-            # stranger's bundle must not become the root of the person's.
-            if folder != path.parent and folder.stat().st_mode & 0o002:
-                break
-            for name in BUNDLE_FILES:
-                if (folder / name).is_file():
-                    return Place(path, folder, self._document(folder / name).name)
-            if (folder / ".git").exists() or folder in (self._settings.home, Path.home()):
-                break
+        root = bundle_root(path, self._settings.home)
+        for name in BUNDLE_FILES:
+            if (root / name).is_file():
+                return Place(path, root, self._document(root / name).name)
         return Place(path, path.parent, document.name)
 
     async def _locate(self, reference: str, place: Place) -> Path:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from amplifier_foundation.config.plain_files import open_plain
-from amplifier_foundation.errors import TrustError
+from amplifier_foundation.config.contents import UNVERIFIABLE, Contents
 
-__all__ = ["UNVERIFIABLE", "acting_files", "fingerprint"]
+if TYPE_CHECKING:
+    from amplifier_foundation.config.named_files import NameReader
 
-# Of what cannot be held to its content: a link to a folder, a device, what cannot be read.
-UNVERIFIABLE = "cannot be verified"
+__all__ = ["UNVERIFIABLE", "ActingFiles", "acting_files", "fingerprint"]
 
 _FOLDERS = (".amplifier",)
 _FILES = (
@@ -28,19 +27,29 @@ _FILES = (
     "mcp.json",
     "amplifier.lock",
 )
-# Only these name further files that would act; the rest is read by models, or run as it is.
+# Only these name further files, unless a file is named as a bundle; the rest is read by models.
 _NAMES_FILES = (".md", ".yaml", ".yml", ".json")
-_MAX_FILES = 5_000
-_MAX_BYTES = 100_000_000
+# What is read of a document to find the files that it names.
+_MAX_DOCUMENT = 1_000_000
 
 
-def acting_files(project: Path, home: Path, named: Iterable[Path] = ()) -> dict[str, str]:
-    """Return the sha256 of each file by its path below the project, `named` ones included.
+class ActingFiles(NamedTuple):
+    """The sha256 of each file by its path below the project, and why some cannot be trusted."""
+
+    digests: dict[str, str]
+    reasons: dict[str, str]
+
+
+def acting_files(project: Path, home: Path, named: Iterable[Path] = ()) -> ActingFiles:
+    """Return every file that could act, `named` ones included.
 
     These are `.amplifier`, files with instructions, definitions of servers, the lock, and whatever
     of the project these name: bundles, what they include, modules, scripts.
     """
-    return _Search(project, home).run([project / name for name in (*_FOLDERS, *_FILES)], named)
+    search = _Search(project, home)
+    search.add([project / name for name in (*_FOLDERS, *_FILES)])
+    search.add(named)
+    return search.run()
 
 
 def fingerprint(files: dict[str, str]) -> str:
@@ -50,73 +59,59 @@ def fingerprint(files: dict[str, str]) -> str:
 
 
 class _Search:
-    """One walk over a project: what was found, and how much may still be read."""
+    """One walk over a project: what was found, and what is still to be looked at."""
 
     def __init__(self, project: Path, home: Path) -> None:
         self._project = project
-        self._home = home.resolve()
-        self._found: dict[str, str] = {}
-        self._bytes = 0
+        self._home = home
+        self._contents = Contents(project, home)
+        self._found = ActingFiles({}, {})
+        self._waiting: list[tuple[Path, str]] = []
+        self._read: set[Path] = set()
+        self._reader: NameReader | None = None
 
-    def run(self, fixed: list[Path], named: Iterable[Path]) -> dict[str, str]:
-        waiting = [*fixed, *named]
-        while waiting:
-            for path in self._files_in(waiting.pop()):
-                name = os.fspath(path.relative_to(self._project))
-                if name in self._found:
-                    continue
-                self._found[name] = self._digest(path)
-                if self._names_files(path):
-                    waiting.extend(self._named_in(path))
+    def add(self, paths: Iterable[Path], kind: str = "file") -> None:
+        """Have paths looked at: a `document` is read for names, `code` is not, a `file` may be."""
+        self._waiting += [(path, kind) for path in paths]
+
+    def run(self) -> ActingFiles:
+        while self._waiting:
+            path, kind = self._waiting.pop()
+            for file in self._contents.files(path):
+                self._take(file, kind)
         return self._found
 
-    def _named_in(self, path: Path) -> Iterator[Path]:
-        # Most folders have nothing that could act, and do not pay for this.
-        from amplifier_foundation.config.named_files import named_in  # noqa: PLC0415
-
-        return named_in(path, self._project)
-
-    def _names_files(self, path: Path) -> bool:
-        # Instructions at the top of a project are shown to a model as they are.
-        shown = path.parent == self._project and path.name in _FILES and path.suffix == ".md"
-        return path.suffix in _NAMES_FILES and not shown
-
-    def _files_in(self, path: Path) -> Iterator[Path]:
-        """Yield a file, or those of a folder and the folders in it; links are not followed."""
-        try:
-            mode = path.lstat().st_mode
-        except (OSError, ValueError):
+    def _take(self, file: Path, kind: str) -> None:
+        name = os.fspath(file.relative_to(self._project))
+        reads = file not in self._read and self._names_files(file, kind)
+        if name in self._found.digests and not reads:
             return
-        if not stat.S_ISDIR(mode):
-            yield path
-        # The person's own folder may lie in a project; what is in it is not the project's.
-        elif path.name != ".git" and path.resolve() != self._home:
-            for entry in sorted(path.iterdir()):
-                yield from self._files_in(entry)
+        taken = self._contents.take(file, keep=_MAX_DOCUMENT if reads else 0)
+        if self._found.digests.setdefault(name, taken.digest) != taken.digest:
+            # It changes while it is looked at.
+            self._found.digests[name] = UNVERIFIABLE
+        elif reads and taken.digest != UNVERIFIABLE:
+            self._read.add(file)
+            self._follow(file, name, taken.data)
 
-    def _digest(self, path: Path) -> str:
-        if len(self._found) >= _MAX_FILES or self._bytes > _MAX_BYTES:
-            raise TrustError(
-                f"`{self._project}` is too large to be trusted.",
-                why=f"More than {_MAX_FILES:,} files, or {_MAX_BYTES:,} bytes, could act.",
-            )
-        if not path.is_symlink():
-            return self._content(path)
-        target = path.resolve()
-        content = self._content(target)
-        if content == UNVERIFIABLE:
-            return UNVERIFIABLE
-        return hashlib.sha256(f"{path.readlink()}\0{content}".encode()).hexdigest()
+    def _follow(self, file: Path, name: str, data: bytes) -> None:
+        """Have everything looked at that a document names; what it may not name is noted."""
+        if self._reader is None:
+            # Most folders have nothing that could act, and do not pay for this.
+            from amplifier_foundation.config.named_files import NameReader  # noqa: PLC0415
 
-    def _content(self, path: Path) -> str:
-        digest = hashlib.sha256()
-        try:
-            with open_plain(path) as file:
-                while block := file.read(1 << 20):
-                    digest.update(block)
-                    self._bytes += len(block)
-                    if self._bytes > _MAX_BYTES:
-                        return UNVERIFIABLE
-        except OSError:
-            return UNVERIFIABLE
-        return digest.hexdigest()
+            self._reader = NameReader(self._project, self._home)
+        named = self._reader.read(file, data)
+        self.add(named.files)
+        self.add(named.documents, "document")
+        self.add(named.code, "code")
+        if named.refused:
+            self._found.digests[name] = UNVERIFIABLE
+            self._found.reasons[name] = named.refused
+
+    def _names_files(self, file: Path, kind: str) -> bool:
+        if kind == "document":
+            return True
+        # Instructions at the top of a project are shown to a model as they are.
+        shown = file.parent == self._project and file.name in _FILES and file.suffix == ".md"
+        return kind == "file" and file.suffix.lower() in _NAMES_FILES and not shown

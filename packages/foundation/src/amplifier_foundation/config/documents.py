@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
@@ -12,12 +13,13 @@ import yaml
 from amplifier_foundation.config.plain_files import open_plain
 from amplifier_foundation.errors import FoundationError
 
-__all__ = ["parse_mapping", "read_text", "suggestion"]
+__all__ = ["MAX_BYTES", "decode", "parse_document", "parse_mapping", "read_text", "suggestion"]
 
 # libyaml reads the same language ten times as fast; a Python without it still works.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-_MAX_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 # Aliases let a few lines stand for billions of values; people write far less.
 _MAX_VALUES = 50_000
 _MAX_DEPTH = 50
@@ -27,15 +29,38 @@ def read_text(path: Path, *, error: type[FoundationError]) -> str:
     """Return the text of a file; raises `error` when it cannot be read, or is no text."""
     try:
         with open_plain(path) as file:
-            data = file.read(_MAX_BYTES + 1)
-        if len(data) > _MAX_BYTES:
-            raise error(f"`{path}` is too large.", why=f"More than {_MAX_BYTES:,} bytes.")
-        return data.decode("utf-8-sig")
+            data = file.read(MAX_BYTES + 1)
     except OSError as unreadable:
         reason = unreadable.strerror or str(unreadable)
         raise error(f"`{path}` cannot be read.", why=f"{reason}.") from unreadable
+    return decode(data, where=str(path), error=error)
+
+
+def decode(data: bytes, *, where: str, error: type[FoundationError]) -> str:
+    """Return the bytes of a file as text; raises `error` when there are too many, or no text."""
+    if len(data) > MAX_BYTES:
+        raise error(f"`{where}` is too large.", why=f"More than {MAX_BYTES:,} bytes.")
+    try:
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as no_text:
-        raise error(f"`{path}` is not UTF-8 text.", why=f"{no_text}.") from no_text
+        raise error(f"`{where}` is not UTF-8 text.", why=f"{no_text}.") from no_text
+
+
+def parse_document(
+    path: Path, text: str, *, error: type[FoundationError]
+) -> tuple[dict[str, Any], str]:
+    """Return the YAML of a bundle's or an agent's file, and the text below it.
+
+    A file that does not end in `.md` is all YAML, whatever its name.
+    """
+    text = text.replace("\r\n", "\n")
+    if path.suffix != ".md":
+        return parse_mapping(text, where=str(path), error=error), ""
+    match = _FRONT_MATTER.match(text)
+    if match is None:
+        return {}, text.strip()
+    front = parse_mapping(match[1], where=str(path), error=error)
+    return front, text[match.end() :].strip()
 
 
 def parse_mapping(text: str, *, where: str, error: type[FoundationError]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, cast
 
 from amplifier_foundation.config.merge import merge
@@ -13,7 +12,6 @@ __all__ = [
     "merge_modules",
     "module_key",
     "module_list",
-    "with_absolute_sources",
 ]
 
 SESSION_PARTS = ("orchestrator", "context")
@@ -57,21 +55,3 @@ def long_form(session: dict[str, Any]) -> dict[str, Any]:
         if source is not None and isinstance(long.get(part), dict):
             long[part] = {"source": source, **long[part]}
     return long
-
-
-def with_absolute_sources(value: Any, *folders: Path) -> Any:
-    """Return a copy in which every `source` that is a relative path is one that holds anywhere.
-
-    It is meant from the first of the folders in which it is there.
-    """
-    if isinstance(value, list):
-        return [with_absolute_sources(each, *folders) for each in cast("list[Any]", value)]
-    if not isinstance(value, dict):
-        return value
-    entry = cast("dict[str, Any]", value)
-    copy = {key: with_absolute_sources(each, *folders) for key, each in entry.items()}
-    source = copy.get("source")
-    if "module" in copy and isinstance(source, str) and source.startswith("."):
-        there = (each for folder in folders if (each := folder / source).exists())
-        copy["source"] = str(next(there, folders[0] / source).resolve())
-    return copy

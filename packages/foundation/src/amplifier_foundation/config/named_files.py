@@ -1,117 +1,230 @@
-"""The files of a project that one of its files names, in whatever place and way."""
+"""The files of a project that one of its files names.
+
+Sources of modules are read exactly as the loader reads them. For anything else, whatever could be
+a path is taken for one: rather one file too many on the list than one too few, and what is not
+on the list is refused when it is about to be used.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from amplifier_foundation.config.documents import parse_mapping, read_text
+from amplifier_foundation import paths
+from amplifier_foundation.config.documents import (
+    decode,
+    parse_document,
+    parse_mapping,
+    read_text,
+)
+from amplifier_foundation.config.server_commands import unlisted_code
+from amplifier_foundation.config.written_sources import (
+    SourceOrigin,
+    origin_of,
+    path_sources,
+    with_absolute_sources,
+)
 from amplifier_foundation.errors import TrustError
 
-__all__ = ["named_in", "parts_of"]
+__all__ = ["NameReader", "Named", "parts_of"]
 
-# Rather one file too many than one too few: whatever could be a path is taken for one.
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
-_MENTION = re.compile(r"@((?:[\w.-]+:)?[\w./~-]+)")
-_VARIABLE = re.compile(r"\$\{\w+(?::([^}]*))?\}")
+_MENTION = re.compile(r"@([\w./~:-]+)")
+# Without `$` in a default, no text makes this look at the same characters again and again.
+_VARIABLE = re.compile(r"\$\{\w+(?::([^}$]*))?\}")
 _PROSE = frozenset({"description", "instruction", "instructions", "prompt", "text", "why"})
 # Of these keys a folder counts whole; elsewhere it is one to work in, and its content is no code.
-_SOURCES = frozenset({"source", "sources", "orchestrator_source", "context_source"})
-_CODE = _SOURCES | {"skills", "paths", "command", "args"}
+_CODE = frozenset({"source", "skills", "paths", "command", "args", "cwd"})
 _BUNDLES = frozenset({"bundle", "bundles", "added", "app", "includes"})
 _ENDINGS = ("", ".md", ".yaml", ".yml", "/bundle.md", "/bundle.yaml", "/bundle.yml")
-_MAX_CHARS = 1_000
+_STEMS = (".md", ".yaml", ".yml")
+# A path that is longer cannot be opened; of longer texts, the words are looked at.
+_MAX_CHARS = 4_096
+_MAX_PARSED = 4_000_000
+_MAX_LOOKUPS = 20_000
+_MAX_ABOVE = 32
+
+
+class Named(NamedTuple):
+    """What a file names: `documents` name further files, `code` does not, `files` may.
+
+    `refused` says why the file cannot be trusted as it is, if it cannot.
+    """
+
+    files: tuple[Path, ...] = ()
+    documents: tuple[Path, ...] = ()
+    code: tuple[Path, ...] = ()
+    refused: str = ""
 
 
 class _Text(NamedTuple):
+    """A text that may be a path: of a folder too, even of the whole project, or of a document."""
+
     text: str
-    folders: bool
-    whole_project: bool
+    folders: bool = False
+    whole_project: bool = False
+    is_document: bool = False
 
 
-def named_in(file: Path, project: Path) -> Iterator[Path]:
-    """Yield the existing files and folders below `project` that `file` names.
+class NameReader:
+    """Reads the documents of one project; how much it still reads is counted over all of them."""
 
-    Nothing is expanded from the environment. A file that cannot be parsed names nothing; whoever
-    would use it stumbles over it in the same way.
-    """
-    # Paths are meant from the file, from a root above it, or from the project.
-    above = [each for each in file.parents if each.is_relative_to(project)]
-    for found in _texts_of(file):
-        for word in _words(found.text):
-            for folder in above:
-                yield from _existing(folder, word, found, project)
+    def __init__(self, project: Path, home: Path) -> None:
+        self._project = project
+        self._home = home
+        self._parsed = 0
+        self._lookups = 0
+        self._names: dict[Path, frozenset[str]] = {}
+
+    def read(self, file: Path, data: bytes) -> Named:
+        """Return what a document names. One that cannot be parsed names nothing: whoever would
+        use it parses it in the same way.
+        """
+        self._parsed += len(data)
+        if self._parsed > _MAX_PARSED:
+            return Named(refused=f"More than {_MAX_PARSED:,} bytes of settings and texts.")
+        try:
+            values, body = _parse(file, data, self._project)
+        except TrustError:
+            return Named()
+        try:
+            sources = self._sources(file, values)
+        except TrustError as error:
+            return Named(refused=f"{error.message} {error.why}")
+        code = unlisted_code(values)
+        if code:
+            return Named(refused=code)
+        found = [*_strings(values)]
+        # Mentions lead to files alone, and they are shown to a model as they are.
+        found += [_Text(each.rstrip(".-/")) for each in _MENTION.findall(body)]
+        existing = list(self._existing(file, found))
+        if self._lookups > _MAX_LOOKUPS:
+            return Named(refused="It names too many files.")
+        documents = (path for path, text in existing if text.is_document and not path.is_dir())
+        return Named(tuple(path for path, _ in existing), tuple(documents), tuple(sources))
+
+    def _sources(self, file: Path, values: dict[str, Any]) -> Iterator[Path]:
+        """Return the folders of the project from which modules would be loaded."""
+        found = path_sources(with_absolute_sources(values, self._origin(file)))
+        return (path for path in list(found) if path.is_relative_to(self._project))
+
+    def _origin(self, file: Path) -> SourceOrigin:
+        if file in (paths.project_settings(self._project), paths.local_settings(self._project)):
+            return SourceOrigin(file, (self._project,), self._home, self._project)
+        # What a link leads to is what the loader reads, and where its sources start.
+        real = file.resolve()
+        inside = self._project if real.is_relative_to(self._project) else None
+        return origin_of(real, self._home, inside)
+
+    def _existing(self, file: Path, found: Iterable[_Text]) -> Iterator[tuple[Path, _Text]]:
+        """Yield what is there of all paths that texts may mean, from every folder above."""
+        words: dict[str, dict[_Text, None]] = {}
+        for text in found:
+            for word in _words(text.text):
+                same_start = words.setdefault(word.partition("/")[0], {})
+                same_start[text._replace(text=word)] = None
+        above = [each for each in file.parents if each.is_relative_to(self._project)]
+        for folder in dict.fromkeys((*above[:_MAX_ABOVE], self._project)):
+            # Looking at every path would take minutes for a file of a megabyte.
+            for first in self._names_in(folder) & words.keys():
+                for text in words[first]:
+                    for path in self._at(folder, text):
+                        yield path, text
+
+    def _at(self, folder: Path, text: _Text) -> Iterator[Path]:
+        self._lookups += 1
+        if self._lookups > _MAX_LOOKUPS:
+            return
+        for base in (folder, folder / "agents"):
+            for ending in _ENDINGS:
+                path = self._plain(Path(f"{base / text.text}{ending}"))
+                if path is not None and (path.is_symlink() or path.is_file()):
+                    yield path
+        path = self._plain(folder / text.text) if text.folders else None
+        if path is None or not path.is_dir():
+            return
+        if text.whole_project or not self._project.is_relative_to(path):
+            yield path
+
+    def _names_in(self, folder: Path) -> frozenset[str]:
+        """Return with what a path that is meant from a folder can begin, if it is there."""
+        if folder not in self._names:
+            names = {"", ".", "..", "agents"}
+            for each in (folder, folder / "agents"):
+                try:
+                    names.update(path.name for path in each.iterdir())
+                except OSError:
+                    continue
+            stems = {name.removesuffix(end) for name in names for end in _STEMS}
+            self._names[folder] = frozenset(names | stems)
+        return self._names[folder]
+
+    def _plain(self, path: Path) -> Path | None:
+        """Return a path of the project without `..`, with its last part as it is.
+
+        A link is held to where it leads, and to what is there.
+        """
+        # Neither is a path outside of the project looked at, nor one resolved that is not there.
+        if not path.is_relative_to(self._project) or not os.path.lexists(path):
+            return None
+        try:
+            last = path.name not in ("", "..")
+            plain = path.parent.resolve() / path.name if last else path.resolve()
+            is_there = plain.is_relative_to(self._project) and os.path.lexists(plain)
+        except (OSError, RuntimeError, ValueError):
+            return None
+        return plain if is_there else None
 
 
 def parts_of(file: Path) -> tuple[dict[str, Any], str]:
     """Return the YAML and the text of a file; of one that cannot be parsed, nothing."""
     try:
-        text = read_text(file, error=TrustError)
-        body = ""
-        if file.suffix == ".md":
-            match = _FRONT_MATTER.match(text)
-            text, body = (match[1], text[match.end() :]) if match else ("", text)
-        return parse_mapping(text, where=str(file), error=TrustError), body
+        return parse_document(file, read_text(file, error=TrustError), error=TrustError)
     except TrustError:
         return {}, ""
 
 
-def _texts_of(file: Path) -> Iterator[_Text]:
-    values, body = parts_of(file)
-    for mention in _MENTION.findall(body):
-        yield _Text(mention.rstrip(".-/"), folders=False, whole_project=False)
-    yield from _strings(values, frozenset())
+def _parse(file: Path, data: bytes, project: Path) -> tuple[dict[str, Any], str]:
+    text = decode(data, where=str(file), error=TrustError)
+    if file in (paths.project_settings(project), paths.local_settings(project)):
+        return parse_mapping(text, where=str(file), error=TrustError), ""
+    return parse_document(file, text, error=TrustError)
 
 
-def _strings(value: Any, keys: frozenset[str]) -> Iterator[_Text]:
-    if isinstance(value, dict):
-        for key, each in cast("dict[str, Any]", value).items():
-            if key not in _PROSE:
-                yield from _strings(each, keys | {key})
-    elif isinstance(value, list):
-        for each in cast("list[Any]", value):
-            yield from _strings(each, keys)
-    elif isinstance(value, str):
-        code = bool(keys & _CODE)
-        yield _Text(value, folders=code or bool(keys & _BUNDLES), whole_project=code)
+def _strings(values: dict[str, Any]) -> Iterator[_Text]:
+    """Yield every text that may be a path; the sources of modules are read elsewhere."""
+    waiting: list[tuple[Any, frozenset[str]]] = [(values, frozenset())]
+    while waiting:
+        value, keys = waiting.pop()
+        if isinstance(value, dict):
+            entry = cast("dict[str, Any]", value)
+            for key, each in entry.items():
+                if key not in _PROSE and not _is_source(key, entry, keys):
+                    waiting.append((each, keys | {key}))
+        elif isinstance(value, list):
+            waiting += [(each, keys) for each in cast("list[Any]", value)]
+        elif isinstance(value, str):
+            code = bool(keys & _CODE)
+            folders = code or bool(keys & _BUNDLES)
+            yield _Text(value, folders, whole_project=code, is_document=not code)
+
+
+def _is_source(key: str, entry: dict[str, Any], above: frozenset[str]) -> bool:
+    if key == "source":
+        return "module" in entry
+    if key == "modules":
+        return "sources" in above
+    return key in ("orchestrator_source", "context_source")
 
 
 def _words(text: str) -> Iterator[str]:
     """Yield what in a text may be a path: all of it, its words, each without a name before it."""
-    if len(text) > _MAX_CHARS:
-        return
     plain = _VARIABLE.sub(lambda match: match[1] or "", text).removeprefix("file://")
-    for word in dict.fromkeys((plain, *plain.split())):
+    whole = [] if len(plain) > _MAX_CHARS else [plain]
+    for word in dict.fromkeys((*whole, *plain.split())):
         path = word.partition("#")[0].removeprefix("@")
-        yield path
-        if ":" in path:
-            yield path.partition(":")[2]
-
-
-def _existing(folder: Path, word: str, found: _Text, project: Path) -> Iterator[Path]:
-    if not word or "\0" in word:
-        return
-    for base in (folder, folder / "agents"):
-        for ending in _ENDINGS:
-            path = Path(f"{base / word}{ending}")
-            if _is_inside(path, project) and (path.is_symlink() or path.is_file()):
-                yield _plain(path)
-    path = folder / word
-    if found.folders and _is_inside(path, project) and path.is_dir():
-        plain = _plain(path)
-        if found.whole_project or not project.is_relative_to(plain):
-            yield plain
-
-
-def _is_inside(path: Path, project: Path) -> bool:
-    try:
-        return _plain(path).is_relative_to(project) and (path.is_symlink() or path.exists())
-    except (OSError, RuntimeError):
-        return False
-
-
-def _plain(path: Path) -> Path:
-    """Return the path without `..`, with its last part as it is: a link is held to what it says."""
-    return path.parent.resolve() / path.name if path.name not in ("", "..") else path.resolve()
+        for each in (path, path.partition(":")[2]):
+            if each and len(each) <= _MAX_CHARS and "\0" not in each:
+                yield each.removeprefix("./")

@@ -16,6 +16,7 @@ from amplifier_foundation.sources.content import content_hash
 from amplifier_foundation.sources.errors import FetchError, SuspiciousModuleError, UnpinnedError
 from amplifier_foundation.sources.fetched import FetchedSources, Tree
 from amplifier_foundation.sources.fetching import LIMITS, Limits, ProgressListener
+from amplifier_foundation.sources.local import local_path
 from amplifier_foundation.sources.lock import LOCK_NAME, Lock, Pin, check_pin, pins_fully
 from amplifier_foundation.sources.project import find_package
 from amplifier_foundation.sources.requirements import check_kernel, required_by, required_in
@@ -269,7 +270,7 @@ class SourceResolver:
         return InstalledModules()
 
     def _path_of(self, source: Source) -> Path:
-        path = (self.base / Path(source.location).expanduser()).resolve()
+        path = local_path(source, self.base)
         if not path.exists():
             raise FetchError(f"There is no {path}.", why=f"The source `{source}` leads there.")
         return path

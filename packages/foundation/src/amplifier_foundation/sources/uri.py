@@ -33,6 +33,7 @@ _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+-]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SCHEMES = {"git": ("https", "ssh", "http", "file"), "zip": ("https", "http", "file")}
+_PARTS = ("type", "path", "name", "url", "ref", "subdirectory")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -77,6 +78,7 @@ def parse_source(given: str | Mapping[str, Any] | Source) -> Source:
         return given
     if not isinstance(given, str):
         return _from_mapping(given)
+    # Blanks at the ends are not part of it, so a folder whose name ends with one has no source.
     text = given.strip()
     if not text or "\0" in text:
         raise _no_source(given, "It is empty or has a zero byte.")
@@ -94,17 +96,21 @@ def parse_source(given: str | Mapping[str, Any] | Source) -> Source:
     return _package(given, text)
 
 
-def _from_mapping(given: Mapping[str, Any]) -> Source:
+def _from_mapping(written: Any) -> Source:
     """Read the long form: `type` and its `url`, `ref`, `path` or `name`."""
-    kind, path = given.get("type"), str(given.get("path") or "")
-    if kind in ("file", "path", "local") and path:
+    given: Mapping[str, Any] = written if isinstance(written, Mapping) else {"type": None}
+    if not all(isinstance(given.get(part, ""), str) for part in _PARTS):
+        raise _no_source(written, "It is neither a text nor `type: ...` with texts.")
+    kind = given.get("type", "")
+    path = given.get("path", "").strip()
+    if kind in ("file", "path", "local") and path and "\0" not in path:
         return Source("path", path)
     if kind == "package" and given.get("name"):
-        return _package(given, str(given["name"]))
+        return _package(given, given["name"])
     if kind in _SCHEMES and given.get("url"):
-        url = str(given["url"]).removeprefix(f"{kind}+")
+        url = given["url"].removeprefix(f"{kind}+")
         ref = f"@{given['ref']}" if given.get("ref") else ""
-        path = str(given.get("subdirectory") or path)
+        path = given.get("subdirectory") or path
         return parse_source(f"{kind}+{url}{ref}" + (f"#subdirectory={path}" if path else ""))
     raise _no_source(given, "It needs a `type` of git, zip, path or package, and its address.")
 
