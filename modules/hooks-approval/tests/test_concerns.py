@@ -35,7 +35,7 @@ async def test_a_concern_is_asked_about_whatever_the_rules_say(
     house.coordinator.hooks.register("tool:pre", worry, priority=100)
     await house.run()
 
-    assert "Asked because it smells\\u000aof \\u001b[2J." in ann.questions[0]
+    assert "Asked because it smells\\nof \\u001b[2J." in ann.questions[0]
     assert ann.options == [["Allow once", "Deny"]]
     # An answer that was not on offer is none.
     assert house.ran() == []

@@ -67,14 +67,14 @@ async def test_what_is_no_command_is_left_to_the_tool(mounted: Any, coordinator:
 @pytest.mark.parametrize(
     ("command", "shown"),
     [
-        ("ls\x1b[2K\rrm x", "1 | ls<U+001B>[2K<U+000D>rm x"),
-        ("ls \u202exr mr", "1 | ls <U+202E>xr mr"),
-        ("ls\u200b", "1 | ls<U+200B>"),
-        ("ls\u2028rm", "1 | ls<U+2028>rm"),
-        ("ls\u00a0x", "1 | ls<U+00A0>x"),
+        ("ls\x1b[2K\rrm x", "1 | ls\\u001b[2K\\rrm x"),
+        ("ls \u202exr mr", "1 | ls \\u202exr mr"),
+        ("ls\u200b", "1 | ls\\u200b"),
+        ("ls\u2028rm", "1 | ls\\u2028rm"),
+        ("ls\u00a0x", "1 | ls\\u00a0x"),
         ("ls" + "\n" * 9 + "rm x", "1 | ls\n"),
         ("ls" + "\n" * 9 + "rm x", "10 | rm x"),
-        ("ls\tä", "1 | ls<U+0009>ä"),
+        ("ls\tä", "1 | ls\\tä"),
     ],
 )
 async def test_nothing_in_a_question_can_hide(

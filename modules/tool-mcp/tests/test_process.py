@@ -44,7 +44,7 @@ async def test_the_exact_command_is_shown_and_no_shell_reads_it(house: Any) -> N
 
     assert (await house.call(word="w")).success
     assert not (house.workspace / "planted").exists()
-    assert "planned_server.py '; touch planted' '$(touch planted)' 'a<U+202E>b'" in house.lines()
+    assert "planned_server.py '; touch planted' '$(touch planted)' 'a\\u202eb'" in house.lines()
     started = json.loads((house.workspace / "starts").read_text("utf-8"))
     assert started[1:] == ["; touch planted", "$(touch planted)", "a\u202eb"]
 

@@ -9,31 +9,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
+from amplifier_kit.visible_text import exact
+
 _HEAD, _TAIL = 1_500, 500
 _MOST_ARGUMENTS = 40
 
 
-class _Escapes(dict[int, str]):
-    """Characters that move the cursor, turn the writing round or are not seen, spelled out."""
-
-    def __missing__(self, code: int) -> str:
-        plain = chr(code)
-        escaped = f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-        self[code] = plain if plain.isprintable() else escaped
-        return self[code]
-
-
-_ESCAPES = _Escapes()
-
-
 def canonical(value: Any) -> str:
     """Return a value as JSON in one line; what could deceive the eye is escaped."""
-    return printable(json.dumps(value, sort_keys=True, ensure_ascii=False, default=str))
-
-
-def printable(text: str) -> str:
-    """Return text in which every character can be seen."""
-    return text if text.isprintable() else text.translate(_ESCAPES)
+    return exact(json.dumps(value, sort_keys=True, ensure_ascii=False, default=str))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from amplifier_kit.notices import Level, show
-from amplifier_module_hooks_approval.calls import Call, call_from, canonical, printable
+from amplifier_kit.visible_text import exact
+from amplifier_module_hooks_approval.calls import Call, call_from, canonical
 from amplifier_module_hooks_approval.grants import Grants
 from amplifier_module_hooks_approval.questions import (
     Answer,
@@ -114,7 +115,7 @@ class Desk:
         """
         call = call_from(data)
         concerns = self._concerns.setdefault((call.session_id, call.call_id, call.digest), [])
-        concerns.append(printable(concern))
+        concerns.append(exact(concern))
         _forget_oldest(self._concerns)
         return self.on_duty
 

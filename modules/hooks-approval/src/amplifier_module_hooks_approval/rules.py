@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from amplifier_core.effects import Effect
-from amplifier_module_hooks_approval.calls import Call, canonical, printable
+from amplifier_kit.visible_text import exact
+from amplifier_module_hooks_approval.calls import Call, canonical
 from amplifier_module_hooks_approval.config import Action, ApprovalConfig, Rule
 
 # In a pattern that allows, `*` stands for nothing that could begin another command or leave a
@@ -69,8 +70,8 @@ def matches(pattern: Any, call: Call, *, wary: bool) -> bool:
 
 def described(tool: str, arguments: dict[str, str]) -> str:
     """Return in words which calls a pattern is about."""
-    where = [f"{printable(name)} is {canonical(glob)}" for name, glob in arguments.items()]
-    return f"`{printable(tool)}`" + (f" where {' and '.join(where)}" if where else "")
+    where = [f"{exact(name)} is {canonical(glob)}" for name, glob in arguments.items()]
+    return f"`{exact(tool)}`" + (f" where {' and '.join(where)}" if where else "")
 
 
 def _signature(rule: Rule) -> str:
@@ -84,7 +85,7 @@ def _signature(rule: Rule) -> str:
 
 
 def _fits(glob: str, text: str, *, wary: bool) -> bool:
-    if wary and glob not in ("*", text) and (_UPWARDS.search(text) or not text.isprintable()):
+    if wary and glob not in ("*", text) and (_UPWARDS.search(text) or exact(text) != text):
         return False
     return _compiled(glob, wary and glob != "*").fullmatch(text) is not None
 

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from typing import Any, cast
 
 from amplifier_core.models import HookResult
-from amplifier_kit.visible_text import spelled
+from amplifier_kit.visible_text import exact
 from amplifier_module_tool_bash.config import BashConfig
 from amplifier_module_tool_bash.rules import AllowRules
 
@@ -75,8 +75,5 @@ def shown_exactly(command: str) -> str | None:
     if len(command) > LONGEST_QUESTION or len(lines) > MOST_LINES:
         return None
     width = len(str(len(lines)))
-    numbered = (
-        f"{number:>{width}} | {''.join(map(spelled, line))}"
-        for number, line in enumerate(lines, start=1)
-    )
+    numbered = (f"{number:>{width}} | {exact(line)}" for number, line in enumerate(lines, start=1))
     return "\n".join(numbered)

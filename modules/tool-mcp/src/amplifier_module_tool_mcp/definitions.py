@@ -10,11 +10,8 @@ from typing import Any, cast
 
 import jsonschema_rs
 
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\uf8ff\ufe00-\ufe0e\ufeff\uffa0"
-    "\ufff0-\uffff\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
-)
+from amplifier_kit.visible_text import hidden_in, visible
+
 _PROSE = ("description", "title", "$comment")
 _LONGEST_NAME = 64
 _LONGEST_DESCRIPTION = 8_000
@@ -56,11 +53,6 @@ class Definition:
         return {"description": self.description, "schema": self.schema}
 
 
-def visible(text: str) -> str:
-    """Return `text` with every character that cannot be seen spelled out."""
-    return _HIDDEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
-
-
 def mounted_name(server: str, tool: str) -> str:
     """Return the name of a server's tool among all tools: one that models' vendors accept."""
     name = f"{server}__{re.sub('[^A-Za-z0-9_-]', '_', tool)}"
@@ -85,7 +77,7 @@ def read_definition(raw: dict[str, Any], most_bytes: int) -> Definition:
     if schema.get("type") != "object":
         raise DefinitionError("its schema does not describe an object")
     description = str(raw.get("description") or "")
-    hidden: list[str] = _HIDDEN.findall(description)
+    hidden: list[str] = hidden_in(description)
     schema = _cleaned(schema, hidden, is_prose=False)
     if _checks(schema, schema, {}, 0) > _MOST_CHECKS:
         raise DefinitionError("its schema multiplies by references")
@@ -103,11 +95,11 @@ def read_definition(raw: dict[str, Any], most_bytes: int) -> Definition:
 def _cleaned(value: Any, hidden: list[str], *, is_prose: bool) -> Any:
     """Return `value` with prose made visible; hidden characters elsewhere have no good use."""
     if isinstance(value, str):
-        found = _HIDDEN.findall(value)
+        found = hidden_in(value)
         if found and not is_prose:
             raise DefinitionError(f"its schema hides characters in {visible(value)[:100]}")
         hidden += found
-        return visible(value)
+        return visible(value) if is_prose else value
     if isinstance(value, list):
         items = cast("list[Any]", value)
         return [_cleaned(each, hidden, is_prose=is_prose) for each in items]

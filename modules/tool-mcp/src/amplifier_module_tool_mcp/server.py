@@ -16,12 +16,12 @@ from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_kit.sandbox.errors import SandboxError
 from amplifier_kit.sandbox.limits import Limits
 from amplifier_kit.sandbox.sandbox import PROTECTED, LaunchSpec, Sandbox, clean_environment
+from amplifier_kit.visible_text import visible
 from amplifier_module_tool_mcp.config import HttpServer, StdioServer
 from amplifier_module_tool_mcp.definitions import (
     Definition,
     DefinitionError,
     read_definition,
-    visible,
 )
 from amplifier_module_tool_mcp.errors import ServerFailure
 from amplifier_module_tool_mcp.seen import RecordError

@@ -18,7 +18,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from amplifier_kit.sandbox.sandbox import LaunchSpec
-from amplifier_module_tool_mcp.definitions import visible
+from amplifier_kit.visible_text import visible
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_kit import notices
 from amplifier_kit.calls.lazy_client import LazyClient
 from amplifier_kit.sandbox.sandbox import Sandbox
+from amplifier_kit.visible_text import visible
 from amplifier_module_tool_mcp.config import McpConfig
-from amplifier_module_tool_mcp.definitions import visible
 from amplifier_module_tool_mcp.seen import SeenRecord
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from amplifier_cli.render.plain import visible
+from amplifier_cli.output import AnswerOutput
 from amplifier_cli.terminal import notice
 
 __all__ = ["AnswerStream", "can_stream"]
@@ -37,7 +37,7 @@ class AnswerStream:
         self._is_final = False
         self._written = False
         self._open_line = False
-        self._held = ""
+        self._output = AnswerOutput()
         self._reader_left: BrokenPipeError | None = None
 
     def listen(self, hooks: Any) -> None:
@@ -63,16 +63,18 @@ class AnswerStream:
     def end_line(self) -> None:
         """Leave the line that is being written, so that another can stand below it."""
         if self._open_line and self._on_terminal:
+            self._end_text()
             self._write("\n")
 
     def finish(self, answer: str | None) -> None:
         """Write what of the answer is not there yet; raises when nobody reads any more."""
         if answer and not self._is_final and answer not in self._said_before:
             if self._said and answer.startswith(self._said):
-                self._show(answer[len(self._said) :])
+                self._write(answer[len(self._said) :])
             else:
                 self._separate()
-                self._show(answer)
+                self._write(answer)
+        self._end_text()
         if self._written and self._open_line:
             self._write("\n")
         if self._reader_left is not None:
@@ -88,7 +90,7 @@ class AnswerStream:
             return
         if self._said:
             self._said += _BETWEEN_BLOCKS
-            self._show(_BETWEEN_BLOCKS)
+            self._write(_BETWEEN_BLOCKS)
         elif not self._repeated:
             self._separate()
 
@@ -98,16 +100,16 @@ class AnswerStream:
         text = str(data.get("text", ""))
         self._said += text
         if not self._repeated:
-            self._show(text)
+            self._write(text)
         elif not self._repeated.startswith(self._said):
             before, self._repeated = self._repeated, ""
             if self._said.startswith(before):
-                self._show(self._said[len(before) :])
+                self._write(self._said[len(before) :])
             else:
                 self.end_line()
                 notice("The answer broke off, and begins again with other words.", level="warning")
                 self._separate()
-                self._show(self._said)
+                self._write(self._said)
 
     def _end_block(self, data: dict[str, Any]) -> None:
         self._is_final = data.get("block_type") == "text"
@@ -118,24 +120,25 @@ class AnswerStream:
 
     def _separate(self) -> None:
         """Put an empty line between what was said before and what comes."""
+        self._end_text()
         if self._written:
             self._write("\n\n" if self._open_line else "\n")
 
-    def _show(self, text: str) -> None:
-        if self._on_terminal:
-            # The two halves of a line's end may come apart.
-            text = self._held + text
-            self._held = "\r" if text.endswith("\r") else ""
-            text = visible(text.removesuffix("\r"))
-        self._write(text)
+    def _end_text(self) -> None:
+        """Write what was held back for a next piece that does not come."""
+        self._try(self._output.finish_piece)
 
     def _write(self, text: str) -> None:
         if not text or self._reader_left is not None:
             return
         self._written = True
         self._open_line = not text.endswith("\n")
+        self._try(lambda: self._output.write(text))
+
+    def _try(self, write: Callable[[], None]) -> None:
+        if self._reader_left is not None:
+            return
         try:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            write()
         except BrokenPipeError as left:
             self._reader_left = left

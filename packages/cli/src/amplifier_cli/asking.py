@@ -7,10 +7,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
-import click
-
-from amplifier_cli.render.plain import visible
+from amplifier_cli.output import say, styled
 from amplifier_cli.terminal import notice
+from amplifier_kit.visible_text import visible
 
 __all__ = ["Notices", "TerminalApproval", "read_line"]
 
@@ -44,19 +43,19 @@ class TerminalApproval:
         from amplifier_core.approval import ApprovalTimeoutError  # noqa: PLC0415 - the kernel
 
         async with self._one_at_a_time:
-            click.echo(click.style(visible(prompt), fg="magenta"), err=True)
+            say(styled(visible(prompt), fg="magenta"), err=True)
             for number, option in enumerate(options, start=1):
-                click.echo(f"  {number}  {visible(option)}", err=True)
+                say(f"  {number}  {visible(option)}", err=True)
             try:
                 async with asyncio.timeout(timeout):
                     return await self._choice(options)
             except TimeoutError as error:
-                click.echo(f"No answer in {timeout:g} s.", err=True)
+                say(f"No answer in {timeout:g} s.", err=True)
                 raise ApprovalTimeoutError from error
 
     async def _choice(self, options: list[str]) -> str:
         while True:
-            click.echo("> ", nl=False, err=True)
+            say("> ", nl=False, err=True)
             line = await read_line()
             if not line:
                 # The terminal is gone; the safe answer is the last, which is a no.
@@ -65,7 +64,7 @@ class TerminalApproval:
             for number, option in enumerate(options, start=1):
                 if chosen in (str(number), option.lower()):
                     return option
-            click.echo(f"A number from 1 to {len(options)}, please.", err=True)
+            say(f"A number from 1 to {len(options)}, please.", err=True)
 
 
 class Notices:

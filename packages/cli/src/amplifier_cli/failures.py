@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from amplifier_cli.output import say, styled
 from amplifier_foundation.errors import FoundationError
 
 __all__ = [
@@ -42,16 +43,16 @@ def report(error: Exception) -> None:
     if isinstance(error, click.Abort):
         if sys.stderr.isatty():
             # The terminal has written ^C behind whatever stood there.
-            click.echo(err=True)
+            say(err=True)
         _line("end", "Cancelled.", "yellow")
         return
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return
     if not _is_foreseen(error):
-        from traceback import print_exception  # noqa: PLC0415 - as rare as it can be
+        from traceback import format_exception  # noqa: PLC0415 - as rare as it can be
 
-        print_exception(error)
+        say("".join(format_exception(error)), err=True, nl=False)
     what, why, fix = described(error)
     _line("error", what, "red")
     if why:
@@ -82,10 +83,8 @@ def _is_foreseen(error: Exception) -> bool:
 
 
 def _line(label: str, text: str, color: str) -> None:
-    from amplifier_cli.render.plain import visible  # noqa: PLC0415 - a start without errors is usual
-
-    padded = visible(text).replace("\n", "\n" + " " * 7)
-    click.echo(click.style(label.ljust(7), fg=color, bold=True) + padded, err=True)
+    padded = text.replace("\n", "\n" + " " * 7)
+    say(styled(label.ljust(7), fg=color, bold=True) + padded, err=True)
 
 
 def _help_of(error: click.ClickException) -> str:

@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeVar
 import click
 
 from amplifier_cli.failures import CommandError
-from amplifier_cli.terminal import is_terminal
+from amplifier_cli.output import say, styled
+from amplifier_cli.terminal import choose_from, is_terminal
 from amplifier_foundation.store.errors import SessionHeldError
 
 __all__ = ["Answer", "choose", "when_held_options"]
@@ -46,7 +47,7 @@ def choose(error: SessionHeldError, given: Answer | None) -> Answer:
             why="One process at a time writes a session, and there is nobody to ask.",
             fix="the same command with --watch, --take-over or --fork",
         ) from error
-    click.echo(error.message, err=True)
+    say(error.message, err=True)
     for answer, meaning in _MEANING.items():
-        click.echo(f"  {click.style(answer, bold=True):<12} {meaning}", err=True)
-    return click.prompt("What now", type=click.Choice(list(_MEANING)), default="watch", err=True)
+        say(f"  {styled(answer.ljust(12), bold=True)} {meaning}", err=True)
+    return choose_from("What now", list(_MEANING), default="watch")

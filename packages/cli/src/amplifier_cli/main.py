@@ -12,6 +12,7 @@ import click
 from amplifier_cli import __version__
 from amplifier_cli.failures import exit_code_of, report
 from amplifier_cli.lazy_group import LazyCommand, LazyGroup
+from amplifier_cli.output import guard_streams
 
 __all__ = ["COMMANDS", "amplifier", "main"]
 
@@ -70,6 +71,7 @@ def main() -> NoReturn:
     """Run the command line and end the process with the exit code of what happened."""
     # Imports make objects by the hundred thousand and no garbage; looking for it costs a tenth.
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
+    guard_streams()
     try:
         outcome = amplifier.main(
             prog_name="amplifier",

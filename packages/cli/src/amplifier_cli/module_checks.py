@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from amplifier_foundation.sources.errors import ModuleSourceError
 from amplifier_foundation.sources.package import InstalledModules
 from amplifier_foundation.sources.requirements import check_kernel, required_by, required_in
 from amplifier_foundation.sources.uninstalled import compile_apart
+from amplifier_kit.visible_text import json_text
 
 if TYPE_CHECKING:
     from amplifier_cli.mounted_type import Trial
@@ -153,7 +153,7 @@ def behaviour(found: FoundModule) -> list[Check]:
             f"--module-path={found.package}",
             f"--module-type={found.type}",
             *([f"--module-entry-point={found.entry_point}"] if found.entry_point else ()),
-            *([f"--module-config={json.dumps(found.config)}"] if found.config else ()),
+            *([f"--module-config={json_text(found.config)}"] if found.config else ()),
             f"--rootdir={suite.parent}",
             f"--confcutdir={suite.parent}",
             f"--config-file={settings}",

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from amplifier_cli.answer_stream import AnswerStream, can_stream
 from amplifier_cli.asking import Notices, TerminalApproval
 from amplifier_cli.failures import BUDGET, CANCELLED, GENERAL, TRUST, described, exit_code_of
 from amplifier_cli.held import Answer, choose
+from amplifier_cli.output import say, say_json, styled
 from amplifier_cli.render.plain import money
 from amplifier_cli.terminal import fitted, is_terminal, notice, screen_width
 from amplifier_cli.times import took
 from amplifier_cli.turn_report import TurnReport
 from amplifier_foundation.preparing import Ready, Wishes, get_ready, open_session
 from amplifier_foundation.store.errors import SessionHeldError
+from amplifier_kit.visible_text import json_text
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -61,7 +60,7 @@ class Once:
                 raise
             what, why, fix = described(error)
             failure = {"what": what, "why": why, "next": fix}
-            click.echo(json.dumps({"error": failure, "session_id": self._session_id}, indent=2))
+            say_json({"error": failure, "session_id": self._session_id})
             return exit_code_of(error)
 
     def _run_or_choose(self, prompt: str) -> int:
@@ -153,11 +152,11 @@ class Once:
         if self._quiet:
             return
         self._stream.end_line()
-        mark = click.style("✓", fg="green") if tool["success"] else click.style("✗", fg="red")
-        given = json.dumps(tool["input"], ensure_ascii=False, default=str)
+        mark = styled("✓", fg="green") if tool["success"] else styled("✗", fg="red")
+        given = json_text(tool["input"])
         line = fitted(f"{tool['name']} {given}", screen_width() - 14)
-        time = "" if tool["seconds"] is None else click.style(took(tool["seconds"]), dim=True)
-        click.echo(f"{mark} {line}  {time}", err=True)
+        time = "" if tool["seconds"] is None else styled(took(tool["seconds"]), dim=True)
+        say(f"{mark} {line}  {time}", err=True)
 
     def _tell(self, ready: Ready, answer: str | None, cost: Decimal | None) -> int:
         report = self._report
@@ -175,7 +174,7 @@ class Once:
             }
             if self._wishes.output_schema is not None:
                 facts["result"] = report.result
-            click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+            say_json(facts)
         else:
             self._stream.finish(answer)
         if not self._quiet and not self._as_json:

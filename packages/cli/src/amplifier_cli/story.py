@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
-import click
-
-from amplifier_cli.render.plain import counted, visible
+from amplifier_cli.output import styled
+from amplifier_cli.render.plain import counted
 from amplifier_cli.terminal import fitted, screen_width
 from amplifier_cli.times import took
+from amplifier_kit.visible_text import exact, json_text, visible
 
 __all__ = ["Story", "tell"]
 
@@ -33,7 +32,7 @@ class Story:
 
     def _prompt(self, data: dict[str, Any]) -> Iterator[str]:
         yield ""
-        yield click.style(f"{data.get('turn', '?'):>3} > ", fg="cyan", bold=True) + click.style(
+        yield styled(f"{data.get('turn', '?'):>3} > ", fg="cyan", bold=True) + styled(
             self._text(data.get("text", ""), 5), bold=True
         )
 
@@ -44,11 +43,11 @@ class Story:
         reason, seconds = data.get("stop_reason", "?"), float(data.get("seconds") or 0)
         ending = f"{reason}, {took(seconds)}"
         if data.get("error"):
-            yield _INDENT + click.style(visible(f"failed: {_message(data['error'])}"), fg="red")
-        yield _INDENT + click.style(ending, dim=True)
+            yield _INDENT + styled(visible(f"failed: {_message(data['error'])}"), fg="red")
+        yield _INDENT + styled(ending, dim=True)
 
     def _tool_call(self, data: dict[str, Any]) -> Iterator[str]:
-        given = json.dumps(data.get("input"), ensure_ascii=False)
+        given = json_text(data.get("input"))
         line = fitted(f"{data.get('tool', '?')} {given}", screen_width() - 16)
         self._tools[str(data.get("call"))] = line
         return iter(())
@@ -57,31 +56,31 @@ class Story:
         line = self._tools.pop(str(data.get("call")), "?")
         result = cast("dict[str, Any]", data.get("result") or {})
         good = bool(result) and result.get("success") is not False
-        mark = click.style("✓", fg="green") if good else click.style("✗", fg="red")
-        time = click.style(took(float(data.get("seconds") or 0)), dim=True)
+        mark = styled("✓", fg="green") if good else styled("✗", fg="red")
+        time = styled(took(float(data.get("seconds") or 0)), dim=True)
         yield f"{_INDENT}{mark} {line}  {time}"
         if not good:
             told = _message(result.get("error") or data.get("error"))
-            yield f"{_INDENT}  {click.style(fitted(told, screen_width() - 8), fg='red')}"
+            yield f"{_INDENT}  {styled(fitted(told, screen_width() - 8), fg='red')}"
         elif self._full:
             yield f"{_INDENT}  {self._text(str(result.get('output')), 6)}"
 
     def _approval(self, data: dict[str, Any]) -> Iterator[str]:
         asked = fitted(str(data.get("prompt", "")), screen_width() - 30)
-        decision = click.style(visible(str(data.get("decision"))), fg="magenta")
+        decision = styled(exact(str(data.get("decision"))), fg="magenta")
         yield f"{_INDENT}? {asked} {decision}"
 
     def _cancel(self, data: dict[str, Any]) -> Iterator[str]:
-        yield _INDENT + click.style("stopped by the person", fg="yellow")
+        yield _INDENT + styled("stopped by the person", fg="yellow")
 
     def _display(self, data: dict[str, Any]) -> Iterator[str]:
         color = {"warning": "yellow", "error": "red"}.get(str(data.get("level")))
         text = f"{data.get('source', '')}: {data.get('message', '')}"
-        yield _INDENT + click.style(fitted(text, screen_width() - 4), fg=color, dim=color is None)
+        yield _INDENT + styled(fitted(text, screen_width() - 4), fg=color, dim=color is None)
 
     def _fork(self, data: dict[str, Any]) -> Iterator[str]:
         told = f"forked from {data.get('session', data.get('from', '?'))} at {data.get('at', '?')}"
-        yield _INDENT + click.style(visible(told), dim=True)
+        yield _INDENT + styled(exact(told), dim=True)
 
     def _text(self, text: str, indent: int) -> str:
         """Return text below an indent, its middle lines left out unless all is wanted."""
@@ -91,7 +90,7 @@ class Story:
             left_out = len(lines) - 2 * kept
             lines = [
                 *lines[:kept],
-                click.style(f"[{counted(left_out, 'line')}]", dim=True),
+                styled(f"[{counted(left_out, 'line')}]", dim=True),
                 *lines[-kept:],
             ]
         return ("\n" + " " * indent).join(lines)

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
+import termios
+import time
 import unicodedata
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 import click
 
-from amplifier_cli.render.plain import one_line, visible
+from amplifier_cli.output import say, styled, terminal_file, unstyled
+from amplifier_cli.render.plain import one_line
+from amplifier_kit.visible_text import visible
 
 __all__ = [
+    "PAUSE_SECONDS",
+    "choose_from",
     "columns",
+    "confirm",
     "fitted",
+    "forget_typed_ahead",
     "heading",
     "is_terminal",
     "notice",
@@ -24,12 +33,18 @@ __all__ = [
     "working",
 ]
 
+# Between a question and its answer: nobody has read it sooner, and keys that were on their way
+# when it appeared have arrived.
+PAUSE_SECONDS = 0.3
+
 _GAP = "  "
+
+Option = TypeVar("Option", bound=str)
 
 
 def width_of(text: str) -> int:
     """Return how many cells a text takes, whatever its colours."""
-    bare = click.unstyle(text)
+    bare = unstyled(text)
     if bare.isascii():
         return len(bare)
     wide = sum(unicodedata.east_asian_width(each) in "WF" for each in bare)
@@ -62,12 +77,52 @@ def is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
+def forget_typed_ahead() -> None:
+    """Discard what was typed and not read yet: it was not meant for the question on the screen."""
+    with suppress(termios.error, OSError, ValueError):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+def confirm(question: str) -> None:
+    """Ask for a yes, typed after the question is drawn.
+
+    Raises:
+        click.Abort: the answer is anything else.
+    """
+    if _answer(f"{question} [y/N]: ").lower() not in ("y", "yes"):
+        raise click.Abort
+
+
+def choose_from(question: str, options: Sequence[Option], default: Option) -> Option:
+    """Ask until the answer is one of the options; an empty line is the default.
+
+    Raises:
+        click.Abort: the terminal is gone.
+    """
+    while True:
+        said = _answer(f"{question} ({', '.join(options)}) [{default}]: ") or default
+        found = next((each for each in options if each == said), None)
+        if found is not None:
+            return found
+        say(f"Please type one of: {', '.join(options)}.", err=True)
+
+
+def _answer(question: str) -> str:
+    say(question, err=True, nl=False)
+    time.sleep(PAUSE_SECONDS)
+    forget_typed_ahead()
+    line = sys.stdin.readline()
+    if not line:
+        raise click.Abort
+    return line.strip()
+
+
 def columns(
     rows: Iterable[Sequence[str]], heads: Sequence[str] = (), *, right: Iterable[int] = ()
 ) -> list[str]:
     """Return rows as aligned lines below their heads; columns in `right` end flush."""
-    body = [list(row) for row in rows]
-    table = [[click.style(head, dim=True) for head in heads], *body] if heads else body
+    body = [[_on_one_line(cell) for cell in row] for row in rows]
+    table = [[styled(head, dim=True) for head in heads], *body] if heads else body
     if not table:
         return []
     flush = set(right)
@@ -82,23 +137,30 @@ def columns(
     return lines
 
 
+def _on_one_line(cell: str) -> str:
+    """Return a cell whose line ends cannot begin a row of their own."""
+    return cell.replace("\n", "\\n").replace("\t", "\\t")
+
+
 def print_columns(
     rows: Iterable[Sequence[str]], heads: Sequence[str] = (), *, right: Iterable[int] = ()
 ) -> None:
     """Print rows as `columns` lays them out."""
     for line in columns(rows, heads, right=right):
-        click.echo(line)
+        say(line)
 
 
 def heading(text: str) -> None:
     """Print a title above what follows."""
-    click.echo(click.style(text, bold=True))
+    say(styled(_on_one_line(text), bold=True))
 
 
 def notice(text: str, *, level: str = "info") -> None:
     """Print a line beside the answer: to stderr, so that a pipe carries the answer alone."""
     color = {"warning": "yellow", "error": "red"}.get(level)
-    click.echo(click.style(visible(text), fg=color, dim=color is None), err=True)
+    # Text from outside cannot begin a line that looks like a message of its own.
+    lines = text.replace("\n", "\n  ")
+    say(styled(lines, fg=color, dim=color is None), err=True)
 
 
 @contextmanager
@@ -108,9 +170,11 @@ def working(what: str) -> Generator[None]:
         yield
         return
     from rich.console import Console  # noqa: PLC0415 - only where there is a person to see it
+    from rich.markup import escape  # noqa: PLC0415 - as above
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - as above
 
     shown = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*shown, console=Console(stderr=True), transient=True) as progress:
-        progress.add_task(what)
+    console = Console(file=terminal_file(sys.stderr))
+    with Progress(*shown, console=console, transient=True) as progress:
+        progress.add_task(escape(visible(what)))
         yield

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import click
-
+from amplifier_cli.output import styled
 from amplifier_cli.render.plain import one_line
 from amplifier_cli.terminal import fitted, screen_width, width_of
 from amplifier_cli.times import took
@@ -80,7 +79,7 @@ def draw(rows: list[Row]) -> Iterable[str]:
         length = min(max(round((row.end - row.start) / whole * room), 1), room - first)
         color = "red" if row.span.ok is False else _COLORS[row.span.kind]
         mark = "▒" if row.span.ok is None else "█"
-        bar = " " * first + click.style(mark * length, fg=color) + " " * (room - first - length)
+        bar = " " * first + styled(mark * length, fg=color) + " " * (room - first - length)
         space = " " * (_LABEL_WIDTH - width_of(label))
         yield f"{label}{space}  {bar}  {took(row.end - row.start):>{_TIME_WIDTH}}"
 

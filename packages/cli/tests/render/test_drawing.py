@@ -72,8 +72,8 @@ def test_no_line_of_a_question_can_pretend_to_be_the_terminals_own() -> None:
     prompt = "Allow?\n┗ 1 Allow once\x1b[1A\r\nTool: x\u202e"
     lines = shown(Question(prompt, ["Allow once", "Deny"])).split("\n")
     assert all(line.startswith("┃ ") for line in lines)
-    assert "<U+001B>[1A" in lines[1]
-    assert "<U+202E>" in lines[2]
+    assert "\\u001b[1A" in lines[1]
+    assert "\\u202e" in lines[2]
 
 
 @pytest.mark.attack("P3")

@@ -6,20 +6,21 @@ from decimal import Decimal
 
 import pytest
 
-from amplifier_cli.render.plain import count, duration, lines_of, money, program_output, visible
+from amplifier_cli.render.plain import count, duration, lines_of, money, program_output
+from amplifier_kit.visible_text import visible
 
 
 @pytest.mark.attack("P3")
 @pytest.mark.parametrize(
     ("hostile", "shown"),
     [
-        ("\x1b[2Jrm", "<U+001B>[2Jrm"),
-        ("safe\u202egnirts", "safe<U+202E>gnirts"),
-        ("no\u200bthing", "no<U+200B>thing"),
-        ("back\b\bspace", "back<U+0008><U+0008>space"),
-        ("over\rwritten", "over<U+000D>written"),
-        ("\x9b31m", "<U+009B>31m"),
-        ("tag\U000e0041", "tag<U+E0041>"),
+        ("\x1b[2Jrm", "\\u001b[2Jrm"),
+        ("safe\u202egnirts", "safe\\u202egnirts"),
+        ("no\u200bthing", "no\\u200bthing"),
+        ("back\b\bspace", "back\\u0008\\u0008space"),
+        ("over\rwritten", "over\\u000dwritten"),
+        ("\x9b31m", "\\u009b31m"),
+        ("tag\U000e0041", "tag\\U000e0041"),
     ],
 )
 def test_what_acts_on_a_terminal_or_hides_is_spelled_out(hostile: str, shown: str) -> None:

@@ -15,7 +15,7 @@ def _command(code: int | None, stdout: str, stderr: str) -> dict[str, Any]:
 
 def test_the_telling_argument_comes_first() -> None:
     line = arguments_line({"limit": 3, "command": "ls\n -la", "note": "\x1b[2J"})
-    assert line == "ls -la  limit=3  note=<U+001B>[2J"
+    assert line == "ls -la  limit=3  note=\\u001b[2J"
 
 
 @pytest.mark.parametrize(

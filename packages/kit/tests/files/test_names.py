@@ -63,7 +63,7 @@ def test_what_only_looks_similar_is_not_protected(name: str) -> None:
 
 
 def test_a_name_is_shown_in_one_short_line_that_does_nothing() -> None:
-    assert shown("a\nb\x1b[31m\u202ec") == "a\\nb\\x1b[31m\\u202ec"
+    assert shown("a\nb\x1b[31m\u202ec") == "a\\nb\\u001b[31m\\u202ec"
     assert shown("\udcff") == "\\udcff"
     assert len(shown("x" * 5_000)) < 350
 

@@ -14,6 +14,7 @@ from collections.abc import Generator
 from types import FrameType
 from typing import NoReturn
 
+from amplifier_runtime.commands.output import say
 from amplifier_runtime.database import Database
 from amplifier_runtime.local_postgres import LocalPostgres
 from amplifier_runtime.migrating import migrate
@@ -93,7 +94,7 @@ def _await_start(worker: subprocess.Popen[str]) -> None:
     line = worker.stdout.readline()
     if not line:
         raise RuntimeError(f"A worker did not start; it ended with {worker.wait()}.")
-    _say(line.strip())
+    say(line.strip())
 
 
 def _await_end(worker: subprocess.Popen[str]) -> None:
@@ -106,11 +107,6 @@ def _await_end(worker: subprocess.Popen[str]) -> None:
     worker.stdout.close()
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
@@ -121,14 +117,14 @@ def main(workers: int = WORKERS) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     with contextlib.suppress(KeyboardInterrupt), cluster(workers) as url:
-        _say(f"\nexport AMPLIFIER_DATABASE_URL={url}\n")
-        _say("amplifier runtime status      shows workers and turns")
-        _say("kill -9 a worker              and see that its turns go on\n")
-        _say(f"Submit a turn from Python:\n\n{EXAMPLE}")
-        _say("Ctrl-C stops everything.")
+        say(f"\nexport AMPLIFIER_DATABASE_URL={url}\n")
+        say("amplifier runtime status      shows workers and turns")
+        say("kill -9 a worker              and see that its turns go on\n")
+        say(f"Submit a turn from Python:\n\n{EXAMPLE}")
+        say("Ctrl-C stops everything.")
         while True:
             signal.pause()
-    _say("Stopped.")
+    say("Stopped.")
     return 0
 
 

@@ -11,6 +11,7 @@ from rich.console import Console, RenderableType
 from rich.segment import Segment
 
 from amplifier_cli.render.palette import PALETTE
+from amplifier_kit.visible_text import visible
 
 
 class Paper:
@@ -38,7 +39,8 @@ class Paper:
         return lines[full[0] : full[-1] + 1] if full else []
 
     def _line(self, row: Iterable[Segment]) -> str:
-        segments = [each for each in row if not each.control]
+        # The last place before the terminal: text is made visible here, styles come after.
+        segments = [each._replace(text=visible(each.text)) for each in row if not each.control]
         if not self._styled:
             return "".join(each.text for each in segments).rstrip()
         while segments and not segments[-1].text.strip():

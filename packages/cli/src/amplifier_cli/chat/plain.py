@@ -6,8 +6,6 @@ import asyncio
 import signal
 from typing import Any
 
-import click
-
 from amplifier_cli.asking import TerminalApproval, read_line
 from amplifier_cli.chat.approvals import TerminalNotices
 from amplifier_cli.chat.conversation import Conversation, remember_partial
@@ -15,6 +13,7 @@ from amplifier_cli.chat.log_keeping import Keeper
 from amplifier_cli.chat.observer import Observer, Usage
 from amplifier_cli.chat.paper import Paper
 from amplifier_cli.chat.scene import Scene
+from amplifier_cli.output import say
 from amplifier_cli.render.drawing import draw, needs_gap, pieces
 from amplifier_cli.render.items import Item, Notice, Prompt
 from amplifier_cli.render.transcript import Transcript
@@ -49,7 +48,7 @@ class PlainChat:
             if unfinished:
                 await remember_partial(live, unfinished)
             await self._talk(live)
-        click.echo(f"Go on with: amplifier chat --resume {live.session_id[:8]}")
+        say(f"Go on with: amplifier chat --resume {live.session_id[:8]}")
         return 0
 
     async def _talk(self, live: Any) -> None:
@@ -67,7 +66,7 @@ class PlainChat:
         loop.add_signal_handler(signal.SIGINT, conversation.stop)
         try:
             while True:
-                click.echo("> ", nl=False)
+                say("> ", nl=False)
                 line = await read_line()
                 if not line or line.strip() == "/quit":
                     break
@@ -95,7 +94,7 @@ class PlainChat:
             return
         for each in pieces(item):
             if needs_gap(self._before, each):
-                click.echo()
+                say()
             self._before = each
             for line in self._paper.lines(draw(each), screen_width()):
-                click.echo(line)
+                say(line)

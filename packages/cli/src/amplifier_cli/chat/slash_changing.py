@@ -13,10 +13,10 @@ from rich.text import Text
 from amplifier_cli.chat.slash_looking import table
 from amplifier_cli.render.export import as_markdown
 from amplifier_cli.render.items import Notice
-from amplifier_cli.render.plain import visible
 from amplifier_cli.render.transcript import transcript
 from amplifier_cli.sessions import store
 from amplifier_core.errors import ModuleError
+from amplifier_kit.visible_text import visible
 
 if TYPE_CHECKING:
     from amplifier_cli.chat.chat import Chat

@@ -12,6 +12,7 @@ from amplifier_cli.chat.chat import Chat
 from amplifier_cli.chat.plain import PlainChat
 from amplifier_cli.failures import CommandError
 from amplifier_cli.held import Answer, choose
+from amplifier_cli.output import say
 from amplifier_cli.render.items import Notice
 from amplifier_cli.sessions import find_session, store, with_own_bundle
 from amplifier_foundation import paths
@@ -78,7 +79,7 @@ class _Talk:
                 break
             session_id, resume, takeover = _fork(session_id), True, False
             chat.terminal.put(Notice(f"A copy goes on here: {session_id}."))
-        click.echo(f"Go on with: amplifier chat --resume {session_id[:8]}")
+        say(f"Go on with: amplifier chat --resume {session_id[:8]}")
         return 0
 
 

@@ -34,9 +34,11 @@ from rich.text import Text
 
 from amplifier_cli.chat.paper import Paper
 from amplifier_cli.chat.scene import Scene
+from amplifier_cli.output import terminal_file
 from amplifier_cli.render.drawing import draw, needs_gap, pieces
 from amplifier_cli.render.footer import Meter, footer
 from amplifier_cli.render.items import Answer, Item
+from amplifier_kit.visible_text import visible
 
 _REDRAW_SECONDS = 0.04
 _TICK_SECONDS = 0.1
@@ -235,11 +237,11 @@ class Terminal:
         return to_formatted_text(ANSI("\n".join([*above, *lines])))
 
     def _draw_footer(self) -> StyleAndTextTuples:
-        return [(style, text) for style, text in footer(self._meter(), self.columns)]
+        return [(style, visible(text)) for style, text in footer(self._meter(), self.columns)]
 
 
 def _output() -> _WholeFrames:
-    output = _WholeFrames.from_pty(sys.stdout)
+    output = _WholeFrames.from_pty(terminal_file(sys.stdout))
     assert isinstance(output, _WholeFrames), "a class method returns what it is called on"
     # The screen is drawn where the cursor is; nobody has to wait for the terminal to say where.
     output.enable_cpr = False

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from amplifier_cli.output import say, say_json, styled
 from amplifier_cli.render.plain import counted
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
+from amplifier_kit.visible_text import exact
 
 if TYPE_CHECKING:
     from amplifier_foundation.preparing import Ready
@@ -31,7 +32,7 @@ def list_bundles() -> None:
     active = settings.get("bundle.active") or "default"
     names = {**known_bundles(settings), "default": "what comes with Amplifier"}
     print_columns(
-        (name, click.style("active", fg="green") if name == active else "", fitted(where, 80))
+        (name, styled("active", fg="green") if name == active else "", fitted(where, 80))
         for name, where in names.items()
     )
 
@@ -72,7 +73,7 @@ def show(name: str, as_plan: bool) -> None:
     if as_plan:
         from amplifier_core.redaction import redact_secrets  # noqa: PLC0415 - the kernel
 
-        click.echo(json.dumps(redact_secrets(ready.plan), indent=2, default=str))
+        say_json(redact_secrets(ready.plan))
         return
     heading(ready.bundle)
     session: dict[str, Any] = ready.plan["session"]
@@ -80,7 +81,7 @@ def show(name: str, as_plan: bool) -> None:
     for section in ("providers", "tools", "hooks"):
         entries: list[dict[str, Any]] = ready.plan.get(section) or []
         rows += [(section, _told(each)) for each in entries]
-    print_columns((f"  {click.style(key, dim=True)}", value) for key, value in _once(rows))
+    print_columns((f"  {styled(key, dim=True)}", value) for key, value in _once(rows))
     if ready.plan.get("agents"):
         heading("agents")
         print_columns((f"  {name}",) for name in ready.plan["agents"])
@@ -101,13 +102,13 @@ def validate(name: str) -> int:
     ready = _ready(name)
     result = MountPlanValidator().validate(ready.plan)
     for each in (*result.errors, *result.warnings):
-        click.echo(f"  {each.severity}  {each.message}")
+        say(f"  {each.severity}  {exact(each.message)}")
     missing = _not_installed(ready)
     for module_id in missing:
-        click.echo(f"  error  {module_id} is neither installed nor has it a source")
+        say(f"  error  {exact(module_id)} is neither installed nor has it a source")
     good = result.passed and not missing
-    word = click.style("good", fg="green") if good else click.style("cannot be used", fg="red")
-    click.echo(f"{ready.bundle}: {word}")
+    word = styled("good", fg="green") if good else styled("cannot be used", fg="red")
+    say(f"{exact(ready.bundle)}: {word}")
     return 0 if good else 1
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from amplifier_cli.output import say
+
 _HOW = {
     "bash": 'eval "$(amplifier completion bash)"   # in ~/.bashrc',
     "zsh": 'eval "$(amplifier completion zsh)"   # in ~/.zshrc',
@@ -19,4 +21,4 @@ def completion(shell: str) -> None:
     found = get_completion_class(shell)
     assert found is not None  # the choice above names those that click has
     root = click.get_current_context().find_root().command
-    click.echo(found(root, {}, "amplifier", "_AMPLIFIER_COMPLETE").source())
+    say(found(root, {}, "amplifier", "_AMPLIFIER_COMPLETE").source())

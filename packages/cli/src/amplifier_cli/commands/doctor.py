@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator
 from textwrap import wrap
@@ -10,9 +9,10 @@ from textwrap import wrap
 import click
 
 from amplifier_cli.checkup import CHECKS, Finding, fix_index
-from amplifier_cli.render.plain import visible
+from amplifier_cli.output import say, say_json, styled
 from amplifier_cli.terminal import print_columns, screen_width, working
 from amplifier_foundation.errors import FoundationError
+from amplifier_kit.visible_text import visible
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def doctor(as_json: bool, fix: bool) -> int:
             with working("making the list of sessions anew"):
                 findings += _found(name, lambda: iter((fix_index(),)))
     if as_json:
-        click.echo(json.dumps([each._asdict() for each in findings], indent=2))
+        say_json([each._asdict() for each in findings])
     else:
         _show(findings)
     return 1 if any(each.level == "error" for each in findings) else 0
@@ -63,14 +63,14 @@ def _show(findings: list[Finding]) -> None:
     rows: list[tuple[str, str, str]] = []
     for each in findings:
         word, color = _MARKS[each.level]
-        mark = click.style(word, fg=color, bold=color is not None)
+        mark = styled(word, fg=color, bold=color is not None)
         first, *rest = wrap(visible(each.told), room) or [""]
         rows.append((mark, each.what, first))
         rows += [("", "", line) for line in rest]
         if each.fix:
-            rows.append(("", "", click.style(f"fix: {visible(each.fix)}", fg="cyan")))
+            rows.append(("", "", styled(f"fix: {visible(each.fix)}", fg="cyan")))
     print_columns(rows)
     wrong = sum(each.level == "error" for each in findings)
     odd = sum(each.level == "warning" for each in findings)
-    click.echo()
-    click.echo(f"{wrong} wrong, {odd} to look at." if wrong or odd else "All is well.")
+    say()
+    say(f"{wrong} wrong, {odd} to look at." if wrong or odd else "All is well.")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from amplifier_cli.failures import CommandError
-from amplifier_cli.render.plain import count, counted, money, visible
+from amplifier_cli.output import say, say_json, styled
+from amplifier_cli.render.plain import count, counted, money
 from amplifier_cli.sessions import SESSION, read_session
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 from amplifier_foundation.reading.explanation import Explanation, Part
 from amplifier_foundation.reading.explanation import explain as explanation_of
+from amplifier_kit.visible_text import exact, json_text
 
 _TOOLS_SHOWN = 3
 _TOOL = "tool_spec"
@@ -33,15 +34,15 @@ def explain(session_id: str, call: str | None, full: bool, as_json: bool) -> Non
             fix=f"amplifier session show {reader.session_id[:8]}",
         )
     if as_json:
-        click.echo(json.dumps(_plain(found), indent=2, ensure_ascii=False, default=str))
+        say_json(_plain(found))
         return
     request = found.request
-    heading(f"Call {request.call} to {visible(request.provider)} ({request.module})")
+    heading(f"Call {request.call} to {exact(request.provider)} ({request.module})")
     _show_parts(found, full=full)
     _show_decisions(found)
-    click.echo()
+    say()
     why = f": {found.why}" if found.why else ""
-    click.echo(f"{click.style('ended', dim=True)}  {visible(found.stop_reason + why)}")
+    say(f"{styled('ended', dim=True)}  {found.stop_reason + why}")
 
 
 def _show_parts(found: Explanation, *, full: bool) -> None:
@@ -61,9 +62,9 @@ def _show_parts(found: Explanation, *, full: bool) -> None:
     print_columns(rows, ("", "role", "tokens", "who added it"), right=(0, 2))
     if full:
         for number, each in enumerate(parts, start=1):
-            click.echo()
-            click.echo(click.style(f"{number}  {each.role}: {visible(each.origin)}", bold=True))
-            click.echo(visible(_text(each)))
+            say()
+            say(styled(f"{number}  {each.role}: {exact(each.origin)}", bold=True))
+            say(_text(each))
     _show_usage(found.usage)
 
 
@@ -82,20 +83,20 @@ def _show_usage(usage: dict[str, Any]) -> None:
         from decimal import Decimal  # noqa: PLC0415 - for this line alone
 
         facts.append(money(Decimal(str(usage["cost_usd"]))))
-    click.echo(f"{click.style('used ', dim=True)}  {', '.join(facts)}")
+    say(f"{styled('used ', dim=True)}  {', '.join(facts)}")
 
 
 def _show_decisions(found: Explanation) -> None:
     if not found.decisions:
         return
-    click.echo()
+    say()
     room = max(screen_width() - 36, 30)
     colors = {"granted": "green", "denied": "red"}
     print_columns(
         [
             (
-                click.style(each.decision, fg=colors.get(each.decision, "magenta")),
-                visible(each.tool),
+                styled(each.decision, fg=colors.get(each.decision, "magenta")),
+                each.tool,
                 fitted(each.reason, room),
             )
             for each in found.decisions
@@ -106,7 +107,7 @@ def _show_decisions(found: Explanation) -> None:
 
 def _text(part: Part) -> str:
     value: Any = part.value
-    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    return value if isinstance(value, str) else json_text(value, indent=2)
 
 
 def _plain(found: Explanation) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import click
 
 from amplifier_cli.failures import CommandError
 from amplifier_cli.local_servers import find_local_servers
-from amplifier_cli.terminal import heading, is_terminal, notice, print_columns, working
+from amplifier_cli.output import say, styled
+from amplifier_cli.terminal import choose_from, heading, is_terminal, notice, print_columns, working
 from amplifier_foundation.bundles.providers import KEYS
 from amplifier_foundation.credentials import find_key, masked
 from amplifier_foundation.user_settings import change_user_settings
@@ -34,7 +35,7 @@ def init(provider: str | None) -> None:
     candidates.append(_Candidate("mock", "no model: a stand-in to try things out", _entry("mock")))
     heading("What can answer here")
     print_columns(
-        (f"  {number}", click.style(each.name, bold=True), each.found)
+        (f"  {number}", styled(each.name, bold=True), each.found)
         for number, each in enumerate(candidates, start=1)
     )
     if len(candidates) == 1:
@@ -44,9 +45,9 @@ def init(provider: str | None) -> None:
         notice("or start a server on port 11434, 1234, 8000 or 8080, and type this again.")
     chosen = _choose(candidates, provider)
     path = change_user_settings(lambda values: values.update(providers=[chosen.entry]))
-    click.echo(f"{chosen.name} answers from now on ({path}).")
-    click.echo('Try it      amplifier run "what is in this folder?"')
-    click.echo("Talk        amplifier chat")
+    say(f"{chosen.name} answers from now on ({path}).")
+    say('Try it      amplifier run "what is in this folder?"')
+    say("Talk        amplifier chat")
 
 
 def _from_keys() -> list[_Candidate]:
@@ -102,5 +103,5 @@ def _choose(candidates: list[_Candidate], provider: str | None) -> _Candidate:
             why="There is nobody to ask.",
             fix=f"amplifier init --provider {names}",
         )
-    number = click.prompt("Which one", type=click.IntRange(1, len(candidates)), default=1, err=True)
-    return candidates[number - 1]
+    numbers = [str(number) for number in range(1, len(candidates) + 1)]
+    return candidates[int(choose_from("Which one", numbers, default="1")) - 1]

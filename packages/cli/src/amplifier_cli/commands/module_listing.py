@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from itertools import groupby
 
 import click
 
 from amplifier_cli.installed import InstalledModule, find_module, installed_modules
+from amplifier_cli.output import say, say_json
 from amplifier_cli.render.plain import counted
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width, working
 
@@ -20,7 +20,7 @@ def list_modules(as_json: bool) -> None:
     """List the installed modules."""
     found = installed_modules()
     if as_json:
-        click.echo(json.dumps([_facts(each) for each in found], indent=2))
+        say_json([_facts(each) for each in found])
         return
     room = max(screen_width() - 40, 30)
     width = max((len(each.module_id) for each in found), default=0)
@@ -45,8 +45,8 @@ def show(where: str) -> None:
     print_columns((f"  {key}", value) for key, value in rows)
     readme = found.folder / "README.md"
     if readme.is_file():
-        click.echo()
-        click.echo(readme.read_text("utf-8").partition("\n## Events")[0].strip())
+        say()
+        say(readme.read_text("utf-8").partition("\n## Events")[0].strip())
 
 
 @click.command()

@@ -8,7 +8,7 @@ import click
 
 from amplifier_cli import module_checks
 from amplifier_cli.installed import find_module
-from amplifier_cli.render.plain import visible
+from amplifier_cli.output import say, styled
 from amplifier_cli.scaffold import KINDS, scaffold
 from amplifier_cli.terminal import fitted, heading, print_columns, screen_width, working
 
@@ -30,12 +30,12 @@ def new(module_id: str, parent: Path) -> None:
     folder = parent / module_id
     heading(f"{module_id}: {KINDS[module_id.partition('-')[0]].summary}")
     for file in files:
-        click.echo(f"  {file.relative_to(parent)}")
+        say(f"  {file.relative_to(parent)}")
     shown = folder if folder.is_absolute() else f"./{folder}"
-    click.echo()
-    click.echo(f"Check it    amplifier module validate {shown}")
-    click.echo(f"Test it     amplifier module test {shown}")
-    click.echo(f'Use it      amplifier run --module {shown} "..."')
+    say()
+    say(f"Check it    amplifier module validate {shown}")
+    say(f"Test it     amplifier module test {shown}")
+    say(f'Use it      amplifier run --module {shown} "..."')
 
 
 @click.command()
@@ -55,7 +55,7 @@ def validate(
     found = module_checks.completed(find_module(where, kind, module_id), where)
     heading(f"{found.module_id} ({found.type})")
     if found.config:
-        click.echo(f"  configuration: {', '.join(found.config)} (a placeholder)")
+        say(f"  configuration: {', '.join(found.config)} (a placeholder)")
     for title, look in (
         ("structure", module_checks.structure),
         ("behaviour", module_checks.behaviour),
@@ -81,11 +81,11 @@ def _show(title: str, checks: list[module_checks.Check], verbose: bool) -> None:
     good = sum(each.level == "ok" for each in checks)
     shown = checks if verbose else [each for each in checks if each.level not in ("ok", "info")]
     color = "green" if not any(each.level == "error" for each in checks) else "red"
-    click.echo(f"  {title:<10} {click.style(f'{good} of {len(checks)} checks passed', fg=color)}")
+    say(f"  {title:<10} {styled(f'{good} of {len(checks)} checks passed', fg=color)}")
     room = max(screen_width() - 50, 30)
     rows: list[tuple[str, str, str]] = []
     for each in shown:
         word, paint = _MARKS.get(each.level, ("skipped", None))
-        message = fitted(each.message, room) if each.level == "ok" else visible(each.message)
-        rows.append((f"    {click.style(word, fg=paint)}", each.name, message))
+        message = fitted(each.message, room) if each.level == "ok" else each.message
+        rows.append((f"    {styled(word, fg=paint)}", each.name, message))
     print_columns(rows)

@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
-from amplifier_cli.render.plain import count, money, visible
+from amplifier_cli.output import say, styled
+from amplifier_cli.render.plain import count, money
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width, working
 from amplifier_cli.times import took
+from amplifier_kit.visible_text import exact
 
 _NAME = click.argument("name", required=False)
 
@@ -36,7 +38,7 @@ def list_providers() -> None:
         if not each.module_id.startswith("provider-"):
             continue
         keys = [key for name in KEYS.get(each.module_id, ()) if (key := find_key(name))]
-        mark = click.style("answers", fg="green") if each.module_id == choice.module else ""
+        mark = styled("answers", fg="green") if each.module_id == choice.module else ""
         name = each.module_id.removeprefix("provider-")
         told = str(keys[0]) if keys else " or ".join(KEYS.get(each.module_id, ("",)))
         rows.append((name, mark, told if keys or not told else f"no {told}"))
@@ -73,8 +75,8 @@ async def _test(name: str | None, model: str | None) -> None:
             response = await found.complete(request)
         seconds = time.monotonic() - started
     said = " ".join(each.text for each in response.content if each.type == "text")
-    mark = click.style("ok", fg="green", bold=True)
-    click.echo(f"{mark}  {found.name} answered in {took(seconds)}: {fitted(visible(said), 60)}")
+    mark = styled("ok", fg="green", bold=True)
+    say(f"{mark}  {found.name} answered in {took(seconds)}: {fitted(said, 60)}")
     usage = response.usage
     if usage is not None:
         cost = "price unknown" if usage.cost_usd is None else money(usage.cost_usd)
@@ -92,9 +94,9 @@ async def _models(name: str | None) -> None:
     print_columns(
         [
             (
-                f"  {visible(each.id)}",
+                f"  {exact(each.id)}",
                 count(each.context_window),
-                click.style("default", fg="green") if each.id == usual else "",
+                styled("default", fg="green") if each.id == usual else "",
                 fitted(", ".join(each.capabilities), screen_width() - 60),
             )
             for each in listed

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplifier_cli.failures import CommandError
-from amplifier_cli.render.plain import counted, visible
+from amplifier_cli.output import say, styled
+from amplifier_cli.render.plain import counted
 from amplifier_cli.sessions import SESSION, find_session, read_session, store
-from amplifier_cli.terminal import fitted, heading, is_terminal, notice, screen_width
+from amplifier_cli.terminal import confirm, fitted, heading, is_terminal, notice, screen_width
 from amplifier_foundation.replay import forking
+from amplifier_kit.visible_text import exact, visible
 
 if TYPE_CHECKING:
     from amplifier_foundation.replay.rewinding import FileChange, RewindPreview
@@ -36,7 +38,7 @@ def fork(session_id: str, at: int | None, before_turn: int | None) -> None:
     if before_turn is not None:
         at = _last_before(whole, before_turn)
     copy = fork_session(whole, at)
-    click.echo(copy)
+    say(copy)
     notice(f"go on: amplifier continue {copy[:8]}")
 
 
@@ -68,8 +70,8 @@ def diff(context: click.Context, one: str, other: str) -> None:
     """Show where two sessions differ."""
     found = forking.diff(read_session(one), read_session(other))
     for each in found:
-        click.echo(visible(str(each)))
-        click.echo()
+        say(str(each))
+        say()
     notice(counted(len(found), "difference") if found else "no difference")
     context.exit(1 if found else 0)
 
@@ -97,7 +99,7 @@ async def _rewind(session_id: str, before_turn: int, what: Any, preview: bool, y
                 raise CommandError(
                     "Nothing was changed.", why="There is nobody to ask.", fix="add --yes"
                 )
-            click.confirm("Do this?", abort=True, err=True)
+            confirm("Do this?")
         done = await rewinding.rewind(live, store(), **aim)
         kept = {each.path for each in done.files if each.action == "keep"}
         notice(f"Done. Kept as before: {counted(len(kept), 'file')}." if kept else "Done.")
@@ -108,8 +110,8 @@ def _show(preview: RewindPreview) -> None:
         room = screen_width() - 6
         heading("Prompts that go")
         for prompt in preview.prompts:
-            click.echo(f"  {fitted(prompt, room)}")
-        click.echo(f"  messages: {preview.messages_before} -> {preview.messages_after}")
+            say(f"  {fitted(prompt, room)}")
+        say(f"  messages: {preview.messages_before} -> {preview.messages_after}")
     if preview.files:
         heading("Files")
     by_path: dict[str, list[FileChange]] = {}
@@ -127,16 +129,17 @@ def _show_file(changes: list[FileChange]) -> None:
     if len(changes) > 1 and not reason:
         reason = f"{len(changes)} changes are taken back; this is the newest"
     told = f"  ({reason})" if reason else ""
-    click.echo(f"  {change.action:<8} {_seen_from_here(change.path)}{told}")
+    say(f"  {change.action:<8} {_seen_from_here(change.path)}{told}")
     for line in visible(change.diff).splitlines():
         color = {"+": "green", "-": "red"}.get(line[:1])
-        click.echo("    " + click.style(line, fg=color))
+        say("    " + styled(line, fg=color))
 
 
 def _seen_from_here(path: str) -> str:
     """Return a path as a person in this folder would write it, whole: it says what is changed."""
     here = Path.cwd()
-    return visible(str(Path(path).relative_to(here) if Path(path).is_relative_to(here) else path))
+    seen = Path(path).relative_to(here) if Path(path).is_relative_to(here) else path
+    return exact(str(seen))
 
 
 def _last_before(session_id: str, turn: int) -> int:

@@ -7,9 +7,10 @@ import sys
 import click
 
 from amplifier_cli.failures import CommandError
+from amplifier_cli.output import say
 from amplifier_cli.render.plain import counted
 from amplifier_cli.sessions import find_session, store
-from amplifier_cli.terminal import fitted, is_terminal, notice, working
+from amplifier_cli.terminal import confirm, fitted, is_terminal, notice, working
 
 _SESSIONS = click.argument("session_ids", metavar="SESSION...", nargs=-1, required=True)
 _YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -32,7 +33,7 @@ def _confirm(question: str, yes: bool) -> None:
         return
     if not is_terminal():
         raise CommandError("Nothing was done.", why="There is nobody to ask.", fix="add --yes")
-    click.confirm(question, abort=True, err=True)
+    confirm(question)
 
 
 @click.command()
@@ -62,7 +63,7 @@ def scrub(session_ids: tuple[str, ...], from_stdin: bool, check: bool, yes: bool
             continue
         any_found = True
         told = ", ".join(f"{number} {kind}" for kind, number in found.most_common())
-        click.echo(f"{session_id[:8]}: {told}")
+        say(f"{session_id[:8]}: {told}")
         if not check:
             _confirm("Blank them for good?", yes)
             with working(f"writing {session_id[:8]} anew"):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import click
 
+from amplifier_cli.output import say, say_json, styled
 from amplifier_cli.render.plain import counted, money
 from amplifier_cli.sessions import SESSION, read_session, store
 from amplifier_cli.story import Story, tell
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 from amplifier_cli.times import age, local_time, size
+from amplifier_kit.visible_text import json_text, visible
 
 _ID_SHOWN = 8
 
@@ -26,7 +27,7 @@ def list_sessions(limit: int, everywhere: bool, as_json: bool) -> None:
     """List sessions, newest first."""
     found, total = store().page(None if everywhere else Path.cwd(), limit)
     if as_json:
-        click.echo(json.dumps([each._asdict() for each in found], indent=2))
+        say_json([each._asdict() for each in found])
         return
     if not found:
         notice("No sessions yet in this folder." if not everywhere else "No sessions yet.")
@@ -37,7 +38,7 @@ def list_sessions(limit: int, everywhere: bool, as_json: bool) -> None:
     print_columns(
         [
             (
-                click.style(each.session_id[:_ID_SHOWN], fg="cyan"),
+                styled(each.session_id[:_ID_SHOWN], fg="cyan"),
                 age(each.updated_at),
                 str(each.turns),
                 _money(each.cost_usd),
@@ -62,11 +63,11 @@ def show(session_id: str, full: bool, as_json: bool) -> None:
     reader = read_session(session_id)
     if as_json:
         for record in reader.records():
-            click.echo(json.dumps(record._asdict(), ensure_ascii=False))
+            say_json(record._asdict(), indent=None)
         return
     _show_facts(reader.session_id, reader.metadata)
     for line in tell(reader.records(), full=full):
-        click.echo(line)
+        say(line)
     for damage in reader.damage:
         notice(f"damaged: line {damage.line}, {damage.kind}: {damage.detail}", level="warning")
 
@@ -84,7 +85,7 @@ def watch(session_id: str) -> None:
         story = Story()
         async for record in reader.tail():
             for line in story.lines(record):
-                click.echo(line)
+                say(line)
 
     asyncio.run(follow())
 
@@ -101,11 +102,11 @@ def export(session_id: str, output: Path | None, form: str) -> None:
     records = list(reader.records())
     if form == "json":
         whole = {"metadata": reader.metadata, "records": [each._asdict() for each in records]}
-        text = json.dumps(whole, indent=2, ensure_ascii=False)
+        text = json_text(whole, indent=2)
     else:
-        text = _as_markdown(reader.session_id, records)
+        text = visible(_as_markdown(reader.session_id, records))
     if output is None:
-        click.echo(text)
+        say(text)
     else:
         output.write_text(text + "\n", encoding="utf-8")
         notice(f"{output}: {size(output.stat().st_size)}")
@@ -124,7 +125,7 @@ def _show_facts(session_id: str, metadata: dict[str, Any]) -> None:
     ]
     if metadata.get("parent_id"):
         facts.append(("parent", str(metadata["parent_id"])))
-    print_columns((click.style(key, dim=True), fitted(value, 200)) for key, value in facts)
+    print_columns((styled(key, dim=True), fitted(value, 200)) for key, value in facts)
 
 
 def _as_markdown(session_id: str, records: list[Any]) -> str:
@@ -133,7 +134,7 @@ def _as_markdown(session_id: str, records: list[Any]) -> str:
         if record.kind == "prompt":
             parts.append(f"## {record.data.get('turn', '')}. Prompt\n\n{record.data.get('text')}")
         elif record.kind == "tool.call":
-            given = json.dumps(record.data.get("input"), ensure_ascii=False)
+            given = json_text(record.data.get("input"))
             parts.append(f"- `{record.data.get('tool')}` {given}")
         elif record.kind == "turn.ended" and record.data.get("answer"):
             parts.append(f"### Answer\n\n{record.data['answer']}")

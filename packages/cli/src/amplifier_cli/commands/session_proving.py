@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from amplifier_cli.failures import CommandError
-from amplifier_cli.render.plain import visible
+from amplifier_cli.output import say
 from amplifier_cli.sessions import SESSION, children_of, read_session
 from amplifier_cli.terminal import notice, working
 
@@ -30,7 +30,7 @@ def replay(context: click.Context, session_id: str) -> None:
         with working(f"replaying {each.session_id[:8]}"):
             result = asyncio.run(play(each))
         differs = differs or bool(result.differences)
-        click.echo(f"{each.session_id[:8]}  {visible(str(result))}")
+        say(f"{each.session_id[:8]}  {result}")
     context.exit(1 if differs else 0)
 
 
@@ -58,7 +58,7 @@ def to_test(session_id: str, name: str | None, output: Path | None, cassettes: P
     recording = folder / f"{made.name}.jsonl.gz"
     recording.write_bytes(made.cassette)
     if output is None:
-        click.echo(made.source, nl=False)
+        say(made.source, nl=False)
     else:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(made.source, encoding="utf-8")

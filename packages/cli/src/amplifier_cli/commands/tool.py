@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplifier_cli.failures import CommandError
-from amplifier_cli.render.plain import visible
+from amplifier_cli.output import say, say_json, styled
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 
 if TYPE_CHECKING:
@@ -63,14 +63,14 @@ def info(name: str, **wishes: Any) -> None:
             found = _named(mounted, name)
             declared = declaration_of(found)
             heading(name)
-            click.echo(visible(found.description))
-            click.echo()
+            say(found.description)
+            say()
             rows = [("effect", declared.effect), ("output trusted", str(declared.output_trusted))]
             if declared.deadline_seconds:
                 rows.append(("deadline", f"{declared.deadline_seconds:g} s"))
-            print_columns((click.style(key, dim=True), value) for key, value in rows)
-            click.echo()
-            click.echo(json.dumps(input_schema_of(found), indent=2, ensure_ascii=False))
+            print_columns((styled(key, dim=True), value) for key, value in rows)
+            say()
+            say_json(input_schema_of(found))
 
     asyncio.run(look())
 
@@ -98,9 +98,9 @@ def invoke(
     result = asyncio.run(call())
     output: Any = result.output if result.success else result.error
     if isinstance(output, str):
-        click.echo(visible(output))
+        say(output)
     else:
-        click.echo(json.dumps(output, indent=2, ensure_ascii=False, default=str))
+        say_json(output)
     context.exit(0 if result.success else 1)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from amplifier_cli.render.plain import count, counted, money, visible
+from amplifier_cli.output import say_json, styled
+from amplifier_cli.render.plain import count, counted, money
 from amplifier_cli.sessions import SESSION, children_of, read_session
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 from amplifier_cli.times import took
 from amplifier_foundation.reading.spending import Share, Spending, spending
+from amplifier_kit.visible_text import exact
 
 _BAR = 20
 
@@ -25,7 +25,7 @@ def top(session_id: str, as_json: bool) -> None:
     took = spending(reader.records(), children)
     if as_json:
         shares = [each._asdict() for each in took.by_module()]
-        click.echo(json.dumps(shares, indent=2, default=str))
+        say_json(shares)
         return
     heading(fitted(str(reader.metadata.get("title") or reader.session_id), screen_width()))
     _show(took)
@@ -41,7 +41,7 @@ def _show(took: Spending) -> None:
     whole = sum(each.seconds for each in shares) or 1.0
     rows = [_row(each, each.seconds / whole) for each in shares]
     total = Share(
-        click.style("all", bold=True),
+        styled("all", bold=True),
         sum(each.calls for each in shares),
         sum(each.seconds for each in shares),
         sum(each.input_tokens for each in shares),
@@ -56,10 +56,10 @@ def _show(took: Spending) -> None:
 def _row(share: Share, part: float) -> tuple[str, ...]:
     bar = "█" * round(part * _BAR)
     return (
-        visible(share.module),
+        exact(share.module),
         str(share.calls),
         took(share.seconds),
-        click.style(bar, fg="cyan"),
+        styled(bar, fg="cyan"),
         count(share.input_tokens) if share.input_tokens else "",
         count(share.output_tokens) if share.output_tokens else "",
         "" if share.cost_usd is None else money(share.cost_usd),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from amplifier_cli.output import say
 from amplifier_cli.render.plain import counted
 from amplifier_cli.sessions import SESSION, children_of, read_session
 from amplifier_cli.terminal import fitted, heading, notice, screen_width
@@ -27,4 +28,4 @@ def trace(session_id: str, svg: Path | None) -> None:
         return
     heading(fitted(title, screen_width()))
     for line in draw(rows):
-        click.echo(line)
+        say(line)

@@ -7,9 +7,11 @@ from pathlib import Path
 import click
 
 from amplifier_cli.failures import CommandError
-from amplifier_cli.terminal import heading, is_terminal, notice
+from amplifier_cli.output import say, styled
+from amplifier_cli.terminal import confirm, heading, is_terminal, notice
 from amplifier_foundation import paths
 from amplifier_foundation.trust import Trust, TrustStatus
+from amplifier_kit.visible_text import exact
 
 _FOLDER = click.argument(
     "folder", type=click.Path(exists=True, file_okay=False, path_type=Path), default=Path()
@@ -78,7 +80,7 @@ def grant(folder: Path, origins: tuple[str, ...], named: tuple[Path, ...], yes: 
                 why="There is nobody to ask.",
                 fix="amplifier trust grant --yes",
             )
-        click.confirm("Trust these files as they are now?", abort=True, err=True)
+        confirm("Trust these files as they are now?")
     decisions.record(folder, status.digest, origins=allowed, named=named)
     notice("Trusted. Take it back: amplifier trust revoke")
 
@@ -93,13 +95,13 @@ def revoke(folder: Path) -> None:
 
 def _describe(folder: Path, status: TrustStatus) -> None:
     word, color = ("trusted", "green") if status.trusted else ("not trusted", "yellow")
-    heading(f"{folder}: {click.style(word, fg=color)}")
+    heading(f"{exact(str(folder))}: {styled(word, fg=color)}")
     for name in status.files:
         mark = "changed" if name in status.changed else ""
         mark = "cannot be verified" if name in status.unverifiable else mark
-        click.echo(f"  {name}  {click.style(mark, fg='yellow')}".rstrip())
+        say(f"  {exact(name)}  {styled(mark, fg='yellow')}".rstrip())
         if name in status.reasons:
-            click.echo(f"    {status.reasons[name]}")
+            say(f"    {exact(status.reasons[name])}")
     for origin in status.origins:
         allowed = "allowed" if origin in status.granted else "not allowed (--origin allows it)"
-        click.echo(f"  sends requests to {origin}: {allowed}")
+        say(f"  sends requests to {exact(origin)}: {allowed}")

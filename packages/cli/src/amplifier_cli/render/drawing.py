@@ -21,8 +21,9 @@ from amplifier_cli.render.items import (
     ToolRun,
 )
 from amplifier_cli.render.markdown import TerminalMarkdown, blocks_of
-from amplifier_cli.render.plain import duration, visible
+from amplifier_cli.render.plain import duration
 from amplifier_cli.render.tool_results import arguments_line, arguments_text
+from amplifier_kit.visible_text import visible
 
 MARKS = {
     "waiting": ("?", "waiting"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from amplifier_cli.render.items import Answer, Ending, Item, Notice, Prompt, Question, ToolRun
-from amplifier_cli.render.plain import visible
 from amplifier_cli.render.tool_results import arguments_text
+from amplifier_kit.visible_text import visible
 
 
 def as_markdown(title: str, items: Iterable[Item]) -> str:

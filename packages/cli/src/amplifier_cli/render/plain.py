@@ -5,34 +5,13 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from amplifier_kit.visible_text import spelled
+from amplifier_kit.visible_text import visible
 
 # What programs write to colour their output or move about in it: CSI, OSC and two-byte sequences.
 _ESCAPE_SEQUENCE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\^_=>]"
 )
 _BLANKS = re.compile(r"\s+")
-
-
-class _Spelling(dict[int, str]):
-    """Every character that moves the cursor, turns the writing round or is not seen, spelled."""
-
-    def __missing__(self, code: int) -> str:
-        self[code] = spelled(chr(code))
-        return self[code]
-
-
-_SPELLING = _Spelling({ord(each): each for each in "\n\t"})
-# Between emoji and in many scripts it only joins what stands beside it.
-_SPELLING[0x200D] = "\u200d"
-_SPELLING[0x00A0] = _SPELLING[0x3000] = " "
-
-
-def visible(text: str) -> str:
-    """Return text in which nothing acts on the terminal and nothing hides."""
-    if text.isascii() and text.isprintable():
-        return text
-    return text.replace("\r\n", "\n").translate(_SPELLING)
 
 
 def program_output(text: str) -> str:

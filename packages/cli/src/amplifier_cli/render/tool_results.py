@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, NamedTuple, cast
 
 from amplifier_cli.render.items import ToolRun, ToolState
 from amplifier_cli.render.plain import lines_of, one_line, program_output
+from amplifier_kit.visible_text import json_text
 
 # The argument that says best what a call is about, by how often it is the one.
 _TELLING = (
@@ -33,7 +33,7 @@ def arguments_line(arguments: Any) -> str:
     parts = [] if first is None else [one_line(named[first])]
     for name, value in named.items():
         if name != first:
-            short = value if isinstance(value, str) else json.dumps(value, default=str)
+            short = value if isinstance(value, str) else json_text(value)
             parts.append(f"{name}={one_line(short)}")
     return "  ".join(parts)
 
@@ -111,4 +111,4 @@ def _text(value: Any) -> str:
         for key in (*_DIFFERENCES, *_TEXTS):
             if isinstance(facts.get(key), str) and facts[key].strip():
                 return facts[key]
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    return json_text(value, indent=2)

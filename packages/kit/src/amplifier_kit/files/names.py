@@ -7,6 +7,7 @@ import unicodedata
 from pathlib import PurePosixPath
 
 from amplifier_kit.files.errors import RefusedError
+from amplifier_kit.visible_text import exact
 
 _LONGEST_SHOWN = 300
 _FOLDERS = {".git", ".amplifier", ".ssh", ".gnupg"}
@@ -25,7 +26,7 @@ def shown(name: str) -> str:
     """Return the name in one line, of bearable length, with nothing in it that acts."""
     half = _LONGEST_SHOWN // 2
     cut = name if len(name) <= _LONGEST_SHOWN else f"{name[:half]}...{name[-half:]}"
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
+    return exact(cut)
 
 
 def require_sound(name: str) -> None:

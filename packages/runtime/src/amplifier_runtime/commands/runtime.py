@@ -9,6 +9,7 @@ import click
 from amplifier_foundation.errors import FoundationError
 from amplifier_runtime.clock import monotonic
 from amplifier_runtime.commands.address import database_option, run_on, shown
+from amplifier_runtime.commands.output import say
 from amplifier_runtime.commands.status import describe, describe_session
 from amplifier_runtime.database import Connection, Database, all_of, execute, one_of
 from amplifier_runtime.errors import NotFoundError
@@ -35,11 +36,11 @@ def migrate_(url: str, dry_run: bool) -> None:
     """Bring the tables to the shape that this version needs."""
     todo = run_on(url, pending if dry_run else migrate)
     for each in todo:
-        click.echo(f"{'would apply' if dry_run else 'applied'} {each.name}")
+        say(f"{'would apply' if dry_run else 'applied'} {each.name}")
         if dry_run and each.is_breaking:
-            click.echo("  breaks older workers: drain them first")
+            say("  breaks older workers: drain them first")
     if not todo:
-        click.echo(f"{shown(url)} is up to date.")
+        say(f"{shown(url)} is up to date.")
 
 
 @runtime.command()
@@ -50,7 +51,7 @@ def status(url: str, session: str | None) -> None:
     lines = run_on(url, lambda database: _lines(database, session))
     width = max(len(label) for label, _ in lines)
     for label, text in lines:
-        click.echo(f"{label:<{width}}  {text}".rstrip())
+        say(f"{label:<{width}}  {text}".rstrip())
 
 
 async def _lines(database: Database, session: str | None) -> list[tuple[str, str]]:
@@ -72,9 +73,9 @@ def drain(url: str, worker: str | None, seconds: float) -> None:
     """Let WORKER, or all of them, hand its turns over and leave."""
     told = run_on(url, lambda database: _drain(database, worker, seconds))
     for worker_id, state in told.items():
-        click.echo(f"{worker_id} {_LEFT.get(state, 'is told to leave')}")
+        say(f"{worker_id} {_LEFT.get(state, 'is told to leave')}")
     if not told:
-        click.echo("No worker is running.")
+        say("No worker is running.")
     staying = sum(state not in _LEFT for state in told.values())
     if staying and seconds:
         raise FoundationError(
@@ -121,7 +122,7 @@ async def _drain(database: Database, worker: str | None, seconds: float) -> dict
 def requeue(url: str, turn: str) -> None:
     """Let a TURN run again that was parked because its workers crashed."""
     run_on(url, lambda database: _requeue(database, turn))
-    click.echo(f"{turn} is ready again.")
+    say(f"{turn} is ready again.")
 
 
 async def _requeue(database: Database, turn_id: str) -> None:

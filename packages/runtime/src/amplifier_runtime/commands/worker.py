@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from amplifier_runtime.children import Children
 from amplifier_runtime.commands.address import database_option, failure_of, shown
+from amplifier_runtime.commands.output import say
 from amplifier_runtime.database import Connection, Database, one_of
 from amplifier_runtime.errors import DurableError
 from amplifier_runtime.events import EventLog
@@ -41,7 +42,7 @@ class _Orders(TurnPart):
 
     async def join(self, worker: Worker) -> None:
         settings = worker.settings
-        click.echo(
+        say(
             f"{worker.worker_id} runs up to {settings.concurrency} turns of "
             f"{shown(settings.url)} with code {settings.code_version}. "
             "Ctrl-C hands them over and ends it."
@@ -63,7 +64,7 @@ class _Orders(TurnPart):
             await asyncio.sleep(worker.settings.beat_seconds)
             try:
                 if await worker.database.run(is_draining):
-                    click.echo(f"{worker.worker_id} is told to leave.")
+                    say(f"{worker.worker_id} is told to leave.")
                     # Once is enough: a worker that leaves is `draining` by its own word, too.
                     worker.leave()
                     return
