@@ -44,7 +44,7 @@ async def mount(
         coordinator.hooks.register(event, handler, priority, NAME, timeout=limit, on_error="deny")
         for event, handler, priority, limit in (
             (events.TOOL_PRE, guard.deny_early, _FIRST, _GRACE_SECONDS),
-            (events.TOOL_PRE, guard.decide, _LAST, seconds),
+            (events.TOOL_PRE, guard.decide_in_time, _LAST, seconds),
             # Guards are what sessions forked from this one inherit; by this one they find the desk.
             (_FIND_DESK, tell_desk, 0, _GRACE_SECONDS),
         )

@@ -23,6 +23,9 @@ _CONTINUE = HookResult(action="continue")
 class Guard:
     """Goes by the rules of its session; what it asks and remembers, it does at the tree's desk."""
 
+    # How long a decision may take while nobody is asked.
+    seconds = 10.0
+
     def __init__(self, coordinator: Any, config: ApprovalConfig, desk: Desk) -> None:
         self._config = config
         self._desk = desk
@@ -35,6 +38,22 @@ class Guard:
         call = call_from(data)
         ruling = self._book.denial(call)
         return _CONTINUE if ruling is None else await self._close(call, ruling)
+
+    async def decide_in_time(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Decide a call; only a question that is open at the user may take as long as it takes.
+
+        Raises:
+            TimeoutError: there is no decision, and nobody is being asked for one.
+        """
+        work = asyncio.ensure_future(self.decide(event, data))
+        try:
+            while not work.done():
+                await asyncio.wait({work}, timeout=self.seconds)
+                if not work.done() and not self._desk.is_asking(call_from(data)):
+                    raise TimeoutError(f"no decision after {self.seconds:g} s")
+            return work.result()
+        finally:
+            work.cancel()
 
     async def decide(self, event: str, data: dict[str, Any]) -> HookResult:
         """Decide a call as the other hooks have left it, so that what is asked is what runs."""
@@ -69,7 +88,7 @@ class Guard:
         if ruling.action == "deny":
             return ruling
         if concerns and (grant is None or grant.action == "allow"):
-            return Ruling("ask", "rule", "; ".join(concerns))
+            return Ruling("ask", "concern", "; ".join(concerns))
         if grant is None or grant.action == ruling.action:
             return ruling
         end = f"{grant.until:%Y-%m-%d %H:%M %Z}"
@@ -105,7 +124,9 @@ class Guard:
             return await self._close(call, Ruling("deny", "nobody", words), parked)
         self._desk.tell(call, f"The call of {tool} was denied: there is nobody to ask.")
         words = f"it needs approval ({ruling.words}) and there is nobody to ask"
-        return await self._close(call, Ruling("deny", "nobody", words))
+        # A rule could allow the call, unless another hook has a concern about it.
+        by = "concern" if ruling.by == "concern" else "nobody"
+        return await self._close(call, Ruling("deny", by, words))
 
     async def _conclude(self, call: Call, request_id: str, answer: Answer) -> HookResult:
         session = self._desk.coordinator_of(call)

@@ -23,7 +23,7 @@ class Ruling(NamedTuple):
     """What is to happen with a call, and by which rule, in words."""
 
     action: Action
-    by: Literal["rule", "default", "grant", "person", "nobody", "failure"]
+    by: Literal["rule", "default", "grant", "person", "concern", "nobody", "failure"]
     words: str
     rule: Rule | None = None
 

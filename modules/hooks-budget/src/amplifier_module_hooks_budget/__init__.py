@@ -18,6 +18,7 @@ __amplifier_module_type__ = "hook"
 
 # Next to the providers: what never reaches them, because something else answers, costs nothing.
 _INNERMOST = 10_000
+_GUARD_SECONDS = 10.0
 
 
 class Interposer:
@@ -49,7 +50,13 @@ async def mount(
             "providers", Interposer(budget), name=NAME, priority=_INNERMOST, inherit=True
         ),
         # A guard, so that sessions without this module of their own have it too.
-        hooks.register(events.PROVIDER_RETRY, budget.pay_retry, name=NAME, on_error="deny"),
+        hooks.register(
+            events.PROVIDER_RETRY,
+            budget.pay_retry,
+            name=NAME,
+            timeout=_GUARD_SECONDS,
+            on_error="deny",
+        ),
     ]
 
     def cleanup() -> None:

@@ -30,6 +30,8 @@ EVENTS = [REFUSED, FAILED]
 _FIRST = -1_000_000
 # A search of more text than this would be felt by whatever else the event loop does.
 _LONGEST_IN_LOOP = 100_000
+# A search that takes longer counts as failed, and what it was to search is denied.
+_LONGEST_SEARCH_SECONDS = 30.0
 # Events about a call that has yet to run; `tool:selecting` is what event-driven loops ask first.
 _TOOL_CALLS = frozenset({events.TOOL_PRE, "tool:selecting"})
 # Events whose answer the loop acts on; withholding their data would not stop it, denying does.
@@ -69,6 +71,7 @@ class Redaction:
             name=NAME,
             priority=_FIRST,
             on_error="deny",
+            timeout=_LONGEST_SEARCH_SECONDS,
         )
         self._let_log_go = scrub_log_records(self._scrubber)
 

@@ -42,7 +42,9 @@ async def mount(
     hooks = coordinator.hooks
     undo = [
         # No guard, so that no child inherits it: what speaks to a child is a model, not a person.
-        hooks.register(events.PROMPT_SUBMIT, guard.hear_prompt, _FIRST, NAME),
+        hooks.register(
+            events.PROMPT_SUBMIT, guard.hear_prompt, _FIRST, NAME, timeout=_GUARD_SECONDS
+        ),
         hooks.register(events.SESSION_RESUME, guard.read_history, _FIRST, NAME),
         *(
             hooks.register(event, handler, _LATE, NAME, timeout=_GUARD_SECONDS, on_error="deny")

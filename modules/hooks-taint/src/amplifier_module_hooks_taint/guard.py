@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 NAME = "hooks-taint"
 FLAGGED = "taint:flagged"
 BLIND = "taint:blind"
+_HISTORY_SECONDS = 30.0
 _CONTINUE = HookResult(action="continue")
 _LONGEST_SHOWN, _LONGEST_SNIPPET = 2_000, 160
 
@@ -66,7 +67,9 @@ class Guard:
         """Note what an earlier process read, when nothing but the conversation was kept of it."""
         if self._ledger.is_new:
             try:
-                messages = await self._coordinator.get("context").get_messages()
+                # Not a limit of the handler: that it took too long has to be noted here.
+                async with asyncio.timeout(_HISTORY_SECONDS):
+                    messages = await self._coordinator.get("context").get_messages()
                 for message in messages:
                     tool = str(message.get("name") or "")
                     call_id = str(message.get("tool_call_id") or "")

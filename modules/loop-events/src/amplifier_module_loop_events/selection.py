@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 from amplifier_core import events
 from amplifier_kit.turns.announcer import Announcer
 from amplifier_kit.turns.tool_watch import ToolRun
+from amplifier_kit.turns.vocabulary import TOOL_DENIED
 
 TOOL_SELECTING = "tool:selecting"
 TOOL_SELECTED = "tool:selected"
@@ -33,7 +34,9 @@ async def select_tool(run: ToolRun, tools: dict[str, Any], announcer: Announcer)
     if announcer.hears(TOOL_SELECTING):
         asked = await announcer.ask(TOOL_SELECTING, _question(run, tools))
         if asked.action == "deny":
-            return f"Denied by hook: {asked.reason or 'no reason given'}"
+            reason = asked.reason or "no reason given"
+            await announcer.tell(TOOL_DENIED, {**run.facts, "reason": reason, "ran": False})
+            return f"Denied by hook: {reason}"
         chosen = _selection(run, asked.data or {})
         if chosen is None:
             return await _refuse(run, announcer, "TypeError", _NOT_USABLE)

@@ -9,13 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_cli.answer_stream import AnswerStream, can_stream
 from amplifier_cli.asking import Notices, TerminalApproval
-from amplifier_cli.failures import BUDGET, CANCELLED, GENERAL, TRUST, described, exit_code_of
+from amplifier_cli.denials import denial_of, guard_failure, listed
+from amplifier_cli.failures import (
+    BUDGET,
+    CANCELLED,
+    GENERAL,
+    TRUST,
+    described,
+    exit_code_of,
+)
+from amplifier_cli.failures import report as show_error
 from amplifier_cli.held import Answer, choose
+from amplifier_cli.kept_log import KeptLog, keeping_log
 from amplifier_cli.output import say, say_json, styled
-from amplifier_cli.render.plain import money
+from amplifier_cli.render.plain import money, one_line
 from amplifier_cli.terminal import fitted, is_terminal, notice, screen_width
 from amplifier_cli.times import took
 from amplifier_cli.turn_report import TurnReport
+from amplifier_foundation.errors import GuardError
 from amplifier_foundation.preparing import Ready, Wishes, get_ready, open_session
 from amplifier_foundation.store.errors import SessionHeldError
 from amplifier_kit.visible_text import json_text
@@ -27,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Once"]
 
+_LOG_NAME = "run.log"
 _EXIT_CODES = {"completed": 0, "denied": TRUST, "cancelled": CANCELLED}
 
 
@@ -49,6 +61,7 @@ class Once:
         self._stream = AnswerStream()
         self._session_id: str | None = None
         self._takeover = False
+        self._denied: list[dict[str, Any]] = []
 
     def run(self, prompt: str) -> int:
         """Run the prompt and return the exit code."""
@@ -89,6 +102,12 @@ class Once:
             wishes = with_own_bundle(wishes, resumed)
         ready = await get_ready(wishes)
         self._introduce(ready)
+        with keeping_log() as log:
+            return await self._run_session(ready, resumed, prompt, log)
+
+    async def _run_session(
+        self, ready: Ready, resumed: str | None, prompt: str, log: KeptLog
+    ) -> int:
         async with open_session(
             ready,
             session_id=resumed,
@@ -97,17 +116,44 @@ class Once:
             approval_system=TerminalApproval() if is_terminal() else None,
             display_system=Notices(quiet=self._quiet, before=self._stream.end_line),
         ) as live:
+            log.write_to(live.writer.folder / _LOG_NAME, live.recorder.without_secrets)
             self._session_id = live.session_id
-            hooks = live.session.coordinator.hooks
-            self._report.listen(hooks, self._show_tool)
-            if not self._as_json and self._wishes.output_schema is None and can_stream():
-                self._stream.listen(hooks)
+            self._listen(live)
             before = live.cost_usd
-            answer = await self._execute(live, prompt)
+            try:
+                answer = await self._execute(live, prompt)
+            except Exception as error:
+                if self._report.failed_guards:
+                    raise self._trouble_in(live) or error from error
+                raise
             cost = live.cost_usd
+            trouble = self._trouble_in(live)
         if cost is not None and before is not None:
             cost -= before
-        return self._tell(ready, answer, cost)
+        return self._tell(ready, answer, cost, trouble)
+
+    def _listen(self, live: LiveSession) -> None:
+        hooks = live.session.coordinator.hooks
+        self._report.listen(hooks, self._show_tool)
+        hooks.register("hook:failed", _show_failed_hook, name="amplifier run")
+        if not self._as_json and self._wishes.output_schema is None and can_stream():
+            self._stream.listen(hooks)
+        for each in live.session.status.modules:
+            if each.state == "failed":
+                cause = one_line(str(each.error))
+                notice(fitted(f"{each.module_id} is missing: {cause}", 300), level="warning")
+
+    def _trouble_in(self, live: LiveSession) -> GuardError | None:
+        """Return why the work may not be done: a guard that failed, or calls that were denied."""
+        scrub = live.recorder.without_secrets
+        self._denied = listed(self._report.denied, scrub)
+        if self._report.failed_guards:
+            return guard_failure(self._report.failed_guards, scrub)
+        if not self._denied or is_terminal():
+            # At a terminal it is the user who denied, and knows.
+            return None
+        grants: Any = live.session.coordinator.get_capability("approval.grants")
+        return denial_of(self._denied, self._report.deciders(grants), self._short_id())
 
     async def _execute(self, live: LiveSession, prompt: str) -> str | None:
         """Run the turn; the first Ctrl-C stops it and keeps everything, the second ends at once."""
@@ -158,7 +204,9 @@ class Once:
         time = "" if tool["seconds"] is None else styled(took(tool["seconds"]), dim=True)
         say(f"{mark} {line}  {time}", err=True)
 
-    def _tell(self, ready: Ready, answer: str | None, cost: Decimal | None) -> int:
+    def _tell(
+        self, ready: Ready, answer: str | None, cost: Decimal | None, trouble: GuardError | None
+    ) -> int:
         report = self._report
         reason = report.stop_reason or "completed"
         if self._as_json:
@@ -169,6 +217,7 @@ class Once:
                 "usage": report.usage,
                 "cost_usd": None if cost is None else str(cost),
                 "tools": report.tools,
+                "denied": self._denied,
                 "provider": ready.provider.removeprefix("provider-"),
                 "model": report.model,
             }
@@ -179,9 +228,13 @@ class Once:
             self._stream.finish(answer)
         if not self._quiet and not self._as_json:
             self._sum_up(reason, cost)
+        if trouble is not None:
+            show_error(trouble)
         if report.budget_cause is not None:
             notice(f"budget: {report.budget_cause}", level="warning")
             return BUDGET
+        if trouble is not None:
+            return trouble.exit_code
         return _EXIT_CODES.get(reason, GENERAL)
 
     def _sum_up(self, reason: str, cost: Decimal | None) -> None:
@@ -198,3 +251,10 @@ class Once:
 
     def _short_id(self) -> str:
         return (self._session_id or "")[:8]
+
+
+async def _show_failed_hook(_: str, data: dict[str, Any]) -> None:
+    """Say that a hook failed; a guard's failure is told at the end, with what it did."""
+    if not data.get("denied"):
+        line = f"{data.get('handler')} failed on {data.get('event')}: {data.get('error')}"
+        notice(fitted(line, 300), level="warning")

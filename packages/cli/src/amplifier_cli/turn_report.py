@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,12 +10,18 @@ from typing import Any, cast
 
 __all__ = ["TurnReport"]
 
+# Before every guard: what a guard denies, or fails on, is not heard by anybody after it.
+_FIRST = -sys.maxsize
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
 @dataclass
 class TurnReport:
-    """The facts that `run` prints; children of the session count with their tokens and tools."""
+    """The facts that `run` prints; children of the session count with their tokens and tools.
+
+    `denied` are the calls that did not run, or whose result was withheld; `failed_guards` the
+    guards that raised or gave no answer in time. Both as they happened, secrets included.
+    """
 
     stop_reason: str | None = None
     result: Any = None
@@ -22,7 +29,22 @@ class TurnReport:
     model: str | None = None
     usage: dict[str, int] = field(default_factory=dict[str, int])
     tools: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    failed_guards: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    _denied: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     _began: dict[str, float] = field(default_factory=dict[str, float], repr=False)
+
+    @property
+    def denied(self) -> list[dict[str, Any]]:
+        """The calls that were denied, each with `call_id`, `tool`, `input` and `reason`."""
+        return list(self._denied.values())
+
+    def deciders(self, grants: Any) -> set[str]:
+        """Return who denied the calls, as the capability `approval.grants` explains it."""
+        found: set[str] = set()
+        for call_id in self._denied:
+            decision = None if grants is None else grants.explain(call_id)
+            found.add("other" if decision is None else str(decision["by"]))
+        return found
 
     def listen(self, hooks: Any, show_tool: Callable[[dict[str, Any]], None]) -> None:
         """Hear the events of a session; `show_tool` is told of each tool call that ended."""
@@ -30,12 +52,12 @@ class TurnReport:
 
         quiet = HookResult()
 
-        def hear(event: str, take: Callable[[dict[str, Any]], None]) -> None:
+        def hear(event: str, take: Callable[[dict[str, Any]], None], **how: Any) -> None:
             async def handler(_: str, data: dict[str, Any]) -> HookResult:
                 take(data)
                 return quiet
 
-            hooks.register(event, handler, name="amplifier run")
+            hooks.register(event, handler, name="amplifier run", **how)
 
         def ended(data: dict[str, Any], *, success: bool) -> None:
             show_tool(self._tool(data, success=success))
@@ -45,6 +67,11 @@ class TurnReport:
         hear("tool:error", lambda data: ended(data, success=False))
         hear("llm:response", self._count)
         hear("orchestrator:complete", self._end)
+        hear("orchestrator:complete", self._stop, priority=_FIRST)
+        # As guards, because sub-agents inherit those.
+        hear("hook:failed", self._fail, priority=_FIRST, on_error="deny")
+        hear("tool:denied", self._deny, priority=_FIRST, on_error="deny")
+        hear("approval:denied", self._deny, priority=_FIRST, on_error="deny")
         hear("budget:exhausted", self._exhaust)
 
     def _begin(self, data: dict[str, Any]) -> None:
@@ -64,8 +91,27 @@ class TurnReport:
             if amount := usage.get(name):
                 self.usage[name] = self.usage.get(name, 0) + amount
 
+    def _stop(self, data: dict[str, Any]) -> None:
+        self.stop_reason = data.get("stop_reason")
+
     def _end(self, data: dict[str, Any]) -> None:
-        self.stop_reason, self.result = data.get("stop_reason"), data.get("result")
+        self.result = data.get("result")
+
+    def _fail(self, data: dict[str, Any]) -> None:
+        if data.get("denied"):
+            facts = {"guard": data.get("handler"), "event": data.get("event")}
+            self.failed_guards.append({**facts, "error": data.get("error")})
+
+    def _deny(self, data: dict[str, Any]) -> None:
+        """Note a denied call; loops that do not announce it are heard through hooks-approval."""
+        call_id = str(data.get("tool_call_id"))
+        known = self._denied.get(call_id) or {}
+        self._denied[call_id] = {
+            "call_id": call_id,
+            "tool": data.get("tool_name"),
+            "input": data.get("tool_input", known.get("input")),
+            "reason": str(data.get("reason") or known.get("reason")),
+        }
 
     def _exhaust(self, data: dict[str, Any]) -> None:
         self.budget_cause = str(data.get("cause") or "the budget is used up")

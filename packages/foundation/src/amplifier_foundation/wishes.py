@@ -12,6 +12,7 @@ from amplifier_foundation.guards import is_guard
 __all__ = ["MOCK", "PARTS", "Wishes", "apply_wishes", "provider_id"]
 
 MOCK = "provider-mock"
+_APPROVAL = "hooks-approval"
 PARTS = {"loop": "orchestrator", "context": "context"}
 _SECTIONS = {"provider": "providers", "tool": "tools", "hook": "hooks"}
 
@@ -27,6 +28,7 @@ class Wishes:
     budget_usd: str | None = None
     output_schema: dict[str, Any] | None = None
     tools: bool = True
+    allow: tuple[str, ...] = ()
 
 
 def provider_id(provider: str) -> str:
@@ -57,6 +59,8 @@ def apply_wishes(wishes: Wishes, plan: dict[str, Any]) -> None:
         loop["config"] = {**(loop.get("config") or {}), "output_schema": wishes.output_schema}
     if wishes.budget_usd is not None:
         _limit(plan, wishes.budget_usd)
+    if wishes.allow:
+        _allow(plan, wishes.allow)
 
 
 def _add_module(plan: dict[str, Any], where: str) -> None:
@@ -119,6 +123,24 @@ def _installed_type(module_id: str) -> str | None:
 
     found = InstalledModules().find(module_id)
     return module_type(module_id, None if found is None else found.path)
+
+
+def _allow(plan: dict[str, Any], tools: tuple[str, ...]) -> None:
+    """Let these tools be called without a question; rules that deny still do."""
+    hooks: list[dict[str, Any]] = plan.get("hooks") or []
+    own = next((each for each in hooks if each["module"] == _APPROVAL), None)
+    if own is None:
+        raise SettingsError(
+            "`--allow` has no effect here.",
+            why=f"The bundle has no `{_APPROVAL}`, which the flag gives its rules to.",
+            fix="leave the flag out",
+        )
+    config: dict[str, Any] = own.get("config") or {}
+    allowed = [{"tool": each, "action": "allow", "who": "--allow"} for each in tools]
+    # First, because of the rules that allow or ask the first one decides.
+    rules = [*allowed, *(config.get("rules") or [])]
+    entry = {**own, "config": {**config, "rules": rules}}
+    plan["hooks"] = [entry if each is own else each for each in hooks]
 
 
 def _limit(plan: dict[str, Any], usd: str) -> None:

@@ -54,6 +54,9 @@ def _schema(_: click.Context, __: click.Parameter, value: Path | None) -> dict[s
 )
 @click.option("--resume", metavar="SESSION", help="Go on with a session (an id, or `last`).")
 @click.option("--module", "modules", multiple=True, metavar="FOLDER-OR-ID", help="Add a module.")
+@click.option(
+    "--allow", multiple=True, metavar="TOOL", help="Allow calls of a tool without asking."
+)
 @click.option("--no-tools", is_flag=True, help="Leave out all but the context's read_result.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but the answer and errors.")
 @when_held_options
@@ -73,7 +76,7 @@ def run(
     answer goes to stdout, everything else to stderr.
 
     Exit codes: 0 answered, 1 failed or cut short, 2 wrong usage, 3 denied, 4 budget used up,
-    5 the provider failed, 130 stopped.
+    5 the provider failed, 130 stopped. Without a terminal, one denied call makes it 3.
     """
     text = _whole_prompt(prompt)
     from amplifier_cli.once import Once  # noqa: PLC0415 - the kernel; a wrong option comes first

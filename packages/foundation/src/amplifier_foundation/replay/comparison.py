@@ -12,8 +12,9 @@ from amplifier_foundation.replay.normal import Normal
 
 __all__ = ["Difference", "compare"]
 
-# Announced by the clock or by the app, not by what a session does in its turns.
-_UNCOMPARED = (":heartbeat", ":progress", "session:end")
+# Announced by the clock or by the app, not by what a session does in its turns. That a call was
+# denied is in its result, which is compared; logs of earlier versions do not have the event.
+_UNCOMPARED = (":heartbeat", ":progress", "session:end", "tool:denied")
 _LONGEST_DIFF = 60
 _SIDES = ("recorded", "replayed")
 

@@ -210,7 +210,9 @@ class ModelCalls:
     ) -> None:
         limits = {"attempt": number, "max_retries": self._retry.max_retries, "delay": delay}
         failure = {"error_type": type(error).__name__, "error_message": error_text(error)}
-        await self._emit(events.PROVIDER_RETRY, {**facts, **limits, **failure})
+        if await self._is_denied(events.PROVIDER_RETRY, {**facts, **limits, **failure}):
+            # Whoever pays for retries, or could not find out whether it can, wants no other one.
+            raise error
         count = f"{number} of {self._retry.max_retries}"
         line = f"{error_text(error)}; trying again in {delay:.1f} s ({count})"
         show(self._coordinator, line, source=f"provider-{self.provider}")
@@ -243,6 +245,9 @@ class ModelCalls:
             f"read {miss.cache_read_tokens} of about {miss.expected_tokens} cached tokens"
         )
         show(self._coordinator, line, "info", source=f"provider-{self.provider}")
+
+    async def _is_denied(self, event: str, data: dict[str, Any]) -> bool:
+        return self._hooks is not None and (await self._hooks.emit(event, data)).action == "deny"
 
     async def _emit(self, event: str, data: dict[str, Any]) -> None:
         if self._hooks is not None:

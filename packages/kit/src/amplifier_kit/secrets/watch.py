@@ -22,6 +22,7 @@ class Watch:
         name: str,
         priority: int,
         on_error: Literal["continue", "deny"] = "continue",
+        timeout: float | None = None,
         is_wanted: Callable[[str], bool] | None = None,
     ) -> None:
         self._coordinator = coordinator
@@ -31,6 +32,7 @@ class Watch:
             "name": name,
             "priority": priority,
             "on_error": on_error,
+            "timeout": timeout,
         }
         self._is_wanted = is_wanted
         self._undo: dict[str, Callable[[], None]] = {}

@@ -17,7 +17,7 @@ from amplifier_kit.turns.announcer import Announcer
 from amplifier_kit.turns.eager import Starter
 from amplifier_kit.turns.settings import TurnSettings
 from amplifier_kit.turns.tool_watch import ToolRun, ToolWatch, result_message
-from amplifier_kit.turns.vocabulary import TOOL_ABANDONED, TOOL_HEARTBEAT
+from amplifier_kit.turns.vocabulary import TOOL_ABANDONED, TOOL_DENIED, TOOL_HEARTBEAT
 
 logger = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ class ToolCalls:
         if hears(events.TOOL_PRE):
             before = await announcer.ask(events.TOOL_PRE, run.facts)
             if before.action == "deny":
-                return run.answer(f"Denied by hook: {before.reason}")
+                return await self._deny(run, before.reason, ran=False)
             if before.data is not None:
                 run.tool_input = before.data.get("tool_input", run.tool_input)
         try:
@@ -157,9 +157,14 @@ class ToolCalls:
             results = {"result": result, "tool_result": result}
             after = await announcer.ask(events.TOOL_POST, {**run.facts, **results})
             if after.action == "deny":
-                return run.answer(f"Denied by hook: {after.reason}")
+                return await self._deny(run, after.reason, ran=True)
             result = _as_left_by_hooks(result, after)
         return run.answer(_content(result))
+
+    async def _deny(self, run: ToolRun, reason: str | None, *, ran: bool) -> None:
+        """Answer a call that hooks denied, or whose result they did, and announce it."""
+        await self._announcer.tell(TOOL_DENIED, {**run.facts, "reason": reason, "ran": ran})
+        run.answer(f"Denied by hook: {reason}")
 
     async def _execute(self, run: ToolRun) -> Any:
         call_id, name, token = run.call_id, run.name, self._token

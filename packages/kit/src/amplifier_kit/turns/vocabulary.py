@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TOOL_HEARTBEAT = "tool:heartbeat"
+TOOL_DENIED = "tool:denied"
 TOOL_ABANDONED = "tool:abandoned"
 STUCK = "orchestrator:stuck"
 LAST_STEP = "orchestrator:last_step"
