@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from attacks.machine import Machine
+from attacks.machine import Machine, write
 
 PACKAGE = "amplifier_module_tool_theirs"
 CODE = """
@@ -163,3 +163,84 @@ def test_a_source_that_cannot_be_shown_is_refused_with_its_reason(machine: Machi
     assert "`${PWD}/mods`" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert machine.amplifier("tool", "list").returncode == 0
+
+
+@pytest.mark.attack("H3")
+@pytest.mark.slow
+def test_a_file_beside_a_trusted_module_is_not_imported(machine: Machine, marker: Path) -> None:
+    """A folder that is a package itself had everything beside it on the import path."""
+    imports = "try:\n    import beside_theirs\nexcept ImportError:\n    pass\n"
+    machine.write("mods/tool_theirs/__init__.py", imports + CODE.format(marker=str(marker)))
+    name_source(machine, "./mods/tool_theirs")
+    beside = machine.project.parent / "it-ran-too"
+    machine.write("mods/beside_theirs.py", f"import pathlib; pathlib.Path({str(beside)!r}).touch()")
+    machine.trust()
+
+    machine.amplifier("tool", "list")
+
+    assert marker.exists()
+    assert not beside.exists()
+
+
+USERS = {
+    "another source": {
+        "modules": {"tools": [{"module": "tool-theirs"}]},
+        "sources": {"modules": {"tool-theirs": "./mods"}},
+    },
+    "a source without a dot": {
+        "modules": {"tools": [{"module": "tool-theirs", "source": "mods/"}]}
+    },
+    "a variable": {"modules": {"tools": [{"module": "tool-theirs", "source": "${PWD}/mods"}]}},
+}
+
+
+@pytest.mark.attack("H3")
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", USERS.values(), ids=USERS.keys())
+def test_the_users_own_settings_do_not_lead_into_a_folder_that_is_not_trusted(
+    settings: dict[str, Any], machine: Machine, marker: Path
+) -> None:
+    machine.environment["PWD"] = str(machine.project)
+    write_module(machine, "mods", CODE.format(marker=str(marker)))
+    machine.user_settings(settings)
+
+    machine.amplifier("tool", "list")
+
+    assert not marker.exists()
+
+
+@pytest.mark.attack("H3")
+@pytest.mark.slow
+@pytest.mark.parametrize("variable", ["PYTHONPATH", "AMPLIFIER_MODULES"])
+def test_a_module_that_is_merely_on_the_search_path_is_not_loaded_from_the_project(
+    variable: str, machine: Machine, marker: Path
+) -> None:
+    machine.environment[variable] = "modules"
+    write_module(machine, "modules", CODE.format(marker=str(marker)))
+    write_module(machine, "modules/tool-theirs", CODE.format(marker=str(marker)))
+    machine.user_settings({"modules": {"tools": [{"module": "tool-theirs"}]}})
+
+    refused = machine.amplifier("tool", "list")
+
+    assert not marker.exists()
+    assert "next   amplifier trust --file modules" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.attack("H3")
+def test_a_bundle_from_elsewhere_does_not_load_code_of_a_folder_that_is_not_trusted(
+    machine: Machine, marker: Path
+) -> None:
+    write_module(machine, "mods", CODE.format(marker=str(marker)))
+    tool = {"module": "tool-theirs", "source": str(machine.project / "mods")}
+    bundle = {"includes": ["default"], "tools": [tool]}
+    elsewhere = write(machine.user_home / "elsewhere" / "bundle.yaml", bundle)
+
+    refused = machine.amplifier("tool", "list", "--bundle", str(elsewhere))
+
+    assert not marker.exists()
+    assert "amplifier trust --file mods" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    machine.trust("--file", "mods")
+    machine.amplifier("tool", "list", "--bundle", str(elsewhere))
+    assert marker.exists()

@@ -19,6 +19,7 @@ __all__ = [
     "project_settings",
     "session_folder",
     "trust_file",
+    "trusted_code",
     "user_settings",
 ]
 
@@ -56,6 +57,11 @@ def cache(home: Path) -> Path:
 def compiled(home: Path) -> Path:
     """Return what Python makes of modules that are not installed."""
     return home / "compiled"
+
+
+def trusted_code(home: Path) -> Path:
+    """Return the modules of projects as they were when the user trusted them, by content."""
+    return home / "trusted"
 
 
 def blobs(home: Path) -> Path:

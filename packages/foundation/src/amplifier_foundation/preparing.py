@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amplifier_foundation import paths
+from amplifier_foundation.config.granted_texts import read_granted
+from amplifier_foundation.config.written_sources import path_sources
 from amplifier_foundation.errors import TrustError
 from amplifier_foundation.settings import Settings, load_settings
 from amplifier_foundation.trust import Trust, TrustStatus
 from amplifier_foundation.wishes import PARTS, Wishes, apply_wishes, provider_id
 
 if TYPE_CHECKING:
+    from amplifier_foundation.bundles import Bundle
     from amplifier_foundation.live import LiveSession
     from amplifier_foundation.sources.lock import Lock
 
@@ -55,17 +58,32 @@ class Ready:
         return [*parts, *(each for entries in lists for each in entries)]
 
     async def require_pins(self) -> None:
-        """Make sure that what the lock pins is what it pins: no session starts with less.
+        """Make sure that modules are what the lock pins and what the user trusted.
+
+        No session starts with less, so this is found out before one is opened.
 
         Raises:
-            ModuleSourceError: a module is not what is pinned, or not there.
+            ModuleSourceError: a module is not what is pinned or trusted, or a pinned one not there.
         """
-        pinned = [each for each in self.entries if each["module"] in self.resolver.lock.modules]
-        if pinned:
-            import asyncio  # noqa: PLC0415 - a dry look does without
+        import asyncio  # noqa: PLC0415 - a dry look does without
 
-            for each in pinned:
-                await asyncio.to_thread(self.resolver.locate, each["module"], each.get("source"))
+        await asyncio.to_thread(self._locate_all)
+
+    def _locate_all(self) -> None:
+        # The kernel and its errors are there once a session is to be opened.
+        from amplifier_core.errors import ModuleError  # noqa: PLC0415
+        from amplifier_foundation.errors import FoundationError  # noqa: PLC0415
+        from amplifier_foundation.sources.errors import UngrantedError  # noqa: PLC0415
+
+        for each in self.entries:
+            try:
+                self.resolver.locate(each["module"], each.get("source"))
+            except UngrantedError:
+                raise
+            except (FoundationError, ModuleError):
+                # A module that is merely missing is reported when it is mounted.
+                if each["module"] in self.resolver.lock.modules:
+                    raise
 
 
 def current_settings(project: Path) -> Settings:
@@ -82,13 +100,15 @@ async def get_ready(wishes: Wishes, project: Path | None = None, *, pinning: boo
         FoundationError: something on the way cannot be used.
     """
     from amplifier_foundation.bundles import compile_bundle, load_bundle  # noqa: PLC0415 - YAML
+    from amplifier_foundation.sources.granted import ProjectCode  # noqa: PLC0415 - as above
     from amplifier_foundation.sources.resolver import SourceResolver  # noqa: PLC0415 - as above
 
     project = project or Path.cwd()
     status = Trust(paths.home()).status(project, _named(wishes, project))
     settings = _settings(project, status)
     lock = _lock(project, status, pinning=pinning)
-    resolver = SourceResolver(paths.home(), base=project, lock=lock, pinning=pinning)
+    code = ProjectCode(project, paths.home(), status.digests if status.trusted else {})
+    resolver = SourceResolver(paths.home(), base=project, lock=lock, pinning=pinning, code=code)
     if wishes.provider is not None:
         values = _with_provider(settings, provider_id(wishes.provider))
         settings = replace(settings, values=values)
@@ -96,6 +116,7 @@ async def get_ready(wishes: Wishes, project: Path | None = None, *, pinning: boo
     bundle = await load_bundle(name, resolver=resolver, settings=settings)
     prepared = compile_bundle(bundle, settings)
     apply_wishes(wishes, prepared.plan)
+    code.allow(_own_folders(wishes, settings, bundle))
     why = "" if prepared.provider is None else prepared.provider.why
     notices = [
         *([why] if why else []),
@@ -172,8 +193,20 @@ def write_lock(ready: Ready) -> bool:
 
 def _settings(project: Path, status: TrustStatus) -> Settings:
     return load_settings(
-        project, trusted=status.trusted, granted=status.granted, acting=status.files
+        project, trusted=status.trusted, granted=status.granted, acting=status.digests
     )
+
+
+def _own_folders(wishes: Wishes, settings: Settings, bundle: Bundle) -> list[Path]:
+    """Return the folders that the user named for modules: in the command, or in own files."""
+    typed = [Path(each) for each in wishes.modules if Path(each).is_dir()]
+    written = [
+        path
+        for layer in settings.layers
+        if layer.scope == "user"
+        for path in path_sources(layer.values)
+    ]
+    return [*typed, *written, *bundle.own_sources]
 
 
 def _lock(project: Path, status: TrustStatus, *, pinning: bool) -> Lock:
@@ -182,7 +215,9 @@ def _lock(project: Path, status: TrustStatus, *, pinning: bool) -> Lock:
 
     path = project / LOCK_NAME
     if status.trusted:
-        return Lock.read(path)
+        if not path.is_file():
+            return Lock(path)
+        return Lock.read(path, read_granted(path, project, status.digests, error=TrustError))
     if pinning and LOCK_NAME in status.files:
         # Its pins cannot be taken over, and whoever wrote them may still want them.
         raise TrustError(

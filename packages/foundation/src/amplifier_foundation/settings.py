@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from amplifier_foundation import paths
-from amplifier_foundation.config.documents import parse_mapping, read_text, suggestion
+from amplifier_foundation.config.documents import parse_mapping, suggestion
+from amplifier_foundation.config.granted_texts import read_granted
 from amplifier_foundation.config.merge import merge
 from amplifier_foundation.config.modules import merge_modules, module_key, module_list
 from amplifier_foundation.config.written_sources import SourceOrigin, with_absolute_sources
@@ -52,7 +53,7 @@ class Settings:
 
     `withheld` are the project's files that were not even opened, because it is not trusted.
     `notices` are for the person: what in the files has no meaning here. `acting` are the project's
-    files that the person has decided about, None when that is not known.
+    files that the person has decided about, None when that is not known; `digests` what they held.
     """
 
     project: Path
@@ -64,6 +65,7 @@ class Settings:
     granted: frozenset[str]
     acting: frozenset[str] | None
     values: dict[str, Any]
+    digests: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the merged value under a dotted key such as `modules.tools`."""
@@ -87,28 +89,33 @@ def load_settings(
     *,
     trusted: bool,
     granted: Iterable[str] = (),
-    acting: Iterable[str] | None = None,
+    acting: Iterable[str] | Mapping[str, str] | None = None,
     home: Path | None = None,
 ) -> Settings:
     """Read the files of all scopes; later scopes win: user, project, local.
 
     Without trust, nothing in the project's folder is opened. `granted` are the addresses to which
     a trusted project may send requests, `acting` its files that may act (see `Trust`); without
-    it, all may. Variables stay as they are written.
+    it, all may. As a mapping, it also says what each file held when it was decided about. Variables
+    stay as they are written.
 
     Raises:
         SettingsError: a file cannot be read, is not valid YAML, or has a value of the wrong kind.
     """
     home = home or paths.home()
+    digests: dict[str, str] = {}
+    if isinstance(acting, Mapping):
+        digests |= cast("Mapping[str, str]", acting)
     own = _project_files(project, home)
     layers: list[Layer] = []
     user = paths.user_settings(home)
     if user.is_file():
         # Paths of the user's own file start in its folder, those of a project's in the project.
-        layers.append(_read("user", SourceOrigin(user, (user.parent,), home)))
+        layers.append(_read("user", SourceOrigin(user, (user.parent,), home), {}))
     for scope, path in own:
         if trusted and path.is_file():
-            layers.append(_read(scope, SourceOrigin(path, (project,), home, project)))
+            origin = SourceOrigin(path, (project,), home, project)
+            layers.append(_read(scope, origin, digests))
     values: dict[str, Any] = {}
     for layer in layers:
         values = _merge_layers(values, layer.values)
@@ -120,8 +127,9 @@ def load_settings(
         withheld=() if trusted else tuple(path for _, path in own if path.is_file()),
         notices=tuple(notice for layer in layers for notice in _unknown(layer)),
         granted=frozenset(granted),
-        acting=None if acting is None else frozenset(acting),
+        acting=None if acting is None else frozenset(cast("Iterable[str]", acting)),
         values=values,
+        digests=digests,
     )
 
 
@@ -135,9 +143,9 @@ def _project_files(project: Path, home: Path) -> list[tuple[Scope, Path]]:
     ]
 
 
-def _read(scope: Scope, origin: SourceOrigin) -> Layer:
+def _read(scope: Scope, origin: SourceOrigin, digests: Mapping[str, str]) -> Layer:
     path = origin.file
-    text = read_text(path, error=SettingsError)
+    text = read_granted(path, origin.folders[0], digests, error=SettingsError)
     values = parse_mapping(text, where=str(path), error=SettingsError)
     if isinstance(values.get("bundle"), str):
         values["bundle"] = {"active": values["bundle"]}

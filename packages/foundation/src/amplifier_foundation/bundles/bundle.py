@@ -53,9 +53,9 @@ class Bundle(NamedTuple):
     """What one file, or a file with all it includes, asks of a session.
 
     `namespaces` are the roots by name, for references such as `name:context/x.md`. `addresses`
-    are the places in a project's files to which providers are sent. `notices` are for the person.
-    `has_default`: whether the shipped bundle is part of it. Nobody changes a bundle: `compose`
-    makes new ones.
+    are the places in a project's files to which providers are sent. `own_sources` are the folders
+    that the user's own files name for modules. `has_default`: whether the shipped bundle is part
+    of it. `notices` are for the user. Nobody changes a bundle: `compose` makes new ones.
     """
 
     name: str
@@ -72,6 +72,7 @@ class Bundle(NamedTuple):
     instruction: Written | None = None
     namespaces: dict[str, Path] = {}
     addresses: frozenset[str] = frozenset()
+    own_sources: frozenset[Path] = frozenset()
     notices: tuple[str, ...] = ()
     has_default: bool = False
 

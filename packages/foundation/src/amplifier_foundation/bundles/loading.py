@@ -18,15 +18,20 @@ from amplifier_foundation.bundles.files import (
 from amplifier_foundation.bundles.references import bundle_files, find, is_address, is_path
 from amplifier_foundation.config.addresses import addresses_in, providers_in
 from amplifier_foundation.config.documents import suggestion
-from amplifier_foundation.config.project_files import is_of_project, refuse_untrusted
+from amplifier_foundation.config.project_files import (
+    granted_text,
+    is_of_project,
+    refuse_untrusted,
+)
 from amplifier_foundation.config.written_sources import (
     SourceOrigin,
     bundle_root,
     origin_of,
+    path_sources,
     with_absolute_sources,
 )
 from amplifier_foundation.errors import BundleError, TrustError
-from amplifier_foundation.paths import local_settings, project_settings
+from amplifier_foundation.paths import cache, local_settings, project_settings
 from amplifier_foundation.settings import Settings
 
 __all__ = ["BundleSource", "default_bundle", "known_bundles", "load_bundle"]
@@ -87,6 +92,7 @@ class _Loader:
         self._namespaces: dict[str, Path] = {}
         self._documents: dict[Path, Document] = {}
         self._composed: dict[Path, Bundle] = {}
+        self._own_sources: set[Path] = set()
 
     async def load(self, reference: str) -> Bundle:
         project = self._settings.project
@@ -101,6 +107,7 @@ class _Loader:
             namespaces=dict(self._namespaces),
             agents=agents,
             addresses=bundle.addresses.union(*theirs),
+            own_sources=frozenset(self._own_sources),
         )
 
     def read(self, path: Path) -> Bundle:
@@ -139,10 +146,18 @@ class _Loader:
     def _document(self, path: Path) -> Document:
         refuse_untrusted(path, self._settings)
         if path not in self._documents:
-            document = read_document(path)
+            document = read_document(path, granted_text(path, self._settings, error=BundleError))
             front = with_absolute_sources(document.front, self._origin(path))
+            if self._is_users(path):
+                self._own_sources |= set(path_sources(front))
             self._documents[path] = document._replace(front=front)
         return self._documents[path]
+
+    def _is_users(self, path: Path) -> bool:
+        """Tell whether a file is in the user's own folder, and was not fetched."""
+        home = self._settings.home.resolve()
+        real = path.resolve()
+        return real.is_relative_to(home) and not real.is_relative_to(cache(home))
 
     def _origin(self, path: Path) -> SourceOrigin:
         """Return how the sources in a file are to be read; those of a project are held to it."""

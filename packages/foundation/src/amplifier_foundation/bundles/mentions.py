@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from amplifier_foundation.bundles.bundle import Place, Written
 from amplifier_foundation.bundles.references import find, plain_files
-from amplifier_foundation.config.documents import read_text
-from amplifier_foundation.config.project_files import may_act, refuse_untrusted
+from amplifier_foundation.config.project_files import granted_text, may_act
 from amplifier_foundation.errors import BundleError
 from amplifier_foundation.settings import Settings
 
@@ -118,8 +117,7 @@ class Texts:
         real = path.resolve()
         if real in shown:
             return
-        refuse_untrusted(path, self._settings)
-        text = read_text(path, error=BundleError).strip()
+        text = granted_text(path, self._settings, error=BundleError).strip()
         place = self._place_of(path)
         origin = place.origin if place else f"file:{path}"
         shown[real] = Instruction(f"# @{reference}\n\n{text}", origin)

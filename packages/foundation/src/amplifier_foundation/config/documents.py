@@ -13,12 +13,12 @@ import yaml
 from amplifier_foundation.config.plain_files import open_plain
 from amplifier_foundation.errors import FoundationError
 
-__all__ = ["MAX_BYTES", "decode", "parse_document", "parse_mapping", "read_text", "suggestion"]
+__all__ = ["decode", "parse_document", "parse_mapping", "read_bytes", "read_text", "suggestion"]
 
 # libyaml reads the same language ten times as fast; a Python without it still works.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-MAX_BYTES = 1_000_000
+_MAX_BYTES = 1_000_000
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 # Aliases let a few lines stand for billions of values; people write far less.
 _MAX_VALUES = 50_000
@@ -27,19 +27,23 @@ _MAX_DEPTH = 50
 
 def read_text(path: Path, *, error: type[FoundationError]) -> str:
     """Return the text of a file; raises `error` when it cannot be read, or is no text."""
+    return decode(read_bytes(path, error=error), where=str(path), error=error)
+
+
+def read_bytes(path: Path, *, error: type[FoundationError]) -> bytes:
+    """Return the bytes of a file, at most one more than are allowed."""
     try:
         with open_plain(path) as file:
-            data = file.read(MAX_BYTES + 1)
+            return file.read(_MAX_BYTES + 1)
     except OSError as unreadable:
         reason = unreadable.strerror or str(unreadable)
         raise error(f"`{path}` cannot be read.", why=f"{reason}.") from unreadable
-    return decode(data, where=str(path), error=error)
 
 
 def decode(data: bytes, *, where: str, error: type[FoundationError]) -> str:
     """Return the bytes of a file as text; raises `error` when there are too many, or no text."""
-    if len(data) > MAX_BYTES:
-        raise error(f"`{where}` is too large.", why=f"More than {MAX_BYTES:,} bytes.")
+    if len(data) > _MAX_BYTES:
+        raise error(f"`{where}` is too large.", why=f"More than {_MAX_BYTES:,} bytes.")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as no_text:

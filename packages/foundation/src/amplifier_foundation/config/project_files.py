@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from pathlib import Path
 
-from amplifier_foundation.errors import TrustError
+from amplifier_foundation.config.documents import read_text
+from amplifier_foundation.config.granted_texts import leads_to, read_granted
+from amplifier_foundation.errors import FoundationError, TrustError
 from amplifier_foundation.settings import Settings
 
-__all__ = ["is_of_project", "may_act", "refuse_untrusted"]
+__all__ = [
+    "granted_text",
+    "how_to_grant",
+    "is_inside",
+    "is_of_project",
+    "may_act",
+    "refuse_untrusted",
+]
 
 _OURS = Path(__file__).resolve().parent.parent
 
 
 def is_of_project(path: Path, settings: Settings) -> bool:
-    """Tell whether a file came with the project: in its folder, and neither ours nor the person's.
+    """Tell whether a file came with the project: in its folder, and neither ours nor the user's."""
+    return is_inside(path, settings.project, settings.home)
 
-    A virtual environment may lie in the project, and the project may be the folder of the person.
+
+def is_inside(path: Path, project: Path, home: Path) -> bool:
+    """Tell whether a path, with all links followed, is one of the project's.
+
+    A virtual environment may be in the project, and the project may be the folder of the user.
     """
     real = path.resolve()
-    elsewhere = (_OURS, settings.home.resolve())
-    if any(real.is_relative_to(folder) for folder in elsewhere):
+    if real.is_relative_to(_OURS) or real.is_relative_to(home.resolve()):
         return False
-    return real.is_relative_to(settings.project.resolve())
+    return real.is_relative_to(project.resolve())
 
 
 def may_act(path: Path, settings: Settings) -> bool:
@@ -38,18 +53,32 @@ def refuse_untrusted(path: Path, settings: Settings) -> None:
         raise TrustError(
             f"`{path}` was not read.",
             why=f"It lies in `{settings.project}`, which is {known}.",
-            fix=_how_to_decide(path, settings),
+            fix=how_to_grant(path, settings.project),
         )
 
 
-def _how_to_decide(path: Path, settings: Settings) -> str:
-    name = path.resolve().relative_to(settings.project.resolve())
-    return "amplifier trust" if name.parts[0] == ".amplifier" else f"amplifier trust --file {name}"
+def granted_text(path: Path, settings: Settings, *, error: type[FoundationError]) -> str:
+    """Return the text of a file that may act, which is what the user decided about.
+
+    Raises:
+        TrustError: there is no decision about it, or it has another content now.
+    """
+    refuse_untrusted(path, settings)
+    if not is_of_project(path, settings):
+        return read_text(path, error=error)
+    return read_granted(path, settings.project, settings.digests, error=error)
+
+
+def how_to_grant(path: Path, project: Path) -> str:
+    """Return the command that asks the user about a file or a folder of a project."""
+    name = path.resolve().relative_to(project.resolve())
+    if name.parts[:1] == (".amplifier",):
+        return "amplifier trust"
+    return f"amplifier trust --file {shlex.quote(os.fspath(name))}"
 
 
 def _is_decided(path: Path, settings: Settings) -> bool:
     if settings.acting is None:
         return True
-    project, real = settings.project.resolve(), path.resolve()
     # A link counts under its own name, with what it leads to.
-    return any((project / name).resolve() == real for name in settings.acting)
+    return any(leads_to(settings.project / name, path) for name in settings.acting)

@@ -13,6 +13,7 @@ from amplifier_foundation.sources.errors import (
     KernelMismatchError,
     RejectedArchiveError,
     SuspiciousModuleError,
+    UngrantedError,
     UnpinnedError,
 )
 from amplifier_foundation.sources.fetching import LIMITS, Limits, Progress
@@ -35,6 +36,7 @@ __all__ = [
     "Source",
     "SourceResolver",
     "SuspiciousModuleError",
+    "UngrantedError",
     "UnpinnedError",
     "parse_source",
 ]

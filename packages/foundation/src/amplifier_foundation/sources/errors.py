@@ -6,6 +6,7 @@ SourceError (of the foundation)
 └── ModuleSourceError           also the kernel's ModuleLoadError
     ├── FetchError              it could not be had
     ├── RejectedArchiveError    reason
+    ├── UngrantedError          it is in a project, and the user did not trust it
     ├── UnpinnedError
     ├── DriftError              expected, found
     ├── SuspiciousModuleError   findings
@@ -38,6 +39,7 @@ __all__ = [
     "RejectedArchiveError",
     "SourceFormatError",
     "SuspiciousModuleError",
+    "UngrantedError",
     "UnpinnedError",
 ]
 
@@ -88,6 +90,12 @@ class RejectedArchiveError(ModuleSourceError):
             fix="Name another source, or ask its author to correct it.",
         )
         self.reason = reason
+
+
+class UngrantedError(ModuleSourceError):
+    """A module is in a project's folder, and is not what the user was shown and trusted."""
+
+    exit_code = 3
 
 
 class UnpinnedError(ModuleSourceError):

@@ -46,15 +46,17 @@ class Lock:
         self.bundles: dict[str, Pin] = {}
 
     @classmethod
-    def read(cls, path: Path) -> Lock:
+    def read(cls, path: Path, text: str | None = None) -> Lock:
         """Return the lock in a file, an empty one when there is no file.
+
+        `text` is what the file says, if that was read before.
 
         Raises:
             LockFileError: the file is there and is no lock.
         """
         lock = cls(path)
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8") if text is None else text
         except FileNotFoundError:
             return lock
         try:

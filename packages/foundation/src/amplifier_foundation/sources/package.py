@@ -15,13 +15,17 @@ __all__ = ["InstalledModule", "InstalledModules"]
 
 
 class InstalledModule(NamedTuple):
-    """A module that a distribution declares; `path` is its package, found without importing."""
+    """A module that a distribution declares; `path` is its package, found without importing.
+
+    `location` is the folder on the import path that has the distribution.
+    """
 
     module_id: str
     distribution: str
     version: str
     requirements: tuple[str, ...]
     path: Path
+    location: Path
 
 
 class InstalledModules:
@@ -58,9 +62,9 @@ class InstalledModules:
         owner = _distribution(declared[0])
         package = declared[0].value.partition(":")[0].partition(".")[0]
         path = _path_of(package, owner.name)
-        return InstalledModule(
-            module_id, owner.name, owner.version, tuple(owner.requires or ()), path
-        )
+        requirements = tuple(owner.requires or ())
+        location = Path(str(owner.locate_file("")))
+        return InstalledModule(module_id, owner.name, owner.version, requirements, path, location)
 
     def package(self, distribution: str) -> Path:
         """Return the folder of the package that is named like its distribution.

@@ -23,6 +23,7 @@ from amplifier_foundation.sources.requirements import check_kernel, required_by,
 from amplifier_foundation.sources.uri import Source, parse_source
 
 if TYPE_CHECKING:
+    from amplifier_foundation.sources.granted import ProjectCode
     from amplifier_foundation.sources.package import InstalledModule, InstalledModules
 
 __all__ = ["LocatedModule", "SourceResolver"]
@@ -55,7 +56,8 @@ class SourceResolver:
 
     `base` is where relative paths start, `overrides` gives modules another source than the plan
     does. A resolver that is `pinning` pins a bundle that the lock does not know instead of refusing
-    it; modules are pinned by `pin` alone. All methods but `async_resolve` block, and may fetch.
+    it; modules are pinned by `pin` alone. `code` says what may be loaded of the project's folder;
+    without it, all of it may. All methods but `async_resolve` block, and may fetch.
     """
 
     def __init__(
@@ -68,8 +70,10 @@ class SourceResolver:
         pinning: bool = False,
         progress: ProgressListener | None = None,
         limits: Limits = LIMITS,
+        code: ProjectCode | None = None,
     ) -> None:
         self._home = home
+        self._code = code
         self.base = (base or Path.cwd()).resolve()
         self.lock = Lock(self.base / LOCK_NAME) if lock is None else lock
         self._overrides = dict(overrides or {})
@@ -195,6 +199,8 @@ class SourceResolver:
 
     def _installed_module(self, module_id: str, source: Source) -> LocatedModule:
         found = self._find_installed(module_id, source)
+        if self._code is not None:
+            self._code.admit_installed(found)
         pin = self.lock.modules.get(module_id)
         source = Source("package", found.distribution)
         if pin is not None:
@@ -209,6 +215,8 @@ class SourceResolver:
         if module_id in self.lock.modules:
             # Passed on, the question might find a module that nobody pinned.
             check_pin(module_id, self.lock.modules[module_id], source="not installed")
+        if self._code is not None:
+            self._code.refuse_searched(module_id)
         raise ModuleNotFoundError(
             f"Module '{module_id}' is not installed, and no source is named for it.",
             module_id=module_id,
@@ -223,6 +231,8 @@ class SourceResolver:
         if path.is_relative_to(self._fetched.cache.folder):
             # It came with a bundle from elsewhere.
             _require_harmless(module_id, path, () if pin is None else pin.accepted)
+        if self._code is not None:
+            path = self._code.admit(module_id, path)
         return LocatedModule(module_id, source, path, pin)
 
     def _fetched_module(self, module_id: str, source: Source) -> LocatedModule:

@@ -98,8 +98,10 @@ def parse_source(given: str | Mapping[str, Any] | Source) -> Source:
 
 def _from_mapping(written: Any) -> Source:
     """Read the long form: `type` and its `url`, `ref`, `path` or `name`."""
-    given: Mapping[str, Any] = written if isinstance(written, Mapping) else {"type": None}
-    if not all(isinstance(given.get(part, ""), str) for part in _PARTS):
+    given = cast("Mapping[str, Any]", written)
+    if not isinstance(written, Mapping) or not all(
+        isinstance(given.get(part, ""), str) for part in _PARTS
+    ):
         raise _no_source(written, "It is neither a text nor `type: ...` with texts.")
     kind = given.get("type", "")
     path = given.get("path", "").strip()
