@@ -148,7 +148,7 @@ def test_who_replaces_a_guard_says_so_in_every_layer(home: Path, project: Path) 
     with_user_hooks(home, project, {"module": APPROVAL, "source": "/a", "replaces": APPROVAL})
     own = project / ".amplifier" / "settings.yaml"
     own.parent.mkdir(parents=True, exist_ok=True)
-    own.write_text(yaml.safe_dump({"modules": {"hooks": [{"module": APPROVAL, "source": "/b"}]}}))
+    own.write_text(yaml.safe_dump({"modules": {"hooks": [{"module": APPROVAL, "source": "./b"}]}}))
 
     with pytest.raises(GuardError, match="would replace it"):
         compiled(load_settings(project, trusted=True))
