@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 from amplifier_cli.asking import Notices
 from amplifier_cli.failures import CommandError
+from amplifier_cli.kept_log import keeping_log
+from amplifier_cli.render.plain import one_line
 from amplifier_cli.terminal import notice
 from amplifier_core.session import AmplifierSession
 from amplifier_foundation.preparing import Ready, Wishes, get_ready
 
-__all__ = ["MountedTools", "mounted_provider", "mounted_tools"]
+__all__ = ["MountedTools", "mounted_provider", "mounted_tools", "mounting_failure"]
 
 _BARE = {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}}
 
@@ -54,6 +56,17 @@ async def mounted_tools(wishes: Wishes) -> AsyncGenerator[MountedTools]:
         told: list[Any] = await coordinator.collect_contributions("tools.unavailable")
         missing = {str(each["tool"]): str(each["reason"]) for each in told}
         yield MountedTools(coordinator.get("tools") or {}, missing)
+
+
+async def mounting_failure(ready: Ready, hook: dict[str, Any]) -> str:
+    """Mount one hook of a plan alone and return why it fails, in one line; nothing if it works."""
+    session = AmplifierSession({"session": _BARE, "hooks": [{**hook, "required": False}]})
+    session.coordinator.register_capability("session.working_dir", str(Path.cwd()))
+    await session.coordinator.mount("module-source-resolver", ready.resolver)
+    with keeping_log():
+        async with session:
+            failed = [each for each in session.status.modules if each.state == "failed"]
+    return one_line(str(failed[0].error)) if failed else ""
 
 
 def _tell(ready: Ready) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from amplifier_cli import __version__
 from amplifier_cli.installed import installed_modules
@@ -137,6 +137,38 @@ def _modules() -> Iterator[Finding]:
         yield Finding("ok", "modules", f"{len(modules)} installed, all can be imported")
 
 
+def _guards() -> Iterator[Finding]:
+    """Mount each guard of a session here, as the session would."""
+    import asyncio  # noqa: PLC0415 - with the kernel, what a look at versions does not need
+
+    from amplifier_cli.bare_session import mounting_failure  # noqa: PLC0415 - as above
+    from amplifier_foundation.preparing import Wishes, get_ready  # noqa: PLC0415 - as above
+
+    ready = asyncio.run(get_ready(Wishes()))
+    guards = [each for each in ready.plan.get("hooks") or () if each.get("required")]
+    broken = 0
+    for entry in guards:
+        failure = asyncio.run(mounting_failure(ready, entry))
+        if failure:
+            broken += 1
+            told = f"{entry['module']} does not start, so no session does: {failure}"
+            yield Finding("error", "guard", told, f"correct its entry: {_places(entry)}")
+    if not broken:
+        names = ", ".join(each["module"].removeprefix("hooks-") for each in guards) or "none"
+        yield Finding("ok", "guards", names)
+
+
+def _places(entry: dict[str, Any]) -> str:
+    """Return the settings files that name a module, else where bundles are explained."""
+    places: list[str] = []
+    for layer in current_settings(Path.cwd()).layers:
+        modules: dict[str, Any] = layer.values.get("modules") or {}
+        hooks: list[dict[str, Any]] = modules.get("hooks") or []
+        if any(each["module"] == entry["module"] for each in hooks):
+            places.append(str(layer.path))
+    return ", ".join(places) or "amplifier bundle show --plan"
+
+
 def _lock() -> Iterator[Finding]:
     path = Path.cwd() / LOCK_NAME
     if not path.is_file():
@@ -221,6 +253,7 @@ CHECKS: dict[str, Callable[[], Iterator[Finding]]] = {
     "trust": _trust,
     "sandbox": _sandbox,
     "modules": _modules,
+    "guards": _guards,
     "lock": _lock,
     "disk": _disk,
     "index": _index,

@@ -138,8 +138,8 @@ def _allow(plan: dict[str, Any], tools: tuple[str, ...]) -> None:
     config: dict[str, Any] = own.get("config") or {}
     allowed = [{"tool": each, "action": "allow", "who": "--allow"} for each in tools]
     # First, because of the rules that allow or ask the first one decides.
-    rules = [*allowed, *(config.get("rules") or [])]
-    entry = {**own, "config": {**config, "rules": rules}}
+    rules: list[Any] = [*allowed, *(config.get("rules") or [])]
+    entry: dict[str, Any] = {**own, "config": {**config, "rules": rules}}
     plan["hooks"] = [entry if each is own else each for each in hooks]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from amplifier_cli.chat.approvals import TerminalApprovals, TerminalNotices
 from amplifier_cli.chat.conversation import Conversation, remember_partial
 from amplifier_cli.chat.history import PrivateHistory
 from amplifier_cli.chat.keys import Keys
-from amplifier_cli.chat.log_keeping import Keeper, LogLines
+from amplifier_cli.chat.log_keeping import Keeper
 from amplifier_cli.chat.observer import Observer, Usage
 from amplifier_cli.chat.slash import SlashCompleter
 from amplifier_cli.chat.slash_looking import budget_limit, expand
@@ -25,8 +24,6 @@ from amplifier_cli.render.plain import duration
 from amplifier_cli.render.transcript import Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from amplifier_foundation.live import LiveSession
     from amplifier_foundation.store import SessionReader
 
@@ -95,22 +92,21 @@ class Chat:
             expand=self._expand_last,
             leave=self.leave,
         )
-        with _logging_to(LogLines(live.writer.folder)):
-            for each in live.session.status.modules:
-                if each.state == "failed":
-                    line = f"{each.module_id} is missing: {each.error}"
-                    self.terminal.put(Notice(line, "warning", "chat"))
-            if self._unfinished.strip():
-                await remember_partial(live, self._unfinished)
-                self._unfinished = ""
-            try:
-                await self.terminal.run(keys.bindings())
-            finally:
-                self.conversation.stop()
-                await self.conversation.settle()
-                detach()
-                self._seen = live.writer.seq
-                self._keeper.writer = None
+        for each in live.session.status.modules:
+            if each.state == "failed":
+                line = f"{each.module_id} is missing: {each.error}"
+                self.terminal.put(Notice(line, "warning", "chat"))
+        if self._unfinished.strip():
+            await remember_partial(live, self._unfinished)
+            self._unfinished = ""
+        try:
+            await self.terminal.run(keys.bindings())
+        finally:
+            self.conversation.stop()
+            await self.conversation.settle()
+            detach()
+            self._seen = live.writer.seq
+            self._keeper.writer = None
 
     def leave(self, *, fork: bool = False) -> None:
         """End the chat, or this session of it."""
@@ -211,15 +207,3 @@ class Chat:
             budget=budget_limit(self.budget()),
             queued=len(scene.queue),
         )
-
-
-@contextmanager
-def _logging_to(handler: LogLines) -> Generator[None]:
-    """Keep log records off the screen while it is drawn."""
-    root = logging.getLogger()
-    root.addHandler(handler)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-        handler.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from amplifier_cli.render.items import Item, Notice
@@ -41,23 +40,3 @@ class Keeper:
             self._has_failed = True
             logger.debug("not kept kind=%s", kind, exc_info=True)
             self._put(Notice(f"What shows from here on is not kept: {error}", "error", "chat"))
-
-
-class LogLines(logging.Handler):
-    """Log records while the screen is drawn: they go to a file, not across it."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(logging.WARNING)
-        path = folder / LOG_NAME
-        path.touch(mode=0o600)
-        self._file = logging.FileHandler(path, encoding="utf-8")
-        self._file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write it down."""
-        self._file.emit(record)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-        super().close()

@@ -9,10 +9,11 @@ from typing import Any
 from amplifier_cli.asking import TerminalApproval, read_line
 from amplifier_cli.chat.approvals import TerminalNotices
 from amplifier_cli.chat.conversation import Conversation, remember_partial
-from amplifier_cli.chat.log_keeping import Keeper
+from amplifier_cli.chat.log_keeping import LOG_NAME, Keeper
 from amplifier_cli.chat.observer import Observer, Usage
 from amplifier_cli.chat.paper import Paper
 from amplifier_cli.chat.scene import Scene
+from amplifier_cli.kept_log import keeping_log
 from amplifier_cli.output import say
 from amplifier_cli.render.drawing import draw, needs_gap, pieces
 from amplifier_cli.render.items import Item, Notice, Prompt
@@ -37,17 +38,22 @@ class PlainChat:
         unfinished = "" if session_id is None else self._show_earlier(session_id)
         for line in self._ready.notices:
             self._put(Notice(line))
-        async with open_session(
-            self._ready,
-            session_id=session_id,
-            resume=session_id is not None,
-            takeover=takeover,
-            approval_system=TerminalApproval(),
-            display_system=TerminalNotices(self._put),
-        ) as live:
-            if unfinished:
-                await remember_partial(live, unfinished)
-            await self._talk(live)
+        with keeping_log() as log:
+            async with open_session(
+                self._ready,
+                session_id=session_id,
+                resume=session_id is not None,
+                takeover=takeover,
+                approval_system=TerminalApproval(),
+                display_system=TerminalNotices(self._put),
+            ) as live:
+                log.write_to(live.writer.folder / LOG_NAME, live.recorder.without_secrets)
+                for each in live.session.status.modules:
+                    if each.state == "failed":
+                        self._put(Notice(f"{each.module_id} is missing: {each.error}", "warning"))
+                if unfinished:
+                    await remember_partial(live, unfinished)
+                await self._talk(live)
         say(f"Go on with: amplifier chat --resume {live.session_id[:8]}")
         return 0
 

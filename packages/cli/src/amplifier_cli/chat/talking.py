@@ -9,9 +9,11 @@ import sys
 import click
 
 from amplifier_cli.chat.chat import Chat
+from amplifier_cli.chat.log_keeping import LOG_NAME
 from amplifier_cli.chat.plain import PlainChat
 from amplifier_cli.failures import CommandError
 from amplifier_cli.held import Answer, choose
+from amplifier_cli.kept_log import keeping_log
 from amplifier_cli.output import say
 from amplifier_cli.render.items import Notice
 from amplifier_cli.sessions import find_session, store, with_own_bundle
@@ -65,16 +67,18 @@ class _Talk:
         for line in self._ready.notices:
             chat.terminal.put(Notice(line, level))
         while True:
-            async with open_session(
-                self._ready,
-                session_id=session_id,
-                resume=resume,
-                takeover=takeover,
-                approval_system=chat.approvals,
-                display_system=chat.notices,
-            ) as live:
-                session_id = live.session_id
-                await chat.talk(live)
+            with keeping_log() as log:
+                async with open_session(
+                    self._ready,
+                    session_id=session_id,
+                    resume=resume,
+                    takeover=takeover,
+                    approval_system=chat.approvals,
+                    display_system=chat.notices,
+                ) as live:
+                    log.write_to(live.writer.folder / LOG_NAME, live.recorder.without_secrets)
+                    session_id = live.session_id
+                    await chat.talk(live)
             if not chat.wants_fork:
                 break
             session_id, resume, takeover = _fork(session_id), True, False
