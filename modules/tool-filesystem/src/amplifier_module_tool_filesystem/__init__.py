@@ -11,10 +11,11 @@ from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
 from amplifier_kit.files.beneath import kernel_resolves_beneath
 from amplifier_kit.files.checkpoints import Checkpoints
+from amplifier_kit.files.own_files import OwnFiles
 from amplifier_kit.files.rooted import Root
 from amplifier_kit.files.workspace import Workspace, working_dir
 from amplifier_kit.notices import show
-from amplifier_module_tool_filesystem.config import FilesystemConfig
+from amplifier_module_tool_filesystem.config import AllowedPath, FilesystemConfig
 from amplifier_module_tool_filesystem.location import checkpoint_folder
 from amplifier_module_tool_filesystem.session_files import SessionFiles
 from amplifier_module_tool_filesystem.tools import TOOLS
@@ -67,10 +68,9 @@ async def on_session_ready(coordinator: ModuleCoordinator) -> None:
 
 def _workspace(coordinator: ModuleCoordinator, settings: FilesystemConfig) -> Workspace:
     working = working_dir(coordinator, settings.working_dir)
-    others = [
-        Root(working / each.expanduser(), writable=False)
-        if isinstance(each, Path)
-        else Root(working / each.path.expanduser(), writable=each.write)
-        for each in settings.allowed_paths
-    ]
-    return Workspace(Root(working), *others)
+    others: list[Root] = []
+    for each in settings.allowed_paths:
+        allowed = AllowedPath(path=each) if isinstance(each, Path) else each
+        folder = working / allowed.path.expanduser()
+        others.append(Root(folder, writable=allowed.write, own=OwnFiles(folder)))
+    return Workspace(Root(working, own=OwnFiles(working)), *others)

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from amplifier_kit.files.names import protected_part
 from amplifier_kit.files.workspace import Workspace
+from amplifier_kit.own.paths import hidden_paths
 from amplifier_kit.session_folder import amplifier_home, expanded, folder_name, project_name
 
 
@@ -18,6 +19,7 @@ def checkpoint_folder(workspace: Workspace, configured: Path | None, session_id:
     folder = working / base / project_name(working) / folder_name(session_id)
     real = PurePosixPath(os.path.realpath(folder))
     is_inside = any(root.name_of(real) is not None for root in workspace.roots)
-    if is_inside and protected_part(real) is None:
+    is_hidden = any(real.is_relative_to(path) for path in hidden_paths())
+    if is_inside and not is_hidden and protected_part(real) is None:
         raise ValueError(f"checkpoint_dir: `{folder}` must be outside of the workspace.")
     return folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_kit.files.own_files import OwnFiles
 from amplifier_kit.files.rooted import Root
 from amplifier_kit.files.workspace import Workspace, working_dir
 from amplifier_kit.notices import show
@@ -23,7 +24,8 @@ _NO_RIPGREP = "ripgrep (`rg`) is not installed: grep is slower, and its patterns
 async def mount(coordinator: ModuleCoordinator, config: dict[str, Any] | None = None) -> None:
     """Mount `grep` and `glob`. Config: see `SearchConfig`. Nothing to clean up."""
     settings = SearchConfig.model_validate(config or {})
-    root = Root(working_dir(coordinator, settings.working_dir), writable=False)
+    working = working_dir(coordinator, settings.working_dir)
+    root = Root(working, writable=False, own=OwnFiles(working))
     grep = GrepTool(coordinator, settings, Workspace(root))
     grep.ripgrep = find_ripgrep(root.path)
     await coordinator.mount("tools", grep)

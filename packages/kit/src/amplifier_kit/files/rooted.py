@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from amplifier_kit.files.beneath import FOLDER, PLACE, closing, open_beneath
 from amplifier_kit.files.errors import RefusedError
 from amplifier_kit.files.names import require_sound, shown
+from amplifier_kit.files.own_files import OwnFiles
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY
@@ -43,9 +44,11 @@ class Root:
     what is written. All methods block, and raise RefusedError or OSError.
     """
 
-    def __init__(self, path: Path, *, writable: bool = True) -> None:
+    def __init__(self, path: Path, *, writable: bool = True, own: OwnFiles | None = None) -> None:
+        """With `own`, what this process runs from is not written, and its keys are not read."""
         self.path = Path(os.path.realpath(path))
         self.writable = writable
+        self._own = own
         self._given = Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would follow links
         self._fd = os.open(self.path, FOLDER)
         # Closed when nobody can use it any more: a thread that is still at work must not find
@@ -66,6 +69,7 @@ class Root:
         fd = open_beneath(self._fd, name, _READ, follow=True)
         try:
             _require_regular(name, os.fstat(fd))
+            self._require_readable(name, fd)
         except BaseException:
             os.close(fd)
             raise
@@ -80,12 +84,14 @@ class Root:
         """Return the status of what is there."""
         require_sound(name)
         with closing(open_beneath(self._fd, name, PLACE, follow=True)) as fd:
+            self._require_readable(name, fd)
             return os.fstat(fd)
 
     def list_dir(self, name: str, limit: int) -> tuple[list[Entry], int]:
         """Return the first entries by name, at most `limit`, and how many there are."""
         require_sound(name)
         with closing(open_beneath(self._fd, name, _READ_FOLDER, follow=True)) as folder:
+            self._require_readable(name, folder)
             with os.scandir(folder) as found:
                 names = sorted(each.name for each in found)
             entries: list[Entry] = []
@@ -168,6 +174,12 @@ class Root:
             raise RefusedError(
                 "read_only", f"`{shown(name)}` is in `{self.path}`, which may only be read."
             )
+        if self._own is not None:
+            self._own.require_writable(name)
+
+    def _require_readable(self, name: str, fd: int) -> None:
+        if self._own is not None:
+            self._own.require_readable(name, fd)
 
     def _require_content(self, name: str, folder: int, leaf: str, content: bytes) -> None:
         try:

@@ -69,6 +69,7 @@ def bubblewrap_command(
     workspace: Path,
     mount_points: Sequence[Path],
     protected: Sequence[Path],
+    hidden: Sequence[Path],
     read_only: Sequence[Path],
     writable: Sequence[Path],
     network: bool,
@@ -78,7 +79,8 @@ def bubblewrap_command(
     """Return the command line up to the program that is to run inside.
 
     `protected` are existing paths in the workspace that stay read-only; `mount_points` are the
-    folders above them: what is a mount point cannot be renamed out of the way.
+    folders above them: what is a mount point cannot be renamed out of the way. `hidden` are
+    existing paths that appear empty.
     """
     size = str(limits.temporary_bytes)
     arguments = [program, *_ISOLATION, *([] if network else ["--unshare-net"])]
@@ -90,6 +92,10 @@ def bubblewrap_command(
     arguments += _binds("--ro-bind", read_only)
     arguments += _binds("--bind", [workspace, *writable, *mount_points])
     arguments += _binds("--ro-bind", protected)
+    for path in hidden:
+        is_folder = path.is_dir()
+        empty = ["--tmpfs", str(path), "--remount-ro"] if is_folder else ["--ro-bind", "/dev/null"]
+        arguments += [*empty, str(path)]
     arguments += ["--remount-ro", "/", "--chdir", str(workspace)]
     return [*arguments, "--seccomp", str(seccomp_descriptor), "--"]
 

@@ -19,6 +19,7 @@ from amplifier_kit.sandbox import bubblewrap, launcher
 from amplifier_kit.sandbox.control_groups import ControlGroup, ControlGroups
 from amplifier_kit.sandbox.errors import SandboxError
 from amplifier_kit.sandbox.limits import Limits, limited, limited_processes
+from amplifier_kit.sandbox.own_code import OwnCode
 from amplifier_kit.sandbox.seccomp import filter_program
 from amplifier_kit.sandbox.workspace import ProtectedPaths, checked_workspace, existing_paths
 
@@ -91,6 +92,8 @@ class _Request:
     read_only: list[Path]
     writable: list[Path]
     limits: Limits
+    # None when there is no protection.
+    own_code: OwnCode | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,7 @@ class Sandbox:
         """Return how to start `argv` so that it can change nothing outside `workspace`.
 
         `protected` are paths relative to the workspace that stay as they are, absent ones absent.
+        What this process runs from stays as it is in any case, and AMPLIFIER_HOME is not seen.
         `read_only` and `writable` are further paths that exist inside.
 
         Raises:
@@ -172,15 +176,18 @@ class Sandbox:
                 f"Landlock cannot keep {', '.join(protected)} from being changed in a workspace "
                 "that may be written to; install bubblewrap, or protect no paths"
             )
+        folder = checked_workspace(workspace)
+        readable, changeable = existing_paths(read_only), existing_paths(writable)
         request = _Request(
             list(argv),
-            checked_workspace(workspace),
+            folder,
             dict(clean_environment() if env is None else env),
             network,
             ProtectedPaths(protected),
-            existing_paths(read_only),
-            existing_paths(writable),
+            readable,
+            changeable,
             limits or Limits(),
+            None if self.level == "none" else OwnCode([folder, *changeable], readable),
         )
         with ExitStack() as stack:
             try:
@@ -208,12 +215,15 @@ class Sandbox:
 
     def _bubblewrap(self, request: _Request, stack: ExitStack) -> LaunchSpec:
         held = request.protected.hold(request.workspace, stack)
+        if request.own_code is not None:
+            request.own_code.hold(held, stack)
         descriptor = _filter_descriptor(stack, network=request.network, metadata=True)
         argv = bubblewrap.bubblewrap_command(
             self.program,
             workspace=request.workspace,
             mount_points=held.folders_above,
             protected=held.paths,
+            hidden=held.hidden,
             read_only=request.read_only,
             writable=request.writable,
             network=request.network,
@@ -228,6 +238,13 @@ class Sandbox:
         )
 
     def _launcher(self, request: _Request, stack: ExitStack) -> LaunchSpec:
+        own = None if request.own_code is None else next(request.own_code.inside(), None)
+        if own is not None:
+            raise SandboxError(
+                f"this program runs from `{own}` or keeps its keys there, and Landlock cannot keep "
+                "it from commands that may write to a folder above it; install bubblewrap, or "
+                "start in another folder"
+            )
         home = tempfile.mkdtemp(prefix="amplifier-")
         stack.callback(shutil.rmtree, home, ignore_errors=True)
         descriptor = -1

@@ -68,6 +68,12 @@ class Held:
 
     paths: list[Path] = field(default_factory=list[Path])
     folders_above: list[Path] = field(default_factory=list[Path])
+    # What is mounted empty.
+    hidden: list[Path] = field(default_factory=list[Path])
+
+    def covers(self, path: Path) -> bool:
+        """Whether `path` is protected with a folder above it."""
+        return any(path.is_relative_to(each) for each in (*self.paths, *self.hidden))
 
 
 class ProtectedPaths:
@@ -92,14 +98,27 @@ class ProtectedPaths:
         """
         held = Held()
         for path in self._paths:
-            _hold(path, workspace, held, stack)
+            place = place_to_hold(path, workspace, held, stack)
+            if place not in held.paths:
+                held.paths.append(place)
         return held
 
 
-def _hold(path: PurePosixPath, workspace: Path, held: Held, stack: ExitStack) -> None:
-    """Hold `path`, or the first part of it that is missing or leads no further."""
+def place_to_hold(
+    path: PurePosixPath,
+    workspace: Path,
+    held: Held,
+    stack: ExitStack,
+    *,
+    without_effect: bytes | None = None,
+) -> Path:
+    """Return `path`, or the first part of it that is missing or leads no further.
+
+    The folders above it are added to `held`. A missing file gets a placeholder of the bytes
+    `without_effect`, anything else an empty folder.
+    """
     place = workspace
-    for part in path.parts:
+    for position, part in enumerate(path.parts, start=1):
         if place != workspace and place not in held.folders_above:
             held.folders_above.append(place)
         place /= part
@@ -108,12 +127,13 @@ def _hold(path: PurePosixPath, workspace: Path, held: Held, stack: ExitStack) ->
                 f"`{place}` is a symbolic link, which cannot be protected from being replaced"
             )
         if not place.exists() or _is_empty_folder(place):
-            stack.callback(Placeholder(place).release)
+            is_whole = position == len(path.parts) and not place.is_dir()
+            content = without_effect if is_whole else None
+            stack.callback(Placeholder(place, content).release)
             break
         if not place.is_dir():
             break
-    if place not in held.paths:
-        held.paths.append(place)
+    return place
 
 
 def _is_empty_folder(path: Path) -> bool:
