@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -230,6 +231,86 @@ except SandboxError as error:
 
     assert not (installed.folder / "planted").exists(), done
     assert "refused:" in done
+
+
+# Every way to a mode with these bits that a program has, each with a name of its own.
+_WAYS_TO_A_MODE = """
+import ctypes, os, struct
+libc = ctypes.CDLL(None, use_errno=True)
+os.umask(0)
+M = 0o6755
+HERE = -100
+how = struct.pack("QQQ", os.O_CREAT | os.O_WRONLY, M, 0)
+ways = {
+    "open": lambda: os.close(os.open("s-open", os.O_CREAT | os.O_WRONLY, M)),
+    "open without mode": lambda: libc.syscall(2, b"s-old", 0o101, M),
+    "creat": lambda: libc.syscall(85, b"s-creat", M),
+    "openat2": lambda: libc.syscall(437, HERE, b"s-openat2", how, len(how)),
+    "mknod": lambda: libc.syscall(133, b"s-mknod", 0o100000 | M, 0),
+    "mknodat": lambda: os.mknod("s-mknodat", 0o100000 | M),
+    "mkdir": lambda: libc.syscall(83, b"s-mkdir", M),
+    "chmod": lambda: (open("s-chmod", "w").close(), os.chmod("s-chmod", M)),
+    "fchmodat2": lambda: (open("s-two", "w").close(), libc.syscall(452, HERE, b"s-two", M, 0)),
+    "tmpfile": lambda: os.link(f"/proc/self/fd/{os.open('.', os.O_TMPFILE | 1, M)}", "s-tmp"),
+    "exclusive": lambda: os.close(os.open("s-excl", os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o4777)),
+    "group": lambda: os.close(os.open("s-group", os.O_CREAT | os.O_RDWR, 0o2777)),
+}
+for name, way in ways.items():
+    try:
+        way()
+    except OSError as error:
+        print(name, error)
+open("ended", "w").close()
+"""
+
+
+@pytest.mark.attack("M4")
+def test_no_command_makes_a_program_that_runs_as_its_owner(machine: Machine) -> None:
+    machine.write("ways.py", _WAYS_TO_A_MODE)
+
+    results = play(machine, [bash("python3 ways.py")])
+
+    made = [path for path in machine.project.iterdir() if path.name.startswith("s-")]
+    assert (machine.project / "ended").exists(), results
+    assert not [path.name for path in made if path.stat().st_mode & 0o6000]
+
+
+@pytest.mark.slow
+@pytest.mark.attack("M4")
+def test_under_landlock_no_command_makes_one_either(machine: Machine) -> None:
+    machine.write("ways.py", _WAYS_TO_A_MODE)
+
+    _under_landlock(machine, "python3 ways.py")
+
+    made = [path for path in machine.project.iterdir() if path.name.startswith("s-")]
+    assert (machine.project / "ended").exists()
+    assert not [path.name for path in made if path.stat().st_mode & 0o6000]
+
+
+@pytest.mark.slow
+@pytest.mark.attack("M4")
+def test_a_file_that_is_written_does_not_keep_what_lends_its_owner(machine: Machine) -> None:
+    helper = machine.write("helper", "old")
+    helper.chmod(0o6755)
+
+    play(machine, [("write_file", {"file_path": "helper", "content": "new"})])
+
+    assert helper.read_text("utf-8") == "new"
+    assert helper.stat().st_mode & 0o7777 == 0o755
+
+
+def _under_landlock(machine: Machine, command: str) -> str:
+    """Run a command as on a machine without bubblewrap."""
+    script = f"""
+import subprocess
+from amplifier_kit.sandbox.sandbox import Sandbox
+sandbox = Sandbox.detect(folders=())
+assert sandbox.level == "landlock", sandbox
+argv = ["/bin/bash", "-c", {command!r}]
+with sandbox.command(argv, workspace=".", protected=()) as launch:
+    subprocess.run(launch.argv, env=launch.env, cwd=launch.cwd, pass_fds=launch.pass_fds)
+"""
+    return _python(Path(sys.executable), script, machine)
 
 
 def _python(python: Path, script: str, machine: Machine) -> str:

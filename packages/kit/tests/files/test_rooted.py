@@ -337,3 +337,16 @@ def test_the_folder_is_closed_when_nobody_holds_it(work: Path) -> None:
 
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
+
+
+@pytest.mark.attack("M4")
+def test_what_lends_its_owner_does_not_when_it_is_written(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    (tmp_path / "helper").write_bytes(b"old")
+    (tmp_path / "helper").chmod(0o6755)
+
+    root.write_atomic("helper", b"new")
+    root.write_atomic("made", b"new", mode=0o4755)
+
+    assert (tmp_path / "helper").stat().st_mode & 0o7777 == 0o755
+    assert not (tmp_path / "made").stat().st_mode & 0o6000

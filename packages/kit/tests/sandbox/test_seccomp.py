@@ -21,6 +21,11 @@ NUMBERS = {
     "ioctl": (16, 29),
     "fchmod": (91, 52),
     "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "mkdirat": (258, 34),
+    "mknodat": (259, 33),
+    "openat": (257, 56),
+    "openat2": (437, 437),
     "read": (0, 63),
     "execve": (59, 221),
 }
@@ -102,6 +107,42 @@ def test_no_namespace_can_be_made(machine: str, flag: int) -> None:
 def test_no_file_can_lend_its_owner(machine: str) -> None:
     assert judged(machine, "fchmod", 3, 0o4755) == DENY
     assert judged(machine, "fchmodat", 3, 0, 0o2755) == DENY
+
+
+@pytest.mark.attack("M4")
+@every_machine
+@pytest.mark.parametrize("bits", [0o4755, 0o2755, 0o6000])
+def test_no_file_can_be_made_that_lends_its_owner(machine: str, bits: int) -> None:
+    o_creat, o_tmpfile = 0o100, 0o20200000
+
+    assert judged(machine, "fchmodat2", 3, 0, bits) == DENY
+    assert judged(machine, "mkdirat", 3, 0, bits) == DENY
+    assert judged(machine, "mknodat", 3, 0, 0o100000 | bits) == DENY
+    assert judged(machine, "openat", 3, 0, o_creat, bits) == DENY
+    assert judged(machine, "openat", 3, 0, o_tmpfile, bits) == DENY
+    assert judged(machine, "openat2", 3, 0, 0) == NOT_THERE
+    assert judged(machine, "openat", 3, 0, o_creat, 0o1777) == ALLOW
+    assert judged(machine, "openat", 3, 0, 0, bits) == ALLOW, "no file is made, nothing is read"
+
+
+@pytest.mark.attack("M4")
+@pytest.mark.parametrize(("number", "mode"), [(2, 2), (85, 1), (83, 1), (133, 1), (90, 1)])
+def test_the_older_calls_of_x86_make_none_either(number: int, mode: int) -> None:
+    program = filter_program(network=False, machine="x86_64")
+    arguments = [0, 0o100, 0]
+    arguments[mode] = 0o4755
+
+    assert verdict(program, MACHINES["x86_64"][0], number, *arguments) == DENY
+
+
+@pytest.mark.attack("M4")
+@every_machine
+def test_no_device_can_be_made_but_pipes_and_files_can(machine: str) -> None:
+    modes = {"character": 0o020644, "block": 0o060644, "pipe": 0o010644, "file": 0o100644}
+
+    made = [name for name, mode in modes.items() if judged(machine, "mknodat", 3, 0, mode) == ALLOW]
+
+    assert made == ["pipe", "file"]
 
 
 @pytest.mark.attack("S8")

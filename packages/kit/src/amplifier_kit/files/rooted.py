@@ -19,6 +19,8 @@ from amplifier_kit.files.own_files import OwnFiles
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _CHUNK = 1 << 20
+# All of a mode but the set-user-ID and set-group-ID bits.
+_KEPT_MODE = 0o1777
 # What file systems without hard links say.
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
 
@@ -124,8 +126,9 @@ class Root:
     ) -> None:
         """Write a file so that it is there whole, on the disk, or as it was.
 
-        A file that is there keeps its mode and owner; a new one gets `mode` less the umask. With
-        `replaces`, what is there must have that content still, or not be there for None.
+        A file that is there keeps its mode and owner, but not the bits that lend the owner's rights
+        to whoever runs it; a new one gets `mode` less the umask. With `replaces`, what is there must
+        have that content still, or not be there for None.
         """
         self._require_writable(name)
         parent, leaf = _split(name)
@@ -240,7 +243,7 @@ def _read_all(name: str, fd: int, limit: int) -> bytes:
 
 def _write_new(folder: int, name: str, data: bytes, old: os.stat_result | None, mode: int) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(name, flags, mode if old is None else 0o600, dir_fd=folder)
+    fd = os.open(name, flags, mode & _KEPT_MODE if old is None else 0o600, dir_fd=folder)
     with os.fdopen(fd, "wb") as file:
         file.write(data)
         file.flush()
@@ -248,7 +251,7 @@ def _write_new(folder: int, name: str, data: bytes, old: os.stat_result | None, 
             own = os.fstat(fd)
             if (old.st_uid, old.st_gid) != (own.st_uid, own.st_gid):
                 os.fchown(fd, old.st_uid, old.st_gid)
-            os.fchmod(fd, stat.S_IMODE(old.st_mode))
+            os.fchmod(fd, old.st_mode & _KEPT_MODE)
         os.fsync(fd)
 
 

@@ -94,11 +94,23 @@ _METADATA: dict[str, _Numbers] = {
 # The numbers, and which argument is the mode.
 _MODE_SETTERS: dict[str, tuple[int | None, int | None, int]] = {
     "chmod": (90, None, 1),
+    "creat": (85, None, 1),
     "fchmod": (91, 52, 1),
     "fchmodat": (268, 53, 2),
     "fchmodat2": (452, 452, 2),
+    "mkdir": (83, None, 1),
+    "mkdirat": (258, 34, 2),
+    "mknod": (133, None, 1),
+    "mknodat": (259, 33, 2),
 }
-_SOCKET, _CLONE, _CLONE3, _IOCTL = (41, 198), (56, 220), (435, 435), (16, 29)
+# The numbers, and which argument is the flags; the mode, which only a new file takes, is the next.
+_OPENERS: dict[str, tuple[int | None, int | None, int]] = {
+    "open": (2, None, 1),
+    "openat": (257, 56, 2),
+}
+# Their arguments are behind a pointer that a filter cannot follow; libraries use older ones then.
+_UNREADABLE: dict[str, _Numbers] = {"clone3": (435, 435), "openat2": (437, 437)}
+_SOCKET, _CLONE, _IOCTL = (41, 198), (56, 220), (16, 29)
 _NEWEST_KNOWN = 469
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 _FIRST_X32 = 0x40000000
@@ -106,7 +118,10 @@ _FIRST_X32 = 0x40000000
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET.
 _NEW_NAMESPACES = 0x7E020000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_SET_ID = stat.S_ISUID | stat.S_ISGID
+# The bit that both kinds of devices have, and of what `mknod` can make only they.
+_LENDING = stat.S_ISUID | stat.S_ISGID | stat.S_IFCHR
+# O_CREAT and the bit of O_TMPFILE that is not O_DIRECTORY.
+_MAKES_A_FILE = 0o100 | 0o20000000
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _OFFSET_NUMBER, _OFFSET_ARCHITECTURE, _OFFSET_ARGUMENTS = 0, 4, 16
@@ -120,7 +135,7 @@ def filter_program(*, network: bool, metadata: bool = True, machine: str | None 
     """Return the filter, ready for the kernel.
 
     Without `network` only unix sockets can be made; without `metadata` no file changes its owner,
-    mode or extended attributes. Set-user-ID files cannot be made in any case.
+    mode or extended attributes. Set-user-ID files and devices cannot be made in any case.
 
     Raises:
         SandboxError: the machine is neither x86_64 nor aarch64.
@@ -143,13 +158,15 @@ def filter_program(*, network: bool, metadata: bool = True, machine: str | None 
     ]
     for numbers in (_FORBIDDEN if metadata else _FORBIDDEN | _METADATA).values():
         program += _when(numbers[column], [_refuse()])
-    # Its flags are behind a pointer the filter cannot follow; libraries fall back to clone.
-    program += _when(_CLONE3[column], [_instruction(_RETURN, _ERROR | errno.ENOSYS)])
+    for numbers in _UNREADABLE.values():
+        program += _when(numbers[column], [_instruction(_RETURN, _ERROR | errno.ENOSYS)])
     program += _when(_CLONE[column], _refuse_bits(0, _NEW_NAMESPACES))
     program += _when(_IOCTL[column], _refuse_values(1, (_TIOCSTI, _TIOCLINUX)))
     program += _when(_SOCKET[column], _allow_values(0, _families(network)))
     for *numbers, mode in _MODE_SETTERS.values():
-        program += _when(numbers[column], _refuse_bits(mode, _SET_ID))
+        program += _when(numbers[column], _refuse_bits(mode, _LENDING))
+    for *numbers, flags in _OPENERS.values():
+        program += _when(numbers[column], _refuse_new_files(flags, _LENDING))
     program.append(_instruction(_RETURN, _ALLOW))
     return b"".join(program)
 
@@ -185,6 +202,14 @@ def _refuse_bits(argument: int, bits: int) -> _Program:
         _refuse(),
         _instruction(_RETURN, _ALLOW),
     ]
+
+
+def _refuse_new_files(flags: int, bits: int) -> _Program:
+    """Refuse to make a file whose mode, the argument after `flags`, has one of `bits`."""
+    refusal = _refuse_bits(flags + 1, bits)
+    # Without such a flag the mode is not read, and may be anything.
+    skip = _instruction(_ANY_BIT, _MAKES_A_FILE, 1, 0)
+    return [_load_argument(flags), skip, _instruction(_RETURN, _ALLOW), *refusal]
 
 
 def _refuse_values(argument: int, values: tuple[int, ...]) -> _Program:
