@@ -49,11 +49,11 @@ def report(error: Exception) -> None:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return
+    what, why, fix = described(error)
     if not _is_foreseen(error):
         from traceback import format_exception  # noqa: PLC0415 - as rare as it can be
 
         say("".join(format_exception(error)), err=True, nl=False)
-    what, why, fix = described(error)
     _line("error", what, "red")
     if why:
         _line("why", why, "yellow")
@@ -62,7 +62,13 @@ def report(error: Exception) -> None:
 
 
 def described(error: Exception) -> tuple[str, str, str]:
-    """Return what happened, why, and the next command; what is not known is empty."""
+    """Return what happened, why, and the next command, without secrets; the unknown is empty."""
+    if not isinstance(error, click.ClickException):
+        from amplifier_foundation.scrubbing import (  # noqa: PLC0415 - a start without errors is usual
+            blank_known_secrets,
+        )
+
+        blank_known_secrets(error)
     if isinstance(error, FoundationError):
         return error.message, error.why, error.fix
     if isinstance(error, click.ClickException):

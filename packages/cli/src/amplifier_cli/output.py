@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from secrets import token_hex
 from typing import Any, TextIO
 
 import click
@@ -24,7 +24,7 @@ __all__ = [
 _COLORS = {"red": 31, "green": 32, "yellow": 33, "magenta": 35, "cyan": 36}
 # Styles travel inside of the text as marks that only this process can make, and become escape
 # codes after the text between them was made visible. Text from outside cannot guess the mark.
-_MARK = f"\ufdd0{token_hex(8)}:"
+_MARK = f"\ufdd0{os.urandom(8).hex()}:"
 _END = "\ufdd1"
 _STYLE = re.compile(f"{_MARK}([0-9;]+){_END}")
 

@@ -22,6 +22,7 @@ from amplifier_foundation.reading.plan_changes import plan_changes
 from amplifier_foundation.reading.state import SessionState, state_of
 from amplifier_foundation.recording.recorder import FAILED, ChildLog, OpenChild, Recorder
 from amplifier_kit.notices import show
+from amplifier_kit.secrets.errors import scrub_error
 from amplifier_kit.secrets.messages import MessageScrubber
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class LiveSession:
             answer = await self.session.execute(prompt)
             return answer
         except BaseException as raised:
+            # Providers repeat what they were sent, keys included.
+            scrub_error(raised, self.recorder.without_secrets)
             error = raised
             raise
         finally:
@@ -196,6 +199,7 @@ async def _mount(live: LiveSession, plan: dict[str, Any], resume: bool, bundle: 
         await live.session.initialize()
         _refuse_without_guard(plan, unready, "; ".join(unready.values()))
     except BaseException as error:
+        scrub_error(error, live.recorder.without_secrets)
         live.recorder.note_failed_opening(error)
         if isinstance(error, SessionError):
             modules = live.session.status.modules

@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 
 from amplifier_foundation.bundles.providers import KEYS
 from amplifier_foundation.credentials import find_key
+from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.store import SessionStore
 from amplifier_foundation.store.rewriting import other_files
+from amplifier_kit.secrets.errors import scrub_error
 from amplifier_kit.secrets.known import known_secrets
 from amplifier_kit.secrets.scrubber import Scrubber
 
-__all__ = ["Scrubbed", "find_secrets", "scrub_session"]
+__all__ = ["Scrubbed", "blank_known_secrets", "find_secrets", "scrub_session"]
 
 
 class Scrubbed(NamedTuple):
@@ -58,16 +60,29 @@ def scrub_session(store: SessionStore, session_id: str, further: Iterable[str] =
     return Scrubbed(records, files, swept.unsure)
 
 
+def blank_known_secrets(error: BaseException) -> None:
+    """Blank the user's keys, and what has the form of a key, in an exception that is shown."""
+    try:
+        known = _scrubber(()).known
+    except FoundationError:
+        # The file with the keys cannot be read, which may be what is to be shown.
+        known = known_secrets(_NO_SESSION)
+    scrubber = Scrubber(known, guesses=False)
+    scrub_error(error, lambda text: scrubber.scrub_text(text)[0])
+
+
 def _scrubber(further: Iterable[str]) -> Scrubber:
-    no_session = SimpleNamespace(config={}, get_capability=_nothing)
     environ = dict(os.environ)
     for name in (each for names in KEYS.values() for each in names):
         key = find_key(name)
         if key is not None:
             environ[name] = key.value
     environ |= {f"GIVEN_SECRET_{number}": value for number, value in enumerate(further, start=1)}
-    return Scrubber(known_secrets(no_session, environ))
+    return Scrubber(known_secrets(_NO_SESSION, environ))
 
 
 def _nothing(name: str) -> None:
     return None
+
+
+_NO_SESSION = SimpleNamespace(config={}, get_capability=_nothing)

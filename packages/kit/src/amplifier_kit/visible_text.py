@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -67,6 +66,8 @@ def exact(text: str) -> str:
 
 def json_text(value: Any, *, indent: int | None = None, default: Any = str, **more: Any) -> str:
     """Return a value as JSON that is safe to print; a reader gets back exactly the value."""
+    import json  # noqa: PLC0415 - every command imports this file as it starts, few write JSON
+
     return json.dumps(value, indent=indent, default=default, ensure_ascii=False, **more).translate(
         _JSON
     )

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_core.session import AmplifierSession
 from amplifier_foundation.recording.plain import plain, plain_error
+from amplifier_kit.secrets.errors import scrub_error
+from amplifier_kit.secrets.messages import MessageScrubber
 from amplifier_runtime.claims import Claim, Claims, Outcome
 from amplifier_runtime.database import Connection
 from amplifier_runtime.engine import Engine, Write
@@ -288,6 +290,7 @@ class TurnRunner:
                 await self._mount(run)
                 answer = await session.execute(run.claim.prompt)
             except Exception as raised:
+                scrub_error(raised, MessageScrubber(coordinator).scrub_text)
                 logger.exception("turn failed turn=%s", run.claim.turn_id)
                 error = plain_error(raised)
             except asyncio.CancelledError:

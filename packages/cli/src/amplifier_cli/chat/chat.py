@@ -182,7 +182,8 @@ class Chat:
                 await work
             except Exception as error:
                 logger.exception("command failed name=%s", name)
-                self.terminal.put(Ending(f"/{name} failed. {error}", "error"))
+                told = self.live.recorder.without_secrets(str(error))
+                self.terminal.put(Ending(f"/{name} failed. {told}", "error"))
 
         job = asyncio.ensure_future(run())
         self._jobs.add(job)
