@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from amplifier_kit.memory.private_files import make_private_folder, replace_durably
+from amplifier_kit.own_files import exposure_of
 from amplifier_kit.session_folder import expanded
 from amplifier_module_hooks_approval.calls import Call, canonical
 from amplifier_module_hooks_approval.config import Scope
@@ -85,8 +86,8 @@ class GrantFile:
         try:
             about = os.fstat(fd)
             seen = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_mode, about.st_uid)
+            self._check(about)
             if seen != self._seen:
-                self._check(about)
                 with open(fd, "rb", closefd=False) as file:
                     self._grants = _parsed(file.read(), str(self.path))
                 self._seen = seen
@@ -110,8 +111,9 @@ class GrantFile:
     def _check(self, about: os.stat_result) -> None:
         if not stat.S_ISREG(about.st_mode):
             raise GrantsError(f"{self.path} is no regular file")
-        if about.st_uid not in (os.geteuid(), 0) or about.st_mode & 0o022:
-            raise GrantsError(f"{self.path} can be written by others")
+        exposure = exposure_of(self.path, about)
+        if exposure is not None:
+            raise GrantsError(f"{exposure.why} Then: {exposure.fix}")
         if about.st_size > _MOST_BYTES:
             raise GrantsError(f"{self.path} is larger than {_MOST_BYTES} bytes")
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from amplifier_kit.memory.private_files import make_private_folder, replace_durably
+from amplifier_kit.own_files import exposure_of
 from amplifier_kit.session_folder import expanded
 from amplifier_module_tool_mcp.definitions import Definition
 
@@ -44,7 +46,9 @@ class SeenRecord:
     def _add(self, server: str, source: str, definitions: Sequence[Definition]) -> None:
         try:
             make_private_folder(self._path.parent)
-            with self._path.with_name(f"{self._path.name}.lock").open("ab") as lock:
+            lock_path = self._path.with_name(f"{self._path.name}.lock")
+            descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "r+b") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 servers = self._read()
                 if servers.get(server, {}).get("source") != source:
@@ -55,6 +59,9 @@ class SeenRecord:
             raise RecordError(f"`{self._path}` cannot be written: {error}") from error
 
     def _read(self) -> dict[str, Any]:
+        exposure = exposure_of(self._path)
+        if exposure is not None:
+            raise RecordError(f"{exposure.why} Then: {exposure.fix}")
         try:
             servers: Any = json.loads(self._path.read_bytes())
             for table in servers.values():

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from amplifier_kit.files.errors import RefusedError
 from amplifier_kit.files.names import shown
 from amplifier_kit.files.rooted import Root
+from amplifier_kit.own_files import exposure_in, is_own_place
 from amplifier_kit.session_folder import expanded
 from amplifier_module_tool_skills.skill import FILE_NAME, BrokenSkillError, Skill, read_skill
 
@@ -84,6 +85,11 @@ class Library:
 
     def _add(self, root: Root, name: str) -> None:
         path = f"{root.path}/{shown(name)}/{FILE_NAME}"
+        exposure = exposure_in(root.path / name) if is_own_place(root.path) else None
+        if exposure is not None:
+            reason = f"{exposure.why} Then: {exposure.fix}"
+            self.left_out.append(LeftOut("broken", path, reason))
+            return
         try:
             folder = Root(root.path / name, writable=False)
             # A link to somewhere else, or one put there in this moment, is another folder.

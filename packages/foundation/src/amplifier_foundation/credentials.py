@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_foundation import paths
-from amplifier_foundation.config.plain_files import open_plain
+from amplifier_foundation.config.plain_files import open_plain, require_own
 from amplifier_foundation.errors import SettingsError
 
 __all__ = ["Credential", "find_key", "masked", "store_key"]
@@ -87,19 +87,15 @@ def _read_file(path: Path) -> dict[str, str]:
         ) from unreadable
     with file:
         # The open file is looked at, not its name: nobody can put another in its place.
-        _refuse_exposed(path, os.fstat(file.fileno()))
+        _refuse_readable(path, os.fstat(file.fileno()))
+        require_own(path, SettingsError, file=file)
         text = file.read().decode("utf-8", "replace")
     return _parse(path, text)
 
 
-def _refuse_exposed(path: Path, found: os.stat_result) -> None:
-    if found.st_uid != os.geteuid():
-        raise SettingsError(
-            f"The keys in `{path}` were not read.",
-            why=f"The file belongs to another user (uid {found.st_uid}).",
-            fix=f"chown {os.geteuid()} {path} && chmod 600 {path}",
-        )
-    if found.st_mode & 0o077:
+def _refuse_readable(path: Path, found: os.stat_result) -> None:
+    # A file of another user is refused by `require_own`, with another way out.
+    if found.st_uid == os.geteuid() and found.st_mode & 0o077:
         mode = stat.S_IMODE(found.st_mode)
         raise SettingsError(
             f"The keys in `{path}` were not read.",

@@ -12,6 +12,7 @@ from amplifier_foundation.config.documents import parse_mapping, suggestion
 from amplifier_foundation.config.granted_texts import read_granted
 from amplifier_foundation.config.merge import merge
 from amplifier_foundation.config.modules import merge_modules, module_key, module_list
+from amplifier_foundation.config.plain_files import require_own
 from amplifier_foundation.config.written_sources import SourceOrigin, with_absolute_sources
 from amplifier_foundation.errors import SettingsError
 
@@ -100,9 +101,12 @@ def load_settings(
     stay as they are written.
 
     Raises:
-        SettingsError: a file cannot be read, is not valid YAML, or has a value of the wrong kind.
+        SettingsError: a file cannot be read, is not valid YAML, has a value of the wrong kind, or
+            is the user's own and could have been written by another user.
     """
     home = home or paths.home()
+    # Also when there is no file yet: somebody else could put one there.
+    require_own(home, SettingsError)
     digests: dict[str, str] = {}
     if isinstance(acting, Mapping):
         digests |= cast("Mapping[str, str]", acting)

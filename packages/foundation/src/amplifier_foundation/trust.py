@@ -20,6 +20,7 @@ from amplifier_foundation.config.acting_files import (
 from amplifier_foundation.config.addresses import addresses_in, providers_in
 from amplifier_foundation.config.plain_files import open_plain
 from amplifier_foundation.errors import TrustError
+from amplifier_kit.own_files import exposure_of
 
 __all__ = ["Trust", "TrustStatus"]
 
@@ -149,9 +150,12 @@ class Trust:
         except OSError as unreadable:
             raise self._unusable(f"{unreadable.strerror}.") from unreadable
         with file:
-            found = os.fstat(file.fileno())
-            if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            exposure = exposure_of(self._file, os.fstat(file.fileno()))
+            if exposure is not None and exposure.path.name == self._file.name:
+                # What is in it may not be the user's decision, so that a chmod would not do.
                 raise self._unusable("Others on this machine could have written it.")
+            if exposure is not None:
+                raise TrustError(f"`{self._file}` is not used.", why=exposure.why, fix=exposure.fix)
             return self._parse(file.read())
 
     def _parse(self, data: bytes) -> dict[str, dict[str, Any]]:
@@ -187,7 +191,8 @@ class Trust:
     def _locked(self) -> Generator[None]:
         self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = self._file.with_name(f"{self._file.name}.lock")
-        with lock.open("w") as file:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from amplifier_foundation import paths
+from amplifier_foundation.config.documents import read_text
 from amplifier_foundation.errors import SettingsError
 from amplifier_kit.memory.private_files import make_private_folder, replace_durably
 
@@ -21,7 +22,7 @@ def change_user_settings(change: Callable[[dict[str, Any]], None]) -> Path:
     Comments do not survive a change, so a file with comments is kept beside it as `.bak`.
     """
     path = paths.user_settings(paths.home())
-    text = path.read_text("utf-8") if path.is_file() else ""
+    text = read_text(path, error=SettingsError) if path.is_file() else ""
     try:
         values: Any = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:

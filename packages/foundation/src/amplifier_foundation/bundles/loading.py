@@ -18,6 +18,7 @@ from amplifier_foundation.bundles.files import (
 from amplifier_foundation.bundles.references import bundle_files, find, is_address, is_path
 from amplifier_foundation.config.addresses import addresses_in, providers_in
 from amplifier_foundation.config.documents import suggestion
+from amplifier_foundation.config.plain_files import require_own
 from amplifier_foundation.config.project_files import (
     granted_text,
     is_of_project,
@@ -220,6 +221,9 @@ class _Loader:
                 f"{suggestion(name, list(known))}{withheld}",
                 fix=f"amplifier bundle add {name} <path or address>",
             )
+        if is_path(known[name]):
+            # By the name that was found: a link that others put there leads to files of theirs.
+            require_own(_from(place.file.parent, known[name], follow=False), BundleError)
         return await self._locate(known[name], place)
 
     def _withheld(self, name: str) -> str:
@@ -244,8 +248,9 @@ class _Loader:
         return ""
 
 
-def _from(folder: Path, path: str) -> Path:
-    return (folder / Path(path).expanduser()).resolve()
+def _from(folder: Path, path: str, *, follow: bool = True) -> Path:
+    found = folder / Path(path).expanduser()
+    return found.resolve() if follow else found
 
 
 def _own_root(document: Document, place: Place) -> Path:

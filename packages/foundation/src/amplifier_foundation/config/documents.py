@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import yaml
 
-from amplifier_foundation.config.plain_files import open_plain
+from amplifier_foundation.config.plain_files import open_plain, require_own
 from amplifier_foundation.errors import FoundationError
 
 __all__ = ["decode", "parse_document", "parse_mapping", "read_bytes", "read_text", "suggestion"]
@@ -26,7 +26,10 @@ _MAX_DEPTH = 50
 
 
 def read_text(path: Path, *, error: type[FoundationError]) -> str:
-    """Return the text of a file; raises `error` when it cannot be read, or is no text."""
+    """Return the text of a file; raises `error` when it cannot be read, or is not text.
+
+    One of the user's own files that another user could have written is not read either.
+    """
     return decode(read_bytes(path, error=error), where=str(path), error=error)
 
 
@@ -34,6 +37,7 @@ def read_bytes(path: Path, *, error: type[FoundationError]) -> bytes:
     """Return the bytes of a file, at most one more than are allowed."""
     try:
         with open_plain(path) as file:
+            require_own(path, error, file=file)
             return file.read(_MAX_BYTES + 1)
     except OSError as unreadable:
         reason = unreadable.strerror or str(unreadable)

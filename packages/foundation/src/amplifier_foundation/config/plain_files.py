@@ -1,4 +1,4 @@
-"""Opening files that somebody else may have put there."""
+"""Opening files that somebody else may have put there, or could have written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["open_plain"]
+from amplifier_foundation.errors import FoundationError
+from amplifier_kit.own_files import Exposure, exposure_in, exposure_of, is_own_place
+
+__all__ = ["open_plain", "require_own", "require_own_folder"]
 
 
 def open_plain(path: Path) -> BinaryIO:
@@ -19,3 +22,25 @@ def open_plain(path: Path) -> BinaryIO:
         os.close(fd)
         raise OSError(errno.EINVAL, "It is not a plain file", str(path))
     return os.fdopen(fd, "rb")
+
+
+def require_own(path: Path, error: type[FoundationError], *, file: BinaryIO | None = None) -> None:
+    """Raise `error` when another user could have written a file of the user's own folder.
+
+    `file` is the same file, already open: then it is looked at, not its name. Files elsewhere,
+    such as those of a project, are not the user's own and pass.
+    """
+    if is_own_place(path):
+        status = None if file is None else os.fstat(file.fileno())
+        _refuse(path, exposure_of(path, status), error)
+
+
+def require_own_folder(folder: Path, error: type[FoundationError]) -> None:
+    """Raise `error` when another user could have written anything in a folder of the user's own."""
+    if is_own_place(folder):
+        _refuse(folder, exposure_in(folder), error)
+
+
+def _refuse(path: Path, exposure: Exposure | None, error: type[FoundationError]) -> None:
+    if exposure is not None:
+        raise error(f"`{path}` is not used.", why=exposure.why, fix=exposure.fix)

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from amplifier_foundation.sources.content import IGNORED, content_hash
+from amplifier_kit.memory.private_files import make_private_folder
 
 __all__ = ["Cache", "bare_hash"]
 
@@ -35,7 +36,7 @@ class Cache:
     @contextmanager
     def workspace(self) -> Generator[Path]:
         """Give a folder to fetch into, on the cache's file system; it is gone afterwards."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self.folder)
         self._remove_abandoned()
         folder = self.folder / f"{_UNFINISHED}{os.urandom(8).hex()}"
         folder.mkdir(mode=0o700)

@@ -11,9 +11,15 @@ from amplifier_core.errors import (
     ModuleNotFoundError,  # noqa: A004 - the name is fixed by the source contract
 )
 from amplifier_foundation import paths
+from amplifier_foundation.config.plain_files import require_own_folder
 from amplifier_foundation.sources.cache import Cache
 from amplifier_foundation.sources.content import content_hash
-from amplifier_foundation.sources.errors import FetchError, SuspiciousModuleError, UnpinnedError
+from amplifier_foundation.sources.errors import (
+    FetchError,
+    ModuleSourceError,
+    SuspiciousModuleError,
+    UnpinnedError,
+)
 from amplifier_foundation.sources.fetched import FetchedSources, Tree
 from amplifier_foundation.sources.fetching import LIMITS, Limits, ProgressListener
 from amplifier_foundation.sources.local import local_path
@@ -225,6 +231,7 @@ class SourceResolver:
 
     def _module_on_disk(self, module_id: str, source: Source) -> LocatedModule:
         path = self._path_of(source)
+        require_own_folder(self.base / Path(source.location).expanduser(), ModuleSourceError)
         pin = self.lock.modules.get(module_id)
         if pin is not None:
             check_pin(module_id, pin, source=self.lock.portable(path), sha256=content_hash(path))

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from amplifier_foundation.config.plain_files import require_own_folder
+from amplifier_foundation.errors import SessionStoreError
 from amplifier_foundation.paths import blobs, session_folder
 from amplifier_foundation.store.blobs import Blobs
 from amplifier_foundation.store.durable import make_folder
@@ -86,8 +88,11 @@ class SessionStore:
             SessionNotFoundError: there is none of that id.
             SessionHeldError: another process writes it and `takeover` is False.
             StoreError: the disk does not let it be written.
+            SessionStoreError: another user could have written it.
         """
         folder = self._locate(session_id)
+        # What it remembers is said to a model, and what it allows is done.
+        require_own_folder(folder, SessionStoreError)
         with (
             _disk_errors(f"Session `{session_id}` cannot be opened for writing"),
             taking(folder, session_id, takeover=takeover) as lease,

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from amplifier_foundation.errors import FoundationError
+from amplifier_kit.memory.private_files import make_private_folder
 from amplifier_kit.session_folder import amplifier_home
 from amplifier_runtime.database import Database
 from amplifier_runtime.errors import DurableError, NoWorkerError, SchemaError
@@ -25,7 +26,7 @@ _PATIENCE_SECONDS = 5.0
 
 def _default_url() -> str:
     home = amplifier_home()
-    home.mkdir(parents=True, exist_ok=True)
+    make_private_folder(home)
     return f"sqlite:///{home / 'runtime.sqlite'}"
 
 
