@@ -127,8 +127,8 @@ class Root:
         """Write a file so that it is there whole, on the disk, or as it was.
 
         A file that is there keeps its mode and owner, but not the bits that lend the owner's rights
-        to whoever runs it; a new one gets `mode` less the umask. With `replaces`, what is there must
-        have that content still, or not be there for None.
+        to whoever runs it; a new one gets `mode` less the umask. With `replaces`, what is there
+        must have that content still, or not be there for None.
         """
         self._require_writable(name)
         parent, leaf = _split(name)
