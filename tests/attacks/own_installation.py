@@ -74,3 +74,31 @@ def _bundle() -> str:
             "hooks": hooks,
         }
     )
+
+
+def under_landlock(machine: Machine, command: str) -> str:
+    """Run a command as on a machine without bubblewrap."""
+    script = f"""
+import subprocess
+from amplifier_kit.sandbox.sandbox import Sandbox
+sandbox = Sandbox.detect(folders=())
+assert sandbox.level == "landlock", sandbox
+argv = ["/bin/bash", "-c", {command!r}]
+with sandbox.command(argv, workspace=".", protected=()) as launch:
+    subprocess.run(launch.argv, env=launch.env, cwd=launch.cwd, pass_fds=launch.pass_fds)
+"""
+    return run_python(Path(sys.executable), script, machine)
+
+
+def run_python(python: Path, script: str, machine: Machine) -> str:
+    """Run a script in the project; return all it printed."""
+    done = subprocess.run(
+        [python, "-P", "-c", script],
+        cwd=machine.project,
+        env=machine.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout + done.stderr

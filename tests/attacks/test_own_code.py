@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from attacks.machine import Machine, write
-from attacks.own_installation import Installation, bash, play
+from attacks.own_installation import Installation, bash, play, run_python, under_landlock
 
 KEY = "zzzz-own-key-1234567890"
 
@@ -227,7 +224,7 @@ try:
 except SandboxError as error:
     print("refused:", error)
 """
-    done = _python(installed.python, script, machine)
+    done = run_python(installed.python, script, machine)
 
     assert not (installed.folder / "planted").exists(), done
     assert "refused:" in done
@@ -280,7 +277,7 @@ def test_no_command_makes_a_program_that_runs_as_its_owner(machine: Machine) -> 
 def test_under_landlock_no_command_makes_one_either(machine: Machine) -> None:
     machine.write("ways.py", _WAYS_TO_A_MODE)
 
-    _under_landlock(machine, "python3 ways.py")
+    under_landlock(machine, "python3 ways.py")
 
     made = [path for path in machine.project.iterdir() if path.name.startswith("s-")]
     assert (machine.project / "ended").exists()
@@ -297,30 +294,3 @@ def test_a_file_that_is_written_does_not_keep_what_lends_its_owner(machine: Mach
 
     assert helper.read_text("utf-8") == "new"
     assert helper.stat().st_mode & 0o7777 == 0o755
-
-
-def _under_landlock(machine: Machine, command: str) -> str:
-    """Run a command as on a machine without bubblewrap."""
-    script = f"""
-import subprocess
-from amplifier_kit.sandbox.sandbox import Sandbox
-sandbox = Sandbox.detect(folders=())
-assert sandbox.level == "landlock", sandbox
-argv = ["/bin/bash", "-c", {command!r}]
-with sandbox.command(argv, workspace=".", protected=()) as launch:
-    subprocess.run(launch.argv, env=launch.env, cwd=launch.cwd, pass_fds=launch.pass_fds)
-"""
-    return _python(Path(sys.executable), script, machine)
-
-
-def _python(python: Path, script: str, machine: Machine) -> str:
-    done = subprocess.run(
-        [python, "-P", "-c", script],
-        cwd=machine.project,
-        env=machine.environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.stdout + done.stderr

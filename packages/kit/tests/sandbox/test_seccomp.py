@@ -16,6 +16,8 @@ NOT_THERE = 0x00050000 | errno.ENOSYS
 MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 NUMBERS = {
     "socket": (41, 198),
+    "socketpair": (53, 199),
+    "connect": (42, 203),
     "clone": (56, 220),
     "clone3": (435, 435),
     "ioctl": (16, 29),
@@ -51,9 +53,11 @@ def verdict(program: bytes, architecture: int, number: int, *arguments: int) -> 
             position += if_true if tests[code] else if_false
 
 
-def judged(machine: str, name: str, *arguments: int, network: bool = False) -> int:
+def judged(
+    machine: str, name: str, *arguments: int, network: bool = False, unix: bool = True
+) -> int:
     architecture, column = MACHINES[machine]
-    program = filter_program(network=network, machine=machine)
+    program = filter_program(network=network, unix=unix, machine=machine)
     return verdict(program, architecture, NUMBERS[name][column], *arguments)
 
 
@@ -92,6 +96,23 @@ def test_with_the_network_internet_sockets_can_be_made(machine: str) -> None:
     families = [f for f in range(46) if judged(machine, "socket", f, network=True) == ALLOW]
 
     assert families == [socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK]
+
+
+@pytest.mark.attack("H6")
+@every_machine
+def test_without_unix_sockets_there_are_only_pairs_that_stay_pairs(machine: str) -> None:
+    nonblocking = socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+    for network in (False, True):
+        assert judged(machine, "socket", socket.AF_UNIX, network=network, unix=False) == DENY
+        for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
+            arguments = (socket.AF_UNIX, kind | nonblocking)
+            assert judged(machine, "socketpair", *arguments, network=network, unix=False) == DENY
+        for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+            arguments = (socket.AF_UNIX, kind | nonblocking)
+            assert judged(machine, "socketpair", *arguments, network=network, unix=False) == ALLOW
+    assert judged(machine, "connect", 3, unix=False) == DENY
+    assert judged(machine, "connect", 3, unix=False, network=True) == ALLOW
+    assert judged(machine, "socket", socket.AF_INET, unix=False, network=True) == ALLOW
 
 
 @pytest.mark.attack("S8")

@@ -38,6 +38,7 @@ _WHAT_HOLDS: dict[Level, tuple[str, ...]] = {
         "Programs run under Landlock: they read the system and write to the workspace.",
         "Protected paths cannot be held, and other processes of the same user can be seen.",
         "Owners, modes and extended attributes of files cannot be changed anywhere.",
+        "Unix sockets cannot be made, so that no other program of the user can be connected to.",
     ),
     "none": ("There is no sandbox: programs are not started unless protection is waived.",),
 }
@@ -217,7 +218,10 @@ class Sandbox:
         held = request.protected.hold(request.workspace, stack)
         if request.own_code is not None:
             request.own_code.hold(held, stack)
-        descriptor = _filter_descriptor(stack, network=request.network, metadata=True)
+        # Abstract unix sockets belong to the network: with it, those of the machine are there.
+        network = request.network
+        program = filter_program(network=network, unix=not network)
+        descriptor = _filter_descriptor(stack, program)
         argv = bubblewrap.bubblewrap_command(
             self.program,
             workspace=request.workspace,
@@ -226,7 +230,7 @@ class Sandbox:
             hidden=held.hidden,
             read_only=request.read_only,
             writable=request.writable,
-            network=request.network,
+            network=network,
             limits=request.limits,
             seccomp_descriptor=descriptor,
         )
@@ -249,7 +253,9 @@ class Sandbox:
         stack.callback(shutil.rmtree, home, ignore_errors=True)
         descriptor = -1
         if self.level == "landlock":
-            descriptor = _filter_descriptor(stack, network=request.network, metadata=False)
+            # Landlock does not see who connects to a socket, so that nobody may.
+            program = filter_program(network=request.network, metadata=False, unix=False)
+            descriptor = _filter_descriptor(stack, program)
         plan = {
             "seccomp": descriptor,
             "network": request.network,
@@ -314,10 +320,10 @@ def _sentence(reason: str) -> str:
     return f"{reason[0].upper()}{reason[1:].rstrip('.')}."
 
 
-def _filter_descriptor(stack: ExitStack, *, network: bool, metadata: bool) -> int:
+def _filter_descriptor(stack: ExitStack, program: bytes) -> int:
     """Return an open file with the system call filter, for one reader."""
     descriptor = os.memfd_create("system-call-filter")
     stack.callback(os.close, descriptor)
-    os.write(descriptor, filter_program(network=network, metadata=metadata))
+    os.write(descriptor, program)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor

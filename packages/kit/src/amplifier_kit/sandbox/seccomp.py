@@ -110,7 +110,8 @@ _OPENERS: dict[str, tuple[int | None, int | None, int]] = {
 }
 # Their arguments are behind a pointer that a filter cannot follow; libraries use older ones then.
 _UNREADABLE: dict[str, _Numbers] = {"clone3": (435, 435), "openat2": (437, 437)}
-_SOCKET, _CLONE, _IOCTL = (41, 198), (56, 220), (16, 29)
+_SOCKET, _SOCKETPAIR, _CONNECT = (41, 198), (53, 199), (42, 203)
+_CLONE, _IOCTL = (56, 220), (16, 29)
 _NEWEST_KNOWN = 469
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 _FIRST_X32 = 0x40000000
@@ -122,6 +123,8 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _LENDING = stat.S_ISUID | stat.S_ISGID | stat.S_IFCHR
 # O_CREAT and the bit of O_TMPFILE that is not O_DIRECTORY.
 _MAKES_A_FILE = 0o100 | 0o20000000
+# In SOCK_DGRAM and SOCK_RAW, whose pairs can be connected anew, and not in SOCK_STREAM.
+_DATAGRAMS = 2
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _OFFSET_NUMBER, _OFFSET_ARCHITECTURE, _OFFSET_ARGUMENTS = 0, 4, 16
@@ -131,11 +134,14 @@ _Program = list[bytes]
 
 
 @cache
-def filter_program(*, network: bool, metadata: bool = True, machine: str | None = None) -> bytes:
+def filter_program(
+    *, network: bool, metadata: bool = True, unix: bool = True, machine: str | None = None
+) -> bytes:
     """Return the filter, ready for the kernel.
 
-    Without `network` only unix sockets can be made; without `metadata` no file changes its owner,
-    mode or extended attributes. Set-user-ID files and devices cannot be made in any case.
+    Without `network` only unix sockets can be made; without `unix` none of these either, but for
+    pairs that are connected to each other and to nothing else; without `metadata` no file changes
+    its owner, mode or extended attributes. Set-user-ID files and devices can never be made.
 
     Raises:
         SandboxError: the machine is neither x86_64 nor aarch64.
@@ -162,7 +168,11 @@ def filter_program(*, network: bool, metadata: bool = True, machine: str | None 
         program += _when(numbers[column], [_instruction(_RETURN, _ERROR | errno.ENOSYS)])
     program += _when(_CLONE[column], _refuse_bits(0, _NEW_NAMESPACES))
     program += _when(_IOCTL[column], _refuse_values(1, (_TIOCSTI, _TIOCLINUX)))
-    program += _when(_SOCKET[column], _allow_values(0, _families(network)))
+    program += _when(_SOCKET[column], _allow_values(0, _families(network=network, unix=unix)))
+    if not unix:
+        program += _when(_SOCKETPAIR[column], _refuse_bits(1, _DATAGRAMS))
+    if not (unix or network):
+        program += _when(_CONNECT[column], [_refuse()])
     for *numbers, mode in _MODE_SETTERS.values():
         program += _when(numbers[column], _refuse_bits(mode, _LENDING))
     for *numbers, flags in _OPENERS.values():
@@ -171,10 +181,10 @@ def filter_program(*, network: bool, metadata: bool = True, machine: str | None 
     return b"".join(program)
 
 
-def _families(network: bool) -> tuple[int, ...]:
-    if not network:
-        return (socket.AF_UNIX,)
-    return (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
+def _families(*, network: bool, unix: bool) -> tuple[int, ...]:
+    local = (socket.AF_UNIX,) if unix else ()
+    internet = (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK) if network else ()
+    return (*local, *internet)
 
 
 def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
