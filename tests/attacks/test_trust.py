@@ -244,3 +244,59 @@ def test_a_bundle_from_elsewhere_does_not_load_code_of_a_folder_that_is_not_trus
     machine.trust("--file", "mods")
     machine.amplifier("tool", "list", "--bundle", str(elsewhere))
     assert marker.exists()
+
+
+def server(*command: str) -> dict[str, Any]:
+    """Return settings with one MCP server, as a project would have it to run on the host."""
+    entry = {"command": command[0], "args": list(command[1:]), "sandbox": "off", "trust": True}
+    tool = {"module": "tool-mcp", "config": {"servers": {"x": entry}, "connect_seconds": 5}}
+    return {"modules": {"tools": [tool]}}
+
+
+COMMANDS = {
+    "module": ("python3", "-m", "theirs"),
+    "options in one word": ("python3", "-sm", "theirs"),
+    "code": ("python3", "-c", "import theirs.__main__"),
+    "shell": ("sh", "-c", "exec python3 -m theirs"),
+    "env": ("env", "A=1", "python3", "-m", "theirs"),
+    "variable": ("${PWD}/theirs/run.sh",),
+    "script by variable": ("sh", "${PWD}/theirs/run.sh"),
+}
+
+
+def write_server(machine: Machine, marker: Path) -> None:
+    """Write what the commands would run."""
+    machine.environment["PWD"] = str(machine.project)
+    machine.write("theirs/__main__.py", f"import pathlib; pathlib.Path({str(marker)!r}).touch()")
+    script = machine.write("theirs/run.sh", f"#!/bin/sh\ntouch {marker}\n")
+    script.chmod(0o755)
+
+
+@pytest.mark.attack("H3")
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS.keys())
+def test_a_projects_server_runs_no_code_of_it_that_was_not_shown(
+    command: tuple[str, ...], machine: Machine, marker: Path
+) -> None:
+    write_server(machine, marker)
+    machine.project_settings(server(*command))
+    machine.trust()
+
+    shown = machine.amplifier("trust", "show").stdout
+    machine.amplifier("tool", "list")
+
+    assert "theirs/" in shown or not marker.exists()
+
+
+@pytest.mark.attack("H3")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["module", "variable"])
+def test_a_server_of_the_user_runs_no_code_of_a_folder_that_is_not_trusted(
+    name: str, machine: Machine, marker: Path
+) -> None:
+    write_server(machine, marker)
+    machine.user_settings(server(*COMMANDS[name]))
+
+    machine.amplifier("tool", "list")
+
+    assert not marker.exists()

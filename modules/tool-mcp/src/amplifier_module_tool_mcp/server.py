@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_kit.sandbox.errors import SandboxError
 from amplifier_kit.sandbox.limits import Limits
+from amplifier_kit.sandbox.python_search import searches_folder
 from amplifier_kit.sandbox.sandbox import PROTECTED, LaunchSpec, Sandbox, clean_environment
 from amplifier_kit.visible_text import visible
 from amplifier_module_tool_mcp.config import HttpServer, StdioServer
@@ -195,10 +196,14 @@ class Server:
 
     def _launch(self, place: StdioServer, sandbox: Sandbox) -> LaunchSpec:
         must_protect = place.sandbox == "required" or sandbox.level == "bubblewrap"
+        env = clean_environment(place.env_pass)
+        if place.cwd is None and searches_folder([place.command, *place.args]):
+            # Started in the folder of the session, Python would import what lies there.
+            env["PYTHONSAFEPATH"] = "1"
         return sandbox.command(
             [place.command, *place.args],
             workspace=place.cwd or self._around.workspace(),
-            env=clean_environment(place.env_pass),
+            env=env,
             network=place.network,
             protected=PROTECTED if must_protect else (),
             read_only=place.read_only_paths,

@@ -10,6 +10,7 @@ from amplifier_foundation.bundles.agents import agent_overlays
 from amplifier_foundation.bundles.bundle import Bundle
 from amplifier_foundation.bundles.loading import default_bundle
 from amplifier_foundation.bundles.mentions import Instruction, Texts, standing_instructions
+from amplifier_foundation.bundles.plan_files import refuse_unlisted
 from amplifier_foundation.bundles.providers import (
     ProviderChoice,
     add_keys,
@@ -59,7 +60,8 @@ def compile_bundle(
     Raises:
         BundleError: a file that the bundle names cannot be found, read or used.
         GuardError: settings or an agent would replace a guard without naming it.
-        TrustError: the project would send requests to an address that was not granted.
+        TrustError: the project would send requests to an address that was not granted, or a
+            server run a script of the project that is not on the list.
     """
     environ = os.environ if environ is None else environ
     texts = Texts(bundle.namespaces, settings)
@@ -76,6 +78,7 @@ def compile_bundle(
     instructions = texts.of(bundle.instruction, bundle.context, standing)
     expanded = _expanded({**sections, "agents": agents}, settings, environ, notices)
     plan = with_required_guards(expanded)
+    refuse_unlisted(plan, settings)
     return Prepared(
         bundle=bundle.name,
         plan={key: value for key, value in plan.items() if value or key == "session"},

@@ -1,4 +1,4 @@
-"""Commands of MCP servers that would run code of a project which no list can name."""
+"""Commands of MCP servers, and the code of a project that they would run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-__all__ = ["servers_in", "unlisted_code"]
+from amplifier_kit.sandbox.python_search import searches_folder
 
-_PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
-_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
+__all__ = ["command_of", "script_of", "servers_in", "unlisted_code"]
+
+_RUNS_SCRIPTS = re.compile(
+    r"(?:.*/)?(?:(?:python|pypy)[0-9.]*|node|deno|bun|ruby|perl|php|sh|bash|dash|zsh)"
+)
 
 
 def unlisted_code(values: Any) -> str:
@@ -19,14 +22,13 @@ def unlisted_code(values: Any) -> str:
     that it is started in; a file that is added there later would run.
     """
     for name, server in servers_in(values):
-        command = [server.get("command"), *_list(server.get("args"))]
-        if searches_folder([str(part) for part in command]):
+        if searches_folder(command_of(server)):
             return f"The server `{name}` has Python search this folder for code (use `python -P`)."
     return ""
 
 
 def servers_in(values: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every server that a module's `config.servers` starts, with its name."""
+    """Yield every server with a command, at whatever depth, with its name."""
     waiting: list[Any] = [values]
     while waiting:
         value: Any = waiting.pop()
@@ -35,40 +37,24 @@ def servers_in(values: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         elif isinstance(value, dict):
             entry = cast("dict[str, Any]", value)
             waiting += entry.values()
-            servers = entry.get("servers")
-            for name, server in _mapping(servers).items():
+            for name, server in _mapping(entry.get("servers")).items():
                 if _mapping(server).get("command"):
                     yield name, _mapping(server)
 
 
-def searches_folder(command: list[str]) -> bool:
-    """Tell whether a command has Python look for modules in the folder that it is started in."""
-    while command and (_is_env(command[0]) or "=" in command[0]):
-        command = command[1:]
-    if not command or not _PYTHON.fullmatch(command[0]):
-        return False
-    rest = iter(command[1:])
-    for part in rest:
-        if not part.startswith("-") or part == "-":
-            return False
-        letters = "" if part.startswith("--") else part[1:]
-        before = letters.partition("m")[0].partition("c")[0]
-        if part[:2] not in ("-W", "-X") and ("P" in before or "I" in before):
-            return False
-        if part in _WITH_VALUE:
-            next(rest, None)
-        elif part[:2] not in ("-W", "-X") and ("m" in letters or "c" in letters):
-            return True
-    return False
+def command_of(server: dict[str, Any]) -> list[str]:
+    """Return the command of a server with its arguments."""
+    arguments: Any = server.get("args")
+    given = cast("list[Any]", arguments) if isinstance(arguments, list) else []
+    return [str(part) for part in (server["command"], *given)]
 
 
-def _is_env(part: str) -> bool:
-    return part.rpartition("/")[2] == "env"
+def script_of(command: list[str]) -> str | None:
+    """Return the file that a command runs as it is: the command, or the script of a language."""
+    if _RUNS_SCRIPTS.fullmatch(command[0]):
+        return next((part for part in command[1:] if not part.startswith("-")), None)
+    return command[0] if "/" in command[0] else None
 
 
 def _mapping(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
