@@ -1,4 +1,4 @@
-"""What a module would do before it is mounted is found by reading it."""
+"""What honest code does before it is mounted is noticed by reading it, and decides nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_foundation.sources import Lock, SourceResolver, SuspiciousModuleError
+from amplifier_foundation.sources import SourceResolver, UnpinnedError
 from amplifier_foundation.sources.inspection import inspect_module
 
 Resolvers = Callable[..., SourceResolver]
@@ -117,7 +117,7 @@ def test_commands_of_a_name_of_their_own_are_not_reported(tmp_path: Path) -> Non
     assert found_in(tmp_path, files) == []
 
 
-def test_the_modules_of_this_house_are_found_harmless() -> None:
+def test_nothing_is_noticed_in_our_own_modules() -> None:
     modules = Path(__file__).parents[4] / "modules"
     findings = {
         module.name: found
@@ -129,29 +129,26 @@ def test_the_modules_of_this_house_are_found_harmless() -> None:
 
 
 @pytest.mark.attack("U2")
-def test_a_fetched_module_that_acts_at_import_is_refused_and_never_runs(
+def test_a_fetched_module_that_acts_at_import_is_noticed_and_not_run_by_pinning_it(
     repository: Path, commit: Commit, resolver_with: Resolvers, module_code: str, tmp_path: Path
 ) -> None:
     ran = tmp_path / "ran"
     code = f"import os\nos.system('touch {ran}')\n{module_code}"
     commit({f"{PACKAGE}/__init__.py": code, "evil.pth": "import os\n"})
     resolver = resolver_with()
+    uri = f"git+file://{repository}@main"
 
-    with pytest.raises(SuspiciousModuleError) as refused:
-        resolver.pin("tool-echo", f"git+file://{repository}@main")
+    resolver.pin("tool-echo", uri)
+    hints = resolver.hints("tool-echo", uri)
 
-    assert {finding.kind for finding in refused.value.findings} == {
-        "path file",
-        "import-time process",
-    }
-    assert refused.value.fix == "amplifier module lock --accept tool-echo"
-    assert resolver.lock.modules == {}
+    assert hints is not None
+    assert {hint.kind for hint in hints} == {"path file", "import-time process"}
     assert not ran.exists()
     assert PACKAGE not in sys.modules
 
 
 @pytest.mark.attack("U2")
-def test_a_lock_that_was_made_without_looking_does_not_let_a_module_in(
+def test_the_lock_decides_and_no_hint_does(
     repository: Path,
     commit: Commit,
     resolver_with: Resolvers,
@@ -160,41 +157,19 @@ def test_a_lock_that_was_made_without_looking_does_not_let_a_module_in(
     module_code: str,
 ) -> None:
     uri = f"git+file://{repository}@main"
-    commit({f"{PACKAGE}/__init__.py": f"import os\nos.system('true')\n{module_code}"})
-    with pytest.raises(SuspiciousModuleError) as refused:
+    for code in (module_code, f"import os\nos.system('true')\n{module_code}"):
+        commit({f"{PACKAGE}/__init__.py": code})
+        (project / "amplifier.lock").unlink(missing_ok=True)
+        with pytest.raises(UnpinnedError):
+            resolver_with().resolve("tool-echo", uri)
+
         locked("tool-echo", uri)
-    accepted = [str(finding) for finding in refused.value.findings]
-    locked("tool-echo", uri, accept=accepted)
 
-    assert resolver_with().resolve("tool-echo", uri).path.is_dir()
-
-    lock = Lock.read(project / "amplifier.lock")
-    assert lock.modules["tool-echo"].accepted == tuple(accepted)
-    lock.pin("tool-echo", lock.modules["tool-echo"]._replace(accepted=()))
-    lock.write()
-    with pytest.raises(SuspiciousModuleError):
-        resolver_with().resolve("tool-echo", uri)
+        assert resolver_with().resolve("tool-echo", uri).path.is_dir()
 
 
 @pytest.mark.attack("U2")
-def test_what_was_accepted_for_one_content_is_not_for_the_next(
-    repository: Path, commit: Commit, locked: Callable[..., None], module_code: str
-) -> None:
-    uri = f"git+file://{repository}@main"
-    acting = f"import os\nos.system('true')\n{module_code}"
-    commit({f"{PACKAGE}/__init__.py": acting})
-    with pytest.raises(SuspiciousModuleError) as refused:
-        locked("tool-echo", uri)
-    locked("tool-echo", uri, accept=[str(finding) for finding in refused.value.findings])
-    locked("tool-echo", uri)
-    commit({f"{PACKAGE}/__init__.py": acting.replace("'true'", "'false'")})
-
-    with pytest.raises(SuspiciousModuleError):
-        locked("tool-echo", uri, update=True)
-
-
-@pytest.mark.attack("U2")
-def test_a_wheel_with_a_path_file_and_a_hiding_command_is_refused(
+def test_a_path_file_and_a_hiding_command_in_a_wheel_are_noticed(
     tmp_path: Path, resolver_with: Resolvers, module_code: str
 ) -> None:
     wheel = tmp_path / "x-1-py3-none-any.whl"
@@ -202,9 +177,19 @@ def test_a_wheel_with_a_path_file_and_a_hiding_command_is_refused(
         opened.writestr(f"{PACKAGE}/__init__.py", module_code)
         opened.writestr("x.pth", "import os; os.system('x')\n")
         opened.writestr("x-1.dist-info/entry_points.txt", "[console_scripts]\npython = x:y\n")
+    resolver = resolver_with()
 
-    with pytest.raises(SuspiciousModuleError) as refused:
-        resolver_with().pin("tool-echo", f"zip+file://{wheel}")
+    resolver.pin("tool-echo", f"zip+file://{wheel}")
+    hints = resolver.hints("tool-echo", f"zip+file://{wheel}")
 
-    kinds = [finding.kind for finding in refused.value.findings]
-    assert kinds == ["script shadowing", "path file"]
+    assert hints is not None
+    assert [hint.kind for hint in hints] == ["script shadowing", "path file"]
+
+
+def test_a_module_that_was_not_fetched_is_not_read(
+    resolver_with: Resolvers, tmp_path: Path, module_code: str
+) -> None:
+    (tmp_path / "mine" / PACKAGE).mkdir(parents=True)
+    (tmp_path / "mine" / PACKAGE / "__init__.py").write_text(module_code, encoding="utf-8")
+
+    assert resolver_with().hints("tool-echo", str(tmp_path / "mine")) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,9 @@ from amplifier_cli.installed import InstalledModule, find_module, installed_modu
 from amplifier_cli.output import say, say_json
 from amplifier_cli.render.plain import counted
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width, working
+
+if TYPE_CHECKING:
+    from amplifier_foundation.sources.inspection import Finding
 
 _KINDS = {"loop": "loops", "context": "contexts", "provider": "providers", "tool": "tools"}
 
@@ -54,11 +58,12 @@ def show(where: str) -> None:
 @click.option(
     "--update", is_flag=True, help="Take the newest of what is pinned by a branch or tag."
 )
-@click.option("--accept", multiple=True, help="A finding of the inspection to let pass, as told.")
+@click.option("--accept", multiple=True, hidden=True)
 def lock(bundle: str | None, update: bool, accept: tuple[str, ...]) -> None:
     """Pin every module to its exact bytes.
 
-    Writes amplifier.lock in this folder. A module that is not what it pins is refused.
+    Writes amplifier.lock in this folder. A module that is not what it pins is refused. Hints about
+    the code of fetched modules are about accidents, not attacks: pin only what you trust.
     """
     import asyncio  # noqa: PLC0415 - the other commands of this file do without
 
@@ -69,18 +74,35 @@ def lock(bundle: str | None, update: bool, accept: tuple[str, ...]) -> None:
     )
 
     ready = asyncio.run(get_ready(Wishes(bundle=bundle), pinning=True))
+    if accept:
+        notice("--accept has no effect: hints refuse nothing.", level="warning")
     rows: list[tuple[str, str, str]] = []
+    fetched: dict[str, list[Finding]] = {}
     for entry in ready.entries:
         with working(f"pinning {entry['module']}"):
-            pin = ready.resolver.pin(
-                entry["module"], entry.get("source"), accept=accept, update=update
-            )
+            pin = ready.resolver.pin(entry["module"], entry.get("source"), update=update)
+            hints = ready.resolver.hints(entry["module"], entry.get("source"))
         rows.append((entry["module"], pin.sha256[:12], pin.commit or pin.version or ""))
+        if hints is not None:
+            fetched[entry["module"]] = hints
     is_trusted = write_lock(ready)
     print_columns(rows, ("module", "sha256", "version"))
+    _show_hints(fetched)
     notice(f"{ready.resolver.lock.path}: {counted(len(rows), 'module')} pinned")
     if not is_trusted:
         notice("It holds once this folder is trusted: amplifier trust", level="warning")
+
+
+def _show_hints(fetched: dict[str, list[Finding]]) -> None:
+    """Show what was noticed in fetched code; and always, when code was fetched, what that means."""
+    if not fetched:
+        return
+    from amplifier_foundation.sources.inspection import WHAT_HINTS_ARE  # noqa: PLC0415 - rare
+
+    for module_id, hints in fetched.items():
+        for hint in hints:
+            notice(f"hint: {module_id}: {hint}", level="warning")
+    notice(WHAT_HINTS_ARE)
 
 
 def _facts(module: InstalledModule) -> dict[str, str]:

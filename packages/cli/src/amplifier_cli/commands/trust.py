@@ -57,7 +57,10 @@ def show(folder: Path) -> None:
 @_NAMED
 @click.option("-y", "--yes", is_flag=True, help="Do not ask; for scripts of your own.")
 def grant(folder: Path, origins: tuple[str, ...], named: tuple[Path, ...], yes: bool) -> None:
-    """Let the files of a folder act, as they are now."""
+    """Let the files of a folder act, as they are now.
+
+    Code in them runs with your rights, and nothing looks through it for you: read it first.
+    """
     decisions = Trust(paths.home())
     status = decisions.status(folder, named)
     _describe(folder.resolve(), status)

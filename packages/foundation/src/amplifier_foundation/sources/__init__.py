@@ -12,7 +12,6 @@ from amplifier_foundation.sources.errors import (
     FetchError,
     KernelMismatchError,
     RejectedArchiveError,
-    SuspiciousModuleError,
     UngrantedError,
     UnpinnedError,
 )
@@ -35,7 +34,6 @@ __all__ = [
     "RejectedArchiveError",
     "Source",
     "SourceResolver",
-    "SuspiciousModuleError",
     "UngrantedError",
     "UnpinnedError",
     "parse_source",

@@ -9,7 +9,6 @@ SourceError (of the foundation)
     ├── UngrantedError          it is in a project, and the user did not trust it
     ├── UnpinnedError
     ├── DriftError              expected, found
-    ├── SuspiciousModuleError   findings
     ├── KernelMismatchError     required, contract
     └── AmbiguousModuleError    distributions
 
@@ -20,13 +19,9 @@ found, and another module must never stand in for one that was refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from amplifier_core.errors import ModuleLoadError
 from amplifier_foundation.errors import SourceError
-
-if TYPE_CHECKING:
-    from amplifier_foundation.sources.inspection import Finding
 
 __all__ = [
     "LOCK_COMMAND",
@@ -38,7 +33,6 @@ __all__ = [
     "ModuleSourceError",
     "RejectedArchiveError",
     "SourceFormatError",
-    "SuspiciousModuleError",
     "UngrantedError",
     "UnpinnedError",
 ]
@@ -126,21 +120,6 @@ class DriftError(ModuleSourceError):
         )
         self.expected = expected
         self.found = found
-
-
-class SuspiciousModuleError(ModuleSourceError):
-    """A module would act before anybody mounts it, and nobody accepted that."""
-
-    exit_code = 3
-
-    def __init__(self, module_id: str, findings: Sequence[Finding]) -> None:
-        super().__init__(
-            f"`{module_id}` is not loaded: it would act outside of its mount.",
-            why=f"Found: {'; '.join(map(str, findings))}.",
-            fix=f"{LOCK_COMMAND} --accept {module_id}",
-            module_id=module_id,
-        )
-        self.findings = tuple(findings)
 
 
 class KernelMismatchError(ModuleSourceError):

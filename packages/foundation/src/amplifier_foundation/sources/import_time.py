@@ -1,4 +1,7 @@
-"""Which calls a module makes while it is imported, told from its source."""
+"""Which calls honest code makes while it is imported, as far as its source shows them.
+
+Only calls that are written out are seen; code that hides what it calls is not.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""What a module would do without being mounted, read from its files and never by running them."""
+"""Hints about accidents in honest code: what a module does when it is merely imported.
+
+This is not a protection against malicious code. Code is read, not run, and whoever wants to hide
+what it does has many ways to (a class with a special method, a thread, a name put together at run
+time). No hint means that nothing was noticed, never that a module can be trusted. No decision
+depends on it: trust, the lock and its pins decide what is loaded.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +18,12 @@ from typing import NamedTuple
 from amplifier_foundation.sources.content import files_of
 from amplifier_foundation.sources.import_time import SourceCode
 
-__all__ = ["Finding", "inspect_module"]
+__all__ = ["WHAT_HINTS_ARE", "Finding", "inspect_module"]
+
+WHAT_HINTS_ARE = (
+    "Hints are about accidents, such as work that is done at import. They do not protect you from "
+    "code that is meant to do harm, which is not found: pin only what you trust."
+)
 
 _COMPILED = (".so", ".pyd", ".dll", ".dylib", ".pyc", ".pyo")
 # Run by Python itself, at every start.
@@ -27,7 +38,7 @@ _SCRIPT_GROUPS = ("console_scripts", "gui_scripts")
 
 
 class Finding(NamedTuple):
-    """One thing a person should know before a module is let in; `str()` is what a lock accepts."""
+    """One thing that its author may not have meant; `str()` is how it is shown."""
 
     kind: str
     place: str
@@ -38,13 +49,13 @@ class Finding(NamedTuple):
 
 
 def inspect_module(folder: Path) -> list[Finding]:
-    """Return what in a module's folder acts, or could act, before the module is mounted.
+    """Return what was noticed in a module's folder that acts before the module is mounted.
 
-    It sees `.pth` and `sitecustomize` files, commands that hide well-known ones, code that cannot
-    be read, and calls at import time that start processes, reach the network or run made-up code,
-    also through functions of the module that are called then. It is a reading, not a proof: what
-    other packages do when they are called, and names that are put together at run time, it does
-    not see. Tests, examples and scripts in the folder count too, since they can be imported.
+    It notices `.pth` and `sitecustomize` files, commands that hide well-known ones, code that
+    cannot be read, and calls at import time that start processes, reach the network or run made-up
+    code, also through functions of the module that are called then. Tests, examples and scripts in
+    the folder count too, since they can be imported. It misses most of what somebody would do on
+    purpose; see above.
     """
     files = list(files_of(folder))
     found = [finding for name, _ in files for finding in _of_name(name)]

@@ -27,7 +27,7 @@ _SECTIONS = ("bundles", "modules")
 class Pin(NamedTuple):
     """What one module or bundle has to be.
 
-    `accepted` holds the findings of the inspection that a person let pass, for this content alone.
+    `accepted` has no effect; locks of earlier versions have it.
     """
 
     source: str

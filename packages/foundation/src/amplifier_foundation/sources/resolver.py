@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,12 +14,7 @@ from amplifier_foundation import paths
 from amplifier_foundation.config.plain_files import require_own_folder
 from amplifier_foundation.sources.cache import Cache
 from amplifier_foundation.sources.content import content_hash
-from amplifier_foundation.sources.errors import (
-    FetchError,
-    ModuleSourceError,
-    SuspiciousModuleError,
-    UnpinnedError,
-)
+from amplifier_foundation.sources.errors import FetchError, ModuleSourceError, UnpinnedError
 from amplifier_foundation.sources.fetched import FetchedSources, Tree
 from amplifier_foundation.sources.fetching import LIMITS, Limits, ProgressListener
 from amplifier_foundation.sources.local import local_path
@@ -30,6 +25,7 @@ from amplifier_foundation.sources.uri import Source, parse_source
 
 if TYPE_CHECKING:
     from amplifier_foundation.sources.granted import ProjectCode
+    from amplifier_foundation.sources.inspection import Finding
     from amplifier_foundation.sources.package import InstalledModule, InstalledModules
 
 __all__ = ["LocatedModule", "SourceResolver"]
@@ -131,6 +127,20 @@ class SourceResolver:
             located = self._located[module_id, source] = self._locate(module_id, source)
         return located
 
+    def hints(self, module_id: str, source_hint: Any = None) -> list[Finding] | None:
+        """Return what reading the code of a fetched module noticed, None when it was not fetched.
+
+        For whoever pins it, and for nothing else: no hint says anything about code that is meant
+        to do harm (see `inspection`), so nothing is allowed or refused by it.
+        """
+        path = self.locate(module_id, source_hint).path
+        if not path.is_relative_to(self._fetched.cache.folder):
+            return None
+        # Reads all of a module's code: only who pins it waits for that.
+        from amplifier_foundation.sources.inspection import inspect_module  # noqa: PLC0415
+
+        return inspect_module(path)
+
     def installed_ids(self) -> list[str]:
         """Return the ids of all installed modules."""
         return self._installed.ids()
@@ -157,28 +167,17 @@ class SourceResolver:
         self.lock.bundles[name] = Pin(name, tree.sha256, tree.commit)
         return _within(tree, source)
 
-    def pin(
-        self,
-        module_id: str,
-        source_hint: Any = None,
-        *,
-        accept: Collection[str] = (),
-        update: bool = False,
-    ) -> Pin:
+    def pin(self, module_id: str, source_hint: Any = None, *, update: bool = False) -> Pin:
         """Record in the lock what a module is now, and return it; `lock.write()` keeps it.
 
-        What is pinned by commit stays at its commit unless `update` is asked for. `accept` holds
-        the findings, as text, that a person lets pass.
-
-        Raises:
-            SuspiciousModuleError: the module would act before it is mounted, and nobody said yes.
+        What is pinned by commit stays at its commit unless `update` is asked for.
         """
         source = self._source_of(module_id, source_hint)
         old = self.lock.modules.get(module_id)
         if source.is_remote:
-            pin = self._pin_fetched(module_id, source, None if update else old, accept)
+            pin = self._pin_fetched(module_id, source, None if update else old)
         else:
-            pin = self._pin_local(module_id, source, accept)
+            pin = self._pin_local(module_id, source)
         self.lock.pin(module_id, pin)
         self._located.clear()
         return pin
@@ -235,9 +234,6 @@ class SourceResolver:
         pin = self.lock.modules.get(module_id)
         if pin is not None:
             check_pin(module_id, pin, source=self.lock.portable(path), sha256=content_hash(path))
-        if path.is_relative_to(self._fetched.cache.folder):
-            # It came with a bundle from elsewhere.
-            _require_harmless(module_id, path, () if pin is None else pin.accepted)
         if self._code is not None:
             path = self._code.admit(module_id, path)
         return LocatedModule(module_id, source, path, pin)
@@ -249,30 +245,20 @@ class SourceResolver:
         check_pin(module_id, pin, source=str(source))
         path = _within(self._fetched.pinned(module_id, source, pin), source)
         _require_package_below(module_id, path, source)
-        _require_harmless(module_id, path, pin.accepted)
         return LocatedModule(module_id, source, path, pin)
 
-    def _pin_local(self, module_id: str, source: Source, accept: Collection[str]) -> Pin:
+    def _pin_local(self, module_id: str, source: Source) -> Pin:
         if source.kind == "package":
             found = self._find_installed(module_id, source)
             owner = str(Source("package", found.distribution))
             return Pin(owner, content_hash(found.path), version=found.version)
         path = self._path_of(source)
-        accepted = ()
-        if path.is_relative_to(self._fetched.cache.folder):
-            accepted = _require_harmless(module_id, path, accept)
-        return Pin(self.lock.portable(path), content_hash(path), accepted=accepted)
+        return Pin(self.lock.portable(path), content_hash(path))
 
-    def _pin_fetched(
-        self, module_id: str, source: Source, old: Pin | None, accept: Collection[str]
-    ) -> Pin:
+    def _pin_fetched(self, module_id: str, source: Source, old: Pin | None) -> Pin:
         tree = self._current(source, old)
-        path = _within(tree, source)
-        _require_package_below(module_id, path, source)
-        if old is not None and old.sha256 == tree.sha256:
-            accept = (*accept, *old.accepted)
-        accepted = _require_harmless(module_id, path, accept)
-        return Pin(str(source), tree.sha256, tree.commit, accepted=accepted)
+        _require_package_below(module_id, _within(tree, source), source)
+        return Pin(str(source), tree.sha256, tree.commit)
 
     def _current(self, source: Source, pin: Pin | None) -> Tree:
         if pins_fully(pin, source) and pin.source == str(source):
@@ -310,14 +296,3 @@ def _require_package_below(module_id: str, path: Path, source: Source) -> None:
             why="Its package has no folder of its own there, and so no name.",
             module_id=module_id,
         )
-
-
-def _require_harmless(module_id: str, path: Path, accepted: Collection[str]) -> tuple[str, ...]:
-    """Return what was found in a module and accepted; raise when something else was found."""
-    # Reads all of a module's code: only what was fetched needs it.
-    from amplifier_foundation.sources.inspection import inspect_module  # noqa: PLC0415
-
-    findings = inspect_module(path)
-    if any(str(finding) not in accepted for finding in findings):
-        raise SuspiciousModuleError(module_id, findings)
-    return tuple(map(str, findings))
