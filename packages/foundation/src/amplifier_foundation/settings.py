@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
@@ -71,6 +71,12 @@ class Settings:
     def get(self, key: str, default: Any = None) -> Any:
         """Return the merged value under a dotted key such as `modules.tools`."""
         return _under(self.values, key, default)
+
+    def of_user(self) -> Settings:
+        """Return the settings as they are without the project's files."""
+        layers = tuple(layer for layer in self.layers if layer.scope == "user")
+        values = layers[0].values if layers else {}
+        return replace(self, layers=layers, values=values)
 
     def origin(self, key: str) -> Layer | None:
         """Return the last layer that sets `key`, or something below it."""

@@ -17,7 +17,6 @@ from amplifier_foundation.config.acting_files import (
     acting_files,
     fingerprint,
 )
-from amplifier_foundation.config.addresses import addresses_in, providers_in
 from amplifier_foundation.config.plain_files import open_plain
 from amplifier_foundation.errors import TrustError
 from amplifier_kit.own_files import exposure_of
@@ -33,8 +32,8 @@ class TrustStatus(NamedTuple):
 
     `files` could act. `changed` are those that differ from what was decided about. `unverifiable`
     ones keep the project from being trusted at all; `reasons` says of some of them why. `origins`
-    are the addresses that its settings name for providers, and `granted` those that the user has
-    allowed. `digests` are the sha256 of the files, by name.
+    are those of all addresses in its files, and `granted` those that the user has allowed.
+    `digests` are the sha256 of the files, by name.
     """
 
     trusted: bool
@@ -218,13 +217,14 @@ def _status(project: Path, decided: dict[str, Any] | None, found: ActingFiles) -
 
 
 def _origins(project: Path, files: Iterable[str]) -> list[str]:
-    """Return where the project's files send providers, as it is written: nothing is expanded."""
+    """Return the origins of all addresses in the project's files, as a session would use them."""
     # Most folders have nothing that could act, and do not pay for this.
     from amplifier_foundation.config.named_files import parts_of  # noqa: PLC0415
+    from amplifier_foundation.config.project_values import origins_of  # noqa: PLC0415
 
     found: set[str] = set()
     for name in files:
-        if name.endswith((".yaml", ".yml", ".md")):
+        if name.endswith((".yaml", ".yml", ".md", ".json")):
             values, _ = parts_of(project / name)
-            found |= {origin for _, origin in addresses_in(providers_in(values))}
+            found.update(origins_of(values, project, lambda name: os.environ.get(name) or None))
     return sorted(found)

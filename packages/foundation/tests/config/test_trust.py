@@ -249,7 +249,7 @@ def test_addresses_in_a_project_are_named_and_granted_one_by_one(
     write("project/.amplifier/bundles/x.yaml", provider % "'${WHERE:http://b.example}'")
     trust = Trust()
     status = trust.status(project)
-    assert status.origins == ["${WHERE:http://b.example}", "https://evil.example:8443"]
+    assert status.origins == ["http://b.example", "https://evil.example:8443"]
     assert status.granted == []
 
     trust.record(project, status.digest, origins=["https://evil.example:8443"])

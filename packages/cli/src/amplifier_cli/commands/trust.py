@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ from amplifier_cli.failures import CommandError
 from amplifier_cli.output import say, styled
 from amplifier_cli.terminal import confirm, heading, is_terminal, notice
 from amplifier_foundation import paths
+from amplifier_foundation.config.addresses import UNREADABLE
 from amplifier_foundation.trust import Trust, TrustStatus
 from amplifier_kit.visible_text import exact
 
@@ -28,6 +30,9 @@ _NAMED = click.option(
     type=click.Path(exists=True, path_type=Path),
     help="This file of the folder, too, such as a bundle, and what it names.",
 )
+
+# How the addresses of bundles and modules begin that are fetched.
+_FETCHED = ("git+", "zip+")
 
 
 @click.group(invoke_without_command=True)
@@ -64,7 +69,11 @@ def grant(folder: Path, origins: tuple[str, ...], named: tuple[Path, ...], yes: 
     decisions = Trust(paths.home())
     status = decisions.status(folder, named)
     _describe(folder.resolve(), status)
-    unknown = sorted(set(origins) - set(status.origins))
+    known = set(status.origins)
+    if any(origin.startswith(_FETCHED) for origin in known):
+        # A bundle that is fetched may name addresses of its own, which are not in this folder.
+        known |= {*origins, *status.granted}
+    unknown = sorted(set(origins) - known)
     if unknown:
         raise CommandError(
             f"Nothing in this folder sends requests to {', '.join(unknown)}.",
@@ -73,7 +82,7 @@ def grant(folder: Path, origins: tuple[str, ...], named: tuple[Path, ...], yes: 
     if not status.files:
         notice("There is nothing here that could act, so there is nothing to decide.")
         return
-    allowed = sorted({*status.granted, *origins} & set(status.origins))
+    allowed = sorted({*status.granted, *origins} & known)
     if status.trusted and allowed == sorted(status.granted):
         return
     if not yes:
@@ -81,11 +90,17 @@ def grant(folder: Path, origins: tuple[str, ...], named: tuple[Path, ...], yes: 
             raise CommandError(
                 "Nothing was decided.",
                 why="There is nobody to ask.",
-                fix="amplifier trust grant --yes",
+                fix=shlex.join(["amplifier", "trust", "grant", "--yes", *_options(origins, named)]),
             )
         confirm("Trust these files as they are now?")
     decisions.record(folder, status.digest, origins=allowed, named=named)
     notice("Trusted. Take it back: amplifier trust revoke")
+
+
+def _options(origins: tuple[str, ...], named: tuple[Path, ...]) -> list[str]:
+    """Return the options of a command as they were given."""
+    files = [part for path in named for part in ("--file", str(path))]
+    return [*files, *(part for origin in origins for part in ("--origin", origin))]
 
 
 @trust.command()
@@ -106,5 +121,10 @@ def _describe(folder: Path, status: TrustStatus) -> None:
         if name in status.reasons:
             say(f"    {exact(status.reasons[name])}")
     for origin in status.origins:
-        allowed = "allowed" if origin in status.granted else "not allowed (--origin allows it)"
-        say(f"  sends requests to {exact(origin)}: {allowed}")
+        say(f"  sends requests to {exact(origin)}: {_decision(origin, status)}")
+
+
+def _decision(origin: str, status: TrustStatus) -> str:
+    if origin.startswith(UNREADABLE):
+        return "cannot be allowed, write it as scheme://host:port"
+    return "allowed" if origin in status.granted else "not allowed (--origin allows it)"

@@ -52,10 +52,10 @@ class Agent(NamedTuple):
 class Bundle(NamedTuple):
     """What one file, or a file with all it includes, asks of a session.
 
-    `namespaces` are the roots by name, for references such as `name:context/x.md`. `addresses`
-    are the places in a project's files to which providers are sent. `own_sources` are the folders
-    that the user's own files name for modules. `has_default`: whether the shipped bundle is part
-    of it. `notices` are for the user. Nobody changes a bundle: `compose` makes new ones.
+    `namespaces` are the roots by name, for references such as `name:context/x.md`. `own` is the
+    bundle without what a project's files say, None when they say nothing. `own_sources` are the
+    folders that the user's own files name for modules. `has_default`: whether the shipped bundle
+    is part of it. `notices` are for the user. Nobody changes a bundle: `compose` makes new ones.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Bundle(NamedTuple):
     spawn: dict[str, Any] = {}
     instruction: Written | None = None
     namespaces: dict[str, Path] = {}
-    addresses: frozenset[str] = frozenset()
+    own: Bundle | None = None
     own_sources: frozenset[Path] = frozenset()
     notices: tuple[str, ...] = ()
     has_default: bool = False
@@ -96,7 +96,13 @@ def compose(earlier: Bundle, later: Bundle) -> Bundle:
         spawn=merge(earlier.spawn, later.spawn),
         instruction=later.instruction or earlier.instruction,
         namespaces=earlier.namespaces | later.namespaces,
-        addresses=earlier.addresses | later.addresses,
+        own=_compose_own(earlier, later),
         notices=tuple(dict.fromkeys((*earlier.notices, *later.notices))),
         has_default=earlier.has_default or later.has_default,
     )
+
+
+def _compose_own(earlier: Bundle, later: Bundle) -> Bundle | None:
+    if earlier.own is None and later.own is None:
+        return None
+    return compose(earlier.own or earlier, later.own or later)

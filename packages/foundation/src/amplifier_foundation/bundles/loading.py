@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import reduce
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from amplifier_foundation.bundles.agents import resolve_agent
 from amplifier_foundation.bundles.bundle import Bundle, Place, compose
+from amplifier_foundation.bundles.chosen import ChosenBundles
 from amplifier_foundation.bundles.files import (
     BUNDLE_FILES,
     Document,
@@ -16,7 +17,6 @@ from amplifier_foundation.bundles.files import (
     read_document,
 )
 from amplifier_foundation.bundles.references import bundle_files, find, is_address, is_path
-from amplifier_foundation.config.addresses import addresses_in, providers_in
 from amplifier_foundation.config.documents import suggestion
 from amplifier_foundation.config.plain_files import require_own
 from amplifier_foundation.config.project_files import (
@@ -90,6 +90,7 @@ class _Loader:
     def __init__(self, resolver: BundleSource | None, settings: Settings) -> None:
         self._resolver = resolver
         self._settings = settings
+        self._chosen = ChosenBundles(settings)
         self._namespaces: dict[str, Path] = {}
         self._documents: dict[Path, Document] = {}
         self._composed: dict[Path, Bundle] = {}
@@ -103,11 +104,18 @@ class _Loader:
             name: resolve_agent(agent, self._namespaces, self._document)
             for name, agent in bundle.agents.items()
         }
-        theirs = [self._addresses(agent.place.file, agent.overlay) for agent in agents.values()]
+        of_user = {
+            name: agent
+            for name, agent in agents.items()
+            if not self._chosen.is_of_project(agent.place.file)
+        }
+        own = bundle.own
+        if own is not None or len(of_user) < len(agents):
+            own = (own or bundle)._replace(agents=of_user)
         return bundle._replace(
             namespaces=dict(self._namespaces),
             agents=agents,
-            addresses=bundle.addresses.union(*theirs),
+            own=own,
             own_sources=frozenset(self._own_sources),
         )
 
@@ -117,17 +125,12 @@ class _Loader:
         place = self._place(document)
         self._namespaces.setdefault(place.namespace, place.root)
         self._namespaces.setdefault(document.name, _own_root(document, place))
+        of_project = self._chosen.is_of_project(path)
         return bundle_from(document, place)._replace(
             namespaces=dict(self._namespaces),
-            addresses=frozenset(self._addresses(path, document.front)),
+            own=Bundle(document.name) if of_project else None,
             has_default=path == DEFAULT,
         )
-
-    def _addresses(self, path: Path, values: dict[str, Any]) -> set[str]:
-        """Return where a file sends providers, if it is the project's."""
-        if not is_of_project(path, self._settings):
-            return set()
-        return {text for text, _ in addresses_in(providers_in(values))}
 
     async def _compose(self, path: Path, above: tuple[Path, ...]) -> Bundle:
         if path in above:
@@ -177,9 +180,12 @@ class _Loader:
 
     async def _locate(self, reference: str, place: Place) -> Path:
         if is_address(reference):
+            by_project = self._chosen.refuse_ungranted(reference, place)
             found = await self._fetch(reference)
+            self._chosen.note(found, by_project=by_project)
         elif is_path(reference):
             found = _from(place.file.parent, reference)
+            self._chosen.note(found, by_project=self._chosen.is_by_project(reference, place))
         elif ":" in reference:
             name = reference.partition(":")[0]
             if name not in self._namespaces:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from amplifier_foundation.bundles.agents import agent_overlays
 from amplifier_foundation.bundles.bundle import Bundle
 from amplifier_foundation.bundles.loading import default_bundle
 from amplifier_foundation.bundles.mentions import Instruction, Texts, standing_instructions
 from amplifier_foundation.bundles.plan_files import refuse_unlisted
+from amplifier_foundation.bundles.plan_values import PlanValues
 from amplifier_foundation.bundles.providers import (
     ProviderChoice,
-    add_keys,
     chosen_providers,
     detect_provider,
 )
-from amplifier_foundation.config.addresses import addresses_in, providers_in
 from amplifier_foundation.config.merge import merge
 from amplifier_foundation.config.modules import SESSION_PARTS, long_form, merge_modules, module_list
-from amplifier_foundation.config.variables import expand
-from amplifier_foundation.credentials import find_key
-from amplifier_foundation.errors import BundleError, TrustError
+from amplifier_foundation.errors import BundleError
 from amplifier_foundation.guards import (
     check_keys,
     is_guard,
@@ -73,11 +70,15 @@ def compile_bundle(
     agents = agent_overlays(bundle, sections["tools"], texts)
     for name, overlay in agents.items():
         _check_agent(name, overlay, sections["hooks"])
-    _refuse_ungranted(bundle, settings, [sections, *agents.values()])
+    own = _own_sections(bundle, settings, sections, detected=provider is not None)
     standing = standing_instructions(settings)
     instructions = texts.of(bundle.instruction, bundle.context, standing)
-    expanded = _expanded({**sections, "agents": agents}, settings, environ, notices)
-    plan = with_required_guards(expanded)
+    own_agents = (bundle.own or bundle).agents
+    values = PlanValues(settings, environ)
+    allowed = values.sections(sections, own)
+    plan = with_required_guards({**allowed, "agents": values.agents(agents, own, own_agents)})
+    values.refuse_ungranted()
+    notices += values.notices
     refuse_unlisted(plan, settings)
     return Prepared(
         bundle=bundle.name,
@@ -133,6 +134,17 @@ def _hooks(bundle: Bundle, settings: Settings, notices: list[str]) -> list[dict[
     return [dict(each) for each in hooks]
 
 
+def _own_sections(
+    bundle: Bundle, settings: Settings, sections: dict[str, Any], *, detected: bool
+) -> dict[str, Any]:
+    """Return the sections as they are without the project's files."""
+    of_project = [layer for layer in settings.layers if layer.scope != "user"]
+    if bundle.own is None and not of_project:
+        return sections
+    own, _ = _sections(bundle.own or bundle, settings.of_user())
+    return {**own, "providers": sections["providers"]} if detected else own
+
+
 def _entries(sections: dict[str, Any]) -> list[dict[str, Any]]:
     return [entry for name in _LISTS for entry in sections.get(name) or ()]
 
@@ -145,45 +157,3 @@ def _check_agent(name: str, overlay: dict[str, Any], hooks: list[dict[str, Any]]
         raise BundleError(f"`hooks` of `{where}` cannot be used.", why="It is a list of modules.")
     check_keys(own, where)
     refuse_replacement(hooks, own, where)
-
-
-def _refuse_ungranted(bundle: Bundle, settings: Settings, overlays: list[dict[str, Any]]) -> None:
-    """Raise TrustError when a provider would go where only the project's files send it."""
-    of_project = set(bundle.addresses)
-    for layer in reversed(settings.layers):
-        written = {text for text, _ in addresses_in(providers_in(layer.values))}
-        of_project = of_project - written if layer.scope == "user" else of_project | written
-    for overlay in overlays:
-        for text, origin in addresses_in(overlay.get("providers") or []):
-            if text in of_project and origin not in settings.granted:
-                raise TrustError(
-                    f"Requests, and with them a key, would go to `{origin}`.",
-                    why=f"A file in `{settings.project}` says so, and you have not allowed it.",
-                    fix=f"amplifier trust --origin '{origin}'",
-                )
-
-
-def _expanded(
-    plan: dict[str, Any], settings: Settings, environ: Mapping[str, str], notices: list[str]
-) -> dict[str, Any]:
-    unset: list[str] = []
-
-    def from_environment(name: str) -> str | None:
-        return environ.get(name) or None
-
-    def from_anywhere(name: str) -> str | None:
-        key = find_key(name, home=settings.home, environ=environ)
-        return key.value if key else None
-
-    providers = plan.pop("providers")
-    agents = cast("dict[str, dict[str, Any]]", plan.pop("agents"))
-    expanded = expand(plan, from_environment, unset)
-    for overlay in agents.values():
-        # Only values are configuration; a text may speak about `${NAME}` as it likes.
-        for name in ("session", *_LISTS):
-            if name in overlay:
-                overlay[name] = expand({name: overlay[name]}, from_environment, unset)[name]
-    with_variables = expand({"providers": providers}, from_anywhere, unset)["providers"]
-    for name in dict.fromkeys(unset):
-        notices.append(f"`${{{name}}}` is not set; what it would have set was left out.")
-    return {**expanded, "providers": add_keys(with_variables, settings, environ), "agents": agents}

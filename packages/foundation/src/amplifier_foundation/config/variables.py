@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 from typing import Any, cast
 
-__all__ = ["expand"]
+__all__ = ["UNSET", "Lookup", "expand", "expand_value"]
 
 Lookup = Callable[[str], str | None]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
-_UNSET: Any = object()
+UNSET: Any = object()
 
 
 def expand(values: dict[str, Any], lookup: Lookup, unset: list[str]) -> dict[str, Any]:
@@ -20,19 +20,20 @@ def expand(values: dict[str, Any], lookup: Lookup, unset: list[str]) -> dict[str
     Of a variable that is unset and has no default, the name is added to `unset`; a value that is
     nothing but such a variable is left out, as if it had not been written.
     """
-    return cast("dict[str, Any]", _expand(values, lookup, unset))
+    return cast("dict[str, Any]", expand_value(values, lookup, unset))
 
 
-def _expand(value: Any, lookup: Lookup, unset: list[str]) -> Any:
+def expand_value(value: Any, lookup: Lookup, unset: list[str]) -> Any:
+    """Return any value with its variables replaced; UNSET for one that is to be left out."""
     if isinstance(value, str):
         return _expand_text(value, lookup, unset) if "${" in value else value
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()
-        pairs = ((key, _expand(each, lookup, unset)) for key, each in items)
-        return {key: each for key, each in pairs if each is not _UNSET}
+        pairs = ((key, expand_value(each, lookup, unset)) for key, each in items)
+        return {key: each for key, each in pairs if each is not UNSET}
     if isinstance(value, list):
-        expanded = (_expand(each, lookup, unset) for each in cast("list[Any]", value))
-        return [each for each in expanded if each is not _UNSET]
+        expanded = (expand_value(each, lookup, unset) for each in cast("list[Any]", value))
+        return [each for each in expanded if each is not UNSET]
     return value
 
 
@@ -47,4 +48,4 @@ def _expand_text(text: str, lookup: Lookup, unset: list[str]) -> Any:
 
     expanded = _VARIABLE.sub(value_of, text)
     unset.extend(missing)
-    return _UNSET if missing and _VARIABLE.fullmatch(text) else expanded
+    return UNSET if missing and _VARIABLE.fullmatch(text) else expanded
