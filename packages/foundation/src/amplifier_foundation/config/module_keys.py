@@ -17,7 +17,7 @@ class Key(NamedTuple):
 
     | kind        | what a project may say                                            |
     |-------------|-------------------------------------------------------------------|
-    | `address`   | an address that the user has granted                              |
+    | `address`   | an address that the user has granted, or the module's variable    |
     | `path`      | a path inside the project                                         |
     | `command`   | a program of the system or of the project, and its arguments      |
     | `variables` | names of environment variables that hold no secret                |
@@ -49,12 +49,10 @@ _PROVIDER = {
     "api_key": _SECRET,
     "base_url": _ADDRESS,
     "default_model": _TEXT,
-    "extended_thinking": _TEXT,
     # A price of zero would make any budget worthless.
     "pricing": _USER,
     # Requests as they are, in events that others write down.
     "raw": _NO,
-    "reasoning_effort": _TEXT,
     "use_streaming": _TEXT,
 }
 _LOOP = {
@@ -124,7 +122,9 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
         **_PROVIDER,
         "api_version": _TEXT,
         "betas": _TEXT,
+        "extended_thinking": _TEXT,
         "prompt_caching": _TEXT,
+        "reasoning_effort": _TEXT,
     },
     "provider-chat-completions": {
         **_PROVIDER,
@@ -136,7 +136,7 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
         "stream_usage": _TEXT,
     },
     "provider-failover": {"models": _TEXT, "providers": _TEXT, "switch_on": _TEXT},
-    "provider-gemini": {**_PROVIDER, "api_version": _TEXT},
+    "provider-gemini": {**_PROVIDER, "api_version": _TEXT, "reasoning_effort": _TEXT},
     "provider-mock": {
         "after_script": _TEXT,
         "mode": _TEXT,
@@ -147,6 +147,7 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
     },
     "provider-openai": {
         **_PROVIDER,
+        "reasoning_effort": _TEXT,
         "reasoning_summary": _TEXT,
         "use_prompt_cache_key": _TEXT,
     },
@@ -196,7 +197,8 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
     },
 }
 
-# The variables that belong to a module: they expand in its configuration, whoever wrote that.
+# The variables that belong to a module: its keys expand where a `secret` is wanted, its addresses
+# where an `address` is, whoever wrote the configuration.
 MODULE_VARIABLES: dict[str, tuple[str, ...]] = {
     "provider-anthropic": ("ANTHROPIC_API_KEY",),
     "provider-chat-completions": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),

@@ -53,8 +53,9 @@ def may_use(name: str, module: str | None, key: Key | None) -> bool:
     if module is None:
         return False
     if module in MODULE_KEYS:
-        takes_it = key is not None and key.kind in ("secret", "address")
-        return takes_it and name in MODULE_VARIABLES.get(module, ())
+        ending = {"secret": "_KEY", "address": "_URL"}.get("" if key is None else key.kind)
+        owned = name in MODULE_VARIABLES.get(module, ())
+        return owned and ending is not None and name.endswith(ending)
     own = module.partition("-")[2].replace("-", "_").upper()
     return bool(own) and name.startswith(f"{own}_")
 

@@ -1,0 +1,68 @@
+"""Every configuration key of our modules is declared: an address, a path, or harmless."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from amplifier_foundation.config.addresses import is_address_key
+from amplifier_foundation.config.module_keys import MODULE_KEYS, MODULE_VARIABLES, key_of
+from attacks.module_config import MODULES, ConfigKey, keys_of
+
+KEYS = [key for module in MODULES for key in keys_of(module)]
+NUMBERS = {"integer", "number", "null"}
+PATH_WORDS = ("path", "dir", "file", "cwd")
+
+
+def declared(key: ConfigKey) -> str | None:
+    found = key_of(key.module, key.path)
+    return None if found is None else found.kind
+
+
+def test_the_table_has_our_modules_and_no_others() -> None:
+    folder = Path(__file__).parents[2] / "modules"
+
+    assert sorted(MODULE_KEYS) == MODULES
+    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == MODULES
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: f"{key.module} {key.name}")
+def test_a_key_that_is_not_only_a_number_is_declared(key: ConfigKey) -> None:
+    if not key.types <= NUMBERS and "number" not in key.types:
+        assert declared(key) is not None, f"declare `{key.name}` in config/module_keys.py"
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: f"{key.module} {key.name}")
+def test_a_key_that_is_named_like_an_address_or_a_path_is_declared_as_one(key: ConfigKey) -> None:
+    last = next(part for part in reversed(key.path) if part not in ("*", "[]"))
+    if not key.takes_text:
+        return
+    if is_address_key(last):
+        assert declared(key) in ("address", "user")
+    if "path" in key.types or any(word in last.split("_") for word in PATH_WORDS):
+        assert declared(key) in ("path", "user")
+
+
+def test_the_table_declares_no_key_that_is_not_there() -> None:
+    there = {
+        (key.module, ".".join(parts[:length]))
+        for key in KEYS
+        for parts in [[part for part in key.path if part != "[]"]]
+        for length in range(1, len(parts) + 1)
+    }
+    listed = {(module, name) for module, keys in MODULE_KEYS.items() for name in keys}
+
+    assert listed <= there
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_variables_that_a_module_reads_belong_to_it(module: str) -> None:
+    config = importlib.import_module(f"amplifier_module_{module.replace('-', '_')}.config")
+    read: set[str] = set()
+    for name, value in vars(config).items():
+        if name.endswith(("_VARIABLE", "_VARIABLES")):
+            read.update([value] if isinstance(value, str) else value)
+
+    assert read == set(MODULE_VARIABLES.get(module, ()))
