@@ -11,6 +11,7 @@ from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
 from amplifier_kit.configuration import read_config
+from amplifier_kit.handler_limits import within
 from amplifier_module_hooks_approval.config import ApprovalConfig
 from amplifier_module_hooks_approval.desk import NAME, Desk
 from amplifier_module_hooks_approval.grants import GrantFile, Grants
@@ -39,12 +40,14 @@ async def mount(
     async def tell_desk(event: str, data: dict[str, Any]) -> HookResult:
         return HookResult(data={"desk": desk})
 
-    seconds = settings.timeout_seconds + settings.batch_seconds + _GRACE_SECONDS
+    own_seconds = settings.batch_seconds + _GRACE_SECONDS
+    seconds = settings.timeout_seconds + own_seconds
+    decide = within(own_seconds, guard.decide, lambda: bool(desk.waiting()))
     undo: list[Callable[[], None]] = [
         coordinator.hooks.register(event, handler, priority, NAME, timeout=limit, on_error="deny")
         for event, handler, priority, limit in (
             (events.TOOL_PRE, guard.deny_early, _FIRST, _GRACE_SECONDS),
-            (events.TOOL_PRE, guard.decide_in_time, _LAST, seconds),
+            (events.TOOL_PRE, decide, _LAST, seconds),
             # Guards are what sessions forked from this one inherit; by this one they find the desk.
             (_FIND_DESK, tell_desk, 0, _GRACE_SECONDS),
         )

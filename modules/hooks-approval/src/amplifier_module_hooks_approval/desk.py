@@ -159,11 +159,6 @@ class Desk:
         system = self._coordinator.approval_system
         return [] if system is None else [ask_system(system)]
 
-    def is_asking(self, call: Call) -> bool:
-        """Whether a question about this call waits for an answer, or for others to join it."""
-        questions = (*self._open.values(), *self._gathering.values())
-        return any(asked.call == call for each in questions for asked in each.asked)
-
     async def ask(
         self, asked: Asked, risk: str, *, timeout: float, batch: float
     ) -> tuple[str, Answer]:

@@ -23,9 +23,6 @@ _CONTINUE = HookResult(action="continue")
 class Guard:
     """Goes by the rules of its session; what it asks and remembers, it does at the tree's desk."""
 
-    # How long a decision may take while nobody is asked.
-    seconds = 10.0
-
     def __init__(self, coordinator: Any, config: ApprovalConfig, desk: Desk) -> None:
         self._config = config
         self._desk = desk
@@ -38,22 +35,6 @@ class Guard:
         call = call_from(data)
         ruling = self._book.denial(call)
         return _CONTINUE if ruling is None else await self._close(call, ruling)
-
-    async def decide_in_time(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Decide a call; only a question that is open at the user may take as long as it takes.
-
-        Raises:
-            TimeoutError: there is no decision, and nobody is being asked for one.
-        """
-        work = asyncio.ensure_future(self.decide(event, data))
-        try:
-            while not work.done():
-                await asyncio.wait({work}, timeout=self.seconds)
-                if not work.done() and not self._desk.is_asking(call_from(data)):
-                    raise TimeoutError(f"no decision after {self.seconds:g} s")
-            return work.result()
-        finally:
-            work.cancel()
 
     async def decide(self, event: str, data: dict[str, Any]) -> HookResult:
         """Decide a call as the other hooks have left it, so that what is asked is what runs."""
@@ -124,7 +105,6 @@ class Guard:
             return await self._close(call, Ruling("deny", "nobody", words), parked)
         self._desk.tell(call, f"The call of {tool} was denied: there is nobody to ask.")
         words = f"it needs approval ({ruling.words}) and there is nobody to ask"
-        # A rule could allow the call, unless another hook has a concern about it.
         by = "concern" if ruling.by == "concern" else "nobody"
         return await self._close(call, Ruling("deny", by, words))
 

@@ -26,6 +26,7 @@ from amplifier_core.message_models import (
     TextBlock,
     Usage,
 )
+from amplifier_core.models import HookResult
 from amplifier_core.testing import EventRecorder
 from amplifier_kit.calls.block_stream import BlockStream
 from amplifier_kit.calls.model_calls import Call, ModelCalls
@@ -144,6 +145,21 @@ async def test_a_passing_failure_is_tried_again(app: App, calls: Calls) -> None:
         (1, "StreamError"), (2, "NetworkError"),
     ]  # fmt: skip
     assert "warning: provider-p: cut; trying again in 0.0 s (1 of 2)" in app.lines
+
+
+async def test_nothing_is_tried_again_when_a_hook_denies_the_retry(app: App, calls: Calls) -> None:
+    class Denying(EventRecorder):
+        async def emit(self, event: str, data: dict[str, Any] | None) -> HookResult:
+            heard = await super().emit(event, data)
+            return HookResult(action="deny") if event == "provider:retry" else heard
+
+    app.hooks = Denying()
+    attempts = Attempts(RateLimitError("slow down"), response())
+
+    with pytest.raises(RateLimitError, match="slow down"):
+        await calls(**QUICK).make(call(), attempts)
+
+    assert len(attempts.outcomes) == 1
 
 
 async def test_the_last_failure_leaves_with_its_cause(app: App, calls: Calls) -> None:

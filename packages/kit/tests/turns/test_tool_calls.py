@@ -296,3 +296,18 @@ async def test_the_token_knows_which_tools_run_and_forgets_them_afterwards() -> 
 
     assert seen == [["a"]]
     assert turn.coordinator.cancellation.running_tools == set()
+
+
+@pytest.mark.parametrize(("event", "ran"), [("tool:pre", False), ("tool:post", True)])
+async def test_a_denied_call_is_announced_with_its_reason_and_whether_it_ran(
+    event: str, ran: bool
+) -> None:
+    turn = await turn_with(Tool("secret"))
+    turn.hooks.register(event, Listener(deny("not here")))
+    heard = Listener()
+    turn.hooks.register("tool:denied", heard)
+
+    await turn.run()
+
+    facts = heard.data
+    assert (facts["tool_name"], facts["reason"], facts["ran"]) == ("t", "not here", ran)

@@ -247,7 +247,8 @@ class ModelCalls:
         show(self._coordinator, line, "info", source=f"provider-{self.provider}")
 
     async def _is_denied(self, event: str, data: dict[str, Any]) -> bool:
-        return self._hooks is not None and (await self._hooks.emit(event, data)).action == "deny"
+        answer = None if self._hooks is None else await self._hooks.emit(event, data)
+        return getattr(answer, "action", None) == "deny"
 
     async def _emit(self, event: str, data: dict[str, Any]) -> None:
         if self._hooks is not None:

@@ -1,0 +1,129 @@
+"""What a run says about calls that were denied and guards that failed."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplifier_cli.denials import denial_of, guard_failure, listed
+from amplifier_cli.kept_log import keeping_log
+from amplifier_cli.turn_report import TurnReport
+from amplifier_core.hooks import HookRegistry
+
+
+def no_secrets(text: str) -> str:
+    return text.replace("s3cret", "***")
+
+
+def calls(*tools: str) -> list[dict[str, Any]]:
+    facts = {"input": {"path": f"s3cret\n{'x' * 500}"}, "reason": "hooks-x: s3cret"}
+    return listed([{"tool": each, **facts} for each in tools], no_secrets)
+
+
+def test_a_denied_call_is_listed_in_short_and_without_secrets() -> None:
+    (call,) = calls("write_file")
+
+    assert call["tool"] == "write_file"
+    assert call["input"].startswith('{"path": "***')
+    assert len(call["input"]) == 200
+    assert call["reason"] == "hooks-x: ***"
+
+
+@pytest.mark.parametrize(
+    ("by", "fix"),
+    [
+        ({"nobody"}, "amplifier run --allow a --allow b ...  (or be asked: amplifier continue id)"),
+        ({"nobody", "concern"}, "amplifier continue id"),
+        ({"concern"}, "amplifier continue id"),
+        ({"rule"}, "amplifier explain id"),
+        ({"nobody", "other"}, "amplifier explain id"),
+        (set[str](), "amplifier explain id"),
+    ],
+)
+def test_the_next_step_fits_who_denied(by: set[str], fix: str) -> None:
+    told = denial_of(calls("a", "b", "a"), by, "id")
+
+    assert told.fix == fix
+    assert told.message.startswith("3 calls were denied: a {")
+    assert told.exit_code == 3
+
+
+def test_many_denied_calls_are_counted() -> None:
+    assert denial_of(calls(*"abcde"), {"rule"}, "id").message.endswith("; and 2 more")
+
+
+def test_the_first_guard_that_failed_is_named_with_its_cause() -> None:
+    failures = [
+        {"guard": "hooks-a", "event": "tool:pre", "error": "OSError: s3cret\nline"},
+        {"guard": "hooks-b", "event": "tool:pre", "error": "OSError"},
+    ]
+
+    told = guard_failure(failures, no_secrets)
+
+    assert told.message == (
+        "The guard `hooks-a` failed, so what it guards was denied. So did hooks-b."
+    )
+    assert told.why == "OSError: *** line (on tool:pre)"
+
+
+async def test_a_failing_guard_hides_neither_the_end_of_the_turn_nor_its_own_failure() -> None:
+    hooks = HookRegistry()
+    report = TurnReport()
+    report.listen(hooks, lambda _: None)
+
+    async def fail(event: str, data: Any) -> None:
+        raise OSError("broken")
+
+    for event in ("hook:failed", "orchestrator:complete", "tool:denied"):
+        hooks.register(event, fail, -1_000_000, "hooks-x", on_error="deny")
+    await hooks.emit("orchestrator:complete", {"stop_reason": "denied"})
+    await hooks.emit("tool:denied", {"tool_call_id": "1", "tool_name": "t", "reason": "no"})
+
+    assert report.stop_reason == "denied"
+    assert {each["guard"] for each in report.failed_guards} == {"hooks-x"}
+    (denied,) = report.denied
+    assert (denied["tool"], denied["reason"]) == ("t", "no")
+
+
+async def test_calls_of_sub_agents_are_heard_and_each_call_counts_once() -> None:
+    hooks, child = HookRegistry(), HookRegistry()
+    report = TurnReport()
+    report.listen(hooks, lambda _: None)
+    child.inherit_guards(hooks)
+    facts = {"tool_call_id": "1", "tool_name": "t"}
+
+    await child.emit("approval:denied", {**facts, "reason": "no"})
+    await child.emit("tool:denied", {**facts, "tool_input": {"a": 1}, "reason": "hooks-x: no"})
+
+    assert report.denied == [
+        {"call_id": "1", "tool": "t", "input": {"a": 1}, "reason": "hooks-x: no"}
+    ]
+    assert report.deciders(None) == {"other"}
+
+
+def test_a_log_is_kept_until_it_has_a_file_and_the_file_has_no_secrets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.log"
+    logger = logging.getLogger("kept")
+    with keeping_log() as log:
+        logger.warning("before s3cret")
+        log.write_to(path, no_secrets)
+        logger.error("after s3cret")
+        logger.info("not kept")
+
+    first, second = path.read_text().splitlines()
+    assert first.endswith("WARNING kept before ***")
+    assert second.endswith("ERROR kept after ***")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert capsys.readouterr().err == ""
+
+
+def test_a_run_without_warnings_leaves_no_log_file(tmp_path: Path) -> None:
+    with keeping_log() as log:
+        log.write_to(tmp_path / "run.log", no_secrets)
+
+    assert list(tmp_path.iterdir()) == []
