@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple, cast
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -59,6 +60,7 @@ def read_skill(folder: Root) -> Skill:
     if len(found[1]) > _HEADING_BYTES:
         raise BrokenSkillError(f"its heading has more than {_HEADING_BYTES:,} characters")
     try:
+        _require_no_alias(found[1])
         given: Any = yaml.safe_load(found[1])
         heading = _Heading.model_validate(given)
     except ValidationError as error:
@@ -69,3 +71,10 @@ def read_skill(folder: Root) -> Skill:
         reason = " ".join(str(error).split())[:200]
         raise BrokenSkillError(f"its heading is no YAML: {reason}") from error
     return Skill(heading.name, heading.description, text[found.end() :].strip(), folder)
+
+
+def _require_no_alias(heading: str) -> None:
+    """Raise for an alias: merged again and again, ten lines of them take minutes."""
+    events = cast("Iterator[yaml.Event]", yaml.parse(heading, Loader=yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType] - its stubs leave the text out
+    if any(isinstance(event, yaml.AliasEvent) for event in events):
+        raise BrokenSkillError("its heading has an alias, and none is needed there")

@@ -91,13 +91,14 @@ def _keys() -> Iterator[Finding]:
 
 
 def _trust() -> Iterator[Finding]:
-    status = Trust(paths.home()).status(Path.cwd())
+    status = Trust(paths.home()).status_to_run(Path.cwd())
     if status.trusted:
         yield Finding(
             "ok", "trust", f"this folder is trusted ({counted(len(status.files), 'file')})"
         )
     elif status.unverifiable:
         told = f"cannot be verified: {', '.join(status.unverifiable)}"
+        told = next(iter(status.reasons.values()), told)
         yield Finding("warning", "trust", told, "amplifier trust show")
     elif status.files:
         names = ", ".join((status.changed or status.files)[:3])
@@ -173,7 +174,7 @@ def _lock() -> Iterator[Finding]:
     path = Path.cwd() / LOCK_NAME
     if not path.is_file():
         return
-    if not Trust(paths.home()).status(Path.cwd()).trusted:
+    if not Trust(paths.home()).status_to_run(Path.cwd()).trusted:
         # Looking at what it pins would fetch from wherever it says.
         told = f"{LOCK_NAME} pins and accepts nothing: this folder is not trusted"
         yield Finding("warning", "lock", told, "amplifier trust")

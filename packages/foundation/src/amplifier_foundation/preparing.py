@@ -88,7 +88,7 @@ class Ready:
 
 def current_settings(project: Path) -> Settings:
     """Return the settings that hold in a folder; those in it only if it is trusted."""
-    return _settings(project, Trust(paths.home()).status(project))
+    return _settings(project, Trust(paths.home()).status_to_run(project))
 
 
 async def get_ready(wishes: Wishes, project: Path | None = None, *, pinning: bool = False) -> Ready:
@@ -104,7 +104,7 @@ async def get_ready(wishes: Wishes, project: Path | None = None, *, pinning: boo
     from amplifier_foundation.sources.resolver import SourceResolver  # noqa: PLC0415 - as above
 
     project = project or Path.cwd()
-    status = Trust(paths.home()).status(project, _named(wishes, project))
+    status = Trust(paths.home()).status_to_run(project, _named(wishes, project))
     settings = _settings(project, status)
     lock = _lock(project, status, pinning=pinning)
     code = ProjectCode(project, paths.home(), status.digests if status.trusted else {})
@@ -255,6 +255,9 @@ def _withheld(status: TrustStatus) -> list[str]:
     names = [*first, *(each for each in status.files if each not in first)]
     more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
     told = ", ".join(names[:_NAMES_SHOWN])
+    if status.reasons:
+        why = next(iter(status.reasons.values()))
+        return [f"This folder is not trusted, so nothing of it acts: {told}{more}. {why}"]
     return [f"This folder is not trusted, so nothing of it acts: {told}{more} (amplifier trust)."]
 
 

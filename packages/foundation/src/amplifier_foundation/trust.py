@@ -16,6 +16,7 @@ from amplifier_foundation.config.acting_files import (
     ActingFiles,
     acting_files,
     fingerprint,
+    fixed_files,
 )
 from amplifier_foundation.config.plain_files import open_plain
 from amplifier_foundation.errors import TrustError
@@ -69,6 +70,22 @@ class Trust:
         project = project.resolve()
         decided = self._read().get(str(project))
         return _status(project, decided, self._look(project, decided, named))
+
+    def status_to_run(self, project: Path, named: Iterable[Path] = ()) -> TrustStatus:
+        """Return the status; a folder that is too large is not trusted, and `reasons` says why.
+
+        So nobody can stop the commands in a folder by filling it.
+
+        Raises:
+            TrustError: the record cannot be used.
+        """
+        self._read()
+        try:
+            return self.status(project, named)
+        except TrustError as too_large:
+            names = fixed_files(project) or ["."]
+            why = f"{too_large.message} {too_large.why}"
+            return TrustStatus(False, [], names, "", names, [], [], {names[0]: why})
 
     def require(self, project: Path, named: Iterable[Path] = ()) -> TrustStatus:
         """Return the status of a trusted project; raises TrustError, which names the files."""
@@ -209,7 +226,8 @@ def _status(project: Path, decided: dict[str, Any] | None, found: ActingFiles) -
         files=sorted(files),
         digest=fingerprint(files),
         unverifiable=unverifiable,
-        origins=_origins(project, files) if files else [],
+        # What could not be read within the bounds is not read here either.
+        origins=_origins(project, sorted({*files} - {*unverifiable})) if files else [],
         granted=(decided or _NOTHING)["origins"],
         reasons=found.reasons,
         digests=files,

@@ -16,11 +16,13 @@ from amplifier_foundation.settings import Settings
 __all__ = ["Instruction", "Texts", "mentions_in", "standing_instructions"]
 
 _FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1|\Z)", re.DOTALL | re.MULTILINE)
-_INLINE = re.compile(r"(`+)[^`\n].*?\1", re.DOTALL)
+_BACKTICKS = re.compile(r"`+")
 # Behind a letter, a dot or a slash, an `@` belongs to an address or a package.
 _MENTION = re.compile(r"(?<![\w@./:`+-])@((?:[\w.-]+:)?[\w./~-]+)")
 
 
+# A file that is mentioned by one that is mentioned, and so on; nobody writes longer chains.
+_MAX_CHAIN = 50
 _STANDING = ("AGENTS.md", "CLAUDE.md")
 
 
@@ -33,8 +35,34 @@ class Instruction(NamedTuple):
 
 def mentions_in(text: str) -> list[str]:
     """Return what a Markdown text mentions, each once; code is left alone."""
-    prose = _INLINE.sub(" ", _FENCED.sub(" ", text))
+    prose = _without_code(_FENCED.sub(" ", text))
     return list(dict.fromkeys(found.rstrip(".-/") for found in _MENTION.findall(prose)))
+
+
+def _without_code(text: str) -> str:
+    """Return a text without what is between two runs of equally many backticks.
+
+    A pattern with a reference back to the first run would take time by the square of the text.
+    """
+    runs = [match.span() for match in _BACKTICKS.finditer(text)]
+    last_of_length: dict[int, int] = {}
+    closing_run: dict[int, int] = {}
+    for number in range(len(runs) - 1, -1, -1):
+        length = runs[number][1] - runs[number][0]
+        if length in last_of_length:
+            closing_run[number] = last_of_length[length]
+        last_of_length[length] = number
+    prose: list[str] = []
+    place = 0
+    number = 0
+    while number < len(runs):
+        closed_by = closing_run.get(number)
+        if closed_by is not None:
+            prose.append(text[place : runs[number][0]])
+            place = runs[closed_by][1]
+            number = closed_by
+        number += 1
+    return " ".join([*prose, text[place:]])
 
 
 class Texts:
@@ -74,11 +102,14 @@ class Texts:
             self._show(path, path.name, shown)
         return [*parts, *shown.values()]
 
-    def _follow(self, written: Written, shown: dict[Path, Instruction]) -> None:
+    def _follow(self, written: Written, shown: dict[Path, Instruction], chain: int = 0) -> None:
         for mention in mentions_in(written.text):
             path = self._mentioned(mention, written.place)
-            if path is not None:
-                self._show(path, mention, shown)
+            if path is not None and chain < _MAX_CHAIN:
+                self._show(path, mention, shown, chain + 1)
+            elif path is not None:
+                why = f"it is mentioned over more than {_MAX_CHAIN} files"
+                self.notices.append(f"@{mention} in `{written.place.file}` is not shown: {why}.")
 
     def _mentioned(self, mention: str, place: Place) -> Path | None:
         try:
@@ -113,7 +144,9 @@ class Texts:
             return None
         return path
 
-    def _show(self, path: Path, reference: str, shown: dict[Path, Instruction]) -> None:
+    def _show(
+        self, path: Path, reference: str, shown: dict[Path, Instruction], chain: int = 0
+    ) -> None:
         real = path.resolve()
         if real in shown:
             return
@@ -122,7 +155,7 @@ class Texts:
         origin = place.origin if place else f"file:{path}"
         shown[real] = Instruction(f"# @{reference}\n\n{text}", origin)
         if place is not None:
-            self._follow(Written(text, place), shown)
+            self._follow(Written(text, place), shown, chain)
 
     def _place_of(self, path: Path) -> Place | None:
         """Return the place of a file in the bundle with the nearest root, if it is of any."""

@@ -13,7 +13,7 @@ from amplifier_foundation.config.contents import UNVERIFIABLE, Contents
 if TYPE_CHECKING:
     from amplifier_foundation.config.named_files import NameReader
 
-__all__ = ["UNVERIFIABLE", "ActingFiles", "acting_files", "fingerprint"]
+__all__ = ["UNVERIFIABLE", "ActingFiles", "acting_files", "fingerprint", "fixed_files"]
 
 _FOLDERS = (".amplifier",)
 _FILES = (
@@ -50,6 +50,11 @@ def acting_files(project: Path, home: Path, named: Iterable[Path] = ()) -> Actin
     search.add([project / name for name in (*_FOLDERS, *_FILES)])
     search.add(named)
     return search.run()
+
+
+def fixed_files(project: Path) -> list[str]:
+    """Return which of the places are there that are always looked at."""
+    return [name for name in (*_FOLDERS, *_FILES) if os.path.lexists(project / name)]
 
 
 def fingerprint(files: dict[str, str]) -> str:

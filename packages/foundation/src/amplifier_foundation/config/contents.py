@@ -120,7 +120,9 @@ class Contents:
     def _too_large(self) -> TrustError:
         return TrustError(
             f"`{self._project}` is too large to be trusted.",
-            why=f"More than {_MAX_FILES:,} files, or {_MAX_BYTES:,} bytes, could act.",
+            why=f"More than {_MAX_FILES:,} files, {_MAX_FOLDERS:,} folders or {_MAX_BYTES:,} bytes "
+            "could act.",
+            fix="make it smaller, then: amplifier trust",
         )
 
 

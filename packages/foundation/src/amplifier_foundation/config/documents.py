@@ -11,6 +11,7 @@ from typing import Any, cast
 import yaml
 
 from amplifier_foundation.config.plain_files import open_plain, require_own
+from amplifier_foundation.config.yaml_bounds import is_bounded
 from amplifier_foundation.errors import FoundationError
 
 __all__ = ["decode", "parse_document", "parse_mapping", "read_bytes", "read_text", "suggestion"]
@@ -77,6 +78,9 @@ def parse_mapping(text: str, *, where: str, error: type[FoundationError]) -> dic
     Keys become strings, and dates their ISO form. Raises `error`, which says in which line.
     """
     try:
+        # Keys are counted here, too.
+        if not is_bounded(text, _LOADER, values=2 * _MAX_VALUES, depth=_MAX_DEPTH):
+            raise _too_much(where, error)
         found: Any = yaml.load(text, Loader=_LOADER)
     except (yaml.YAMLError, ValueError, RecursionError) as broken:
         place = " ".join(str(broken).split())
@@ -97,6 +101,11 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f" Did you mean `{close[0]}`?" if close else ""
 
 
+def _too_much(where: str, error: type[FoundationError]) -> FoundationError:
+    limits = f"At most {_MAX_VALUES:,} values, {_MAX_DEPTH} levels deep."
+    return error(f"`{where}` holds too much.", why=limits)
+
+
 class _Plain:
     """Copies one document and counts, so that no alias multiplies it."""
 
@@ -111,8 +120,7 @@ class _Plain:
     def _value(self, value: Any, depth: int) -> Any:
         self._left -= 1
         if self._left < 0 or depth > _MAX_DEPTH:
-            limits = f"At most {_MAX_VALUES:,} values, {_MAX_DEPTH} levels deep."
-            raise self._error(f"`{self._where}` holds too much.", why=limits)
+            raise _too_much(self._where, self._error)
         if isinstance(value, dict):
             return self.mapping(cast("dict[Any, Any]", value), depth)
         if isinstance(value, list):

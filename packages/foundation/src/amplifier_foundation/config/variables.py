@@ -46,6 +46,8 @@ def _expand_text(text: str, lookup: Lookup, unset: list[str]) -> Any:
             missing.append(match[1])
         return found if found is not None else match[2] or ""
 
-    expanded = _VARIABLE.sub(value_of, text)
+    # Without a `}` behind it, every `${A:` would be looked at up to the end of the text.
+    end = text.rfind("}") + 1
+    expanded = _VARIABLE.sub(value_of, text[:end]) + text[end:]
     unset.extend(missing)
     return UNSET if missing and _VARIABLE.fullmatch(text) else expanded

@@ -26,14 +26,19 @@ def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
         yield folder.name, folder
         return
     found: list[tuple[str, Path]] = []
-    for parent, folders, names in os.walk(folder, onerror=_unreadable):
-        folders[:] = [name for name in folders if name not in IGNORED]
-        # A link to a folder counts as what it says; what is behind it is not part of this one.
-        links = [name for name in folders if (Path(parent) / name).is_symlink()]
-        for name in (*names, *links):
-            path = Path(parent) / name
-            if name not in IGNORED:
-                found.append((path.relative_to(folder).as_posix(), path))
+    waiting = [("", folder)]
+    while waiting:
+        above, parent = waiting.pop()
+        with os.scandir(parent) as entries:
+            for entry in entries:
+                name = f"{above}{entry.name}"
+                if entry.name in IGNORED:
+                    continue
+                # A link to a folder counts as what it says; what is there is not part of this one.
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append((f"{name}/", parent / entry.name))
+                else:
+                    found.append((name, parent / entry.name))
     yield from sorted(found)
 
 
@@ -64,11 +69,6 @@ def is_covered(name: str) -> bool:
 
 def _line(kind: str, digest: str, name: str) -> bytes:
     return f"{kind} {digest} {name}\0".encode(errors="surrogateescape")
-
-
-def _unreadable(error: OSError) -> None:
-    # By itself, `os.walk` would leave out what it cannot read, and the hash would not tell.
-    raise error
 
 
 def _digest(path: Path) -> tuple[str, str]:
