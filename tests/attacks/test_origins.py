@@ -348,9 +348,10 @@ async def test_an_address_is_found_wherever_it_is_hidden(
 async def test_an_address_that_is_read_in_two_ways_cannot_be_granted(inside: Machine) -> None:
     server = {"url": "https://good.example\\@evil.example/"}
     inside.project_settings(settings_with("tool-mcp", {"servers": {"x": server}}))
-    (origin,) = Trust(inside.home).status(inside.project).origins
+    origins = Trust(inside.home).status(inside.project).origins
+    assert len(origins) == 1
 
-    granted = load_settings(inside.project, trusted=True, granted=[origin], home=inside.home)
+    granted = load_settings(inside.project, trusted=True, granted=origins, home=inside.home)
     bundle = await load_bundle("small", settings=granted)
 
     with pytest.raises(TrustError, match="is not used as an address"):

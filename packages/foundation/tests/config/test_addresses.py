@@ -88,6 +88,15 @@ def test_an_address_that_programs_read_in_different_ways_is_unreadable(text: str
 
 
 @pytest.mark.attack("H5")
+@pytest.mark.parametrize("text", ["a" * 30_000 + "://evil.example", "a://" * 9_000])
+def test_a_text_that_is_too_long_to_be_read_has_no_origin_that_can_be_granted(text: str) -> None:
+    (origin,) = origins_in(text)
+
+    assert origin.startswith(UNREADABLE)
+    assert len(origin) < 300
+
+
+@pytest.mark.attack("H5")
 @pytest.mark.parametrize(("text", "origins"), BARE.items())
 def test_under_a_key_for_addresses_a_bare_host_is_one(text: str, origins: list[str]) -> None:
     assert origins_in(text, named=True) == origins

@@ -12,8 +12,13 @@ __all__ = ["UNREADABLE", "is_address_key", "origins_in"]
 # be granted: nobody can say where the requests would go.
 UNREADABLE = "unreadable: "
 
-# `https://` and `git+ssh://`, and the same with backslashes, which some programs read as slashes.
-_WITH_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):([\\/]{2})")
+# What follows a scheme; some programs read backslashes as slashes. The scheme is looked for from
+# here backwards, so that a long text takes no longer than its length.
+_SLASHES = re.compile(r":([\\/]{2})")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*\Z")
+_LONGEST_SCHEME = 40
+_LONGEST_HOST = 1_000
+_LONGEST_TEXT = 20_000
 # Programs differ about `https:/host`, `https:host` and `https:///host`.
 _ODD_SLASHES = re.compile(
     r"(?:^|[\s=,;\"'(<|])(?:https?|wss?|ftps?|grpcs?):(?!//[^/\\])(?=\S)", re.IGNORECASE
@@ -90,46 +95,60 @@ def origins_in(value: object, *, named: bool = False) -> list[str]:
         return [str(value)] if named and value > _LARGEST_PORT else []
     if not isinstance(value, str) or not value.strip():
         return []
-    return list(dict.fromkeys(_origins(value.strip(" \t\r\n"), named=named)))
+    return list(_origins(value.strip(" \t\r\n"), named=named))
 
 
 def _origins(text: str, *, named: bool) -> Iterator[str]:
+    if len(text) > _LONGEST_TEXT:
+        # Nobody could check what is in it.
+        if ":" in text or "//" in text or named:
+            yield _unreadable(text)
+        return
     found = list(_by_syntax(text)) or (list(_bare(text)) if named else [])
     if not text.isascii():
         plain = unicodedata.normalize("NFKC", text).translate(_OTHER_DOTS)
         if found != (list(_by_syntax(plain)) or (list(_bare(plain)) if named else [])):
             # It has characters that only some programs take for letters, dots or slashes.
             found = [None]
-    for origin in found:
+    for origin in dict.fromkeys(found):
         yield _unreadable(text) if origin is None else origin
 
 
 def _by_syntax(text: str) -> Iterator[str | None]:
     """Yield the origin of each address that can be told from other text; None: unreadable."""
-    rest = text
-    for match in _WITH_SCHEME.finditer(text):
-        begins = match.start() == 0 or text[match.start() - 1] == "="
-        if begins and _DROPPED.search(text) or "\\" in match[2]:
+    has_dropped = _DROPPED.search(text) is not None
+    others: list[str] = []
+    done = 0
+    for match in _SLASHES.finditer(text):
+        found = _SCHEME.search(text[max(0, match.start() - _LONGEST_SCHEME) : match.start()])
+        scheme = found[0].lower() if found else ""
+        start = match.start() - len(scheme)
+        begins = start == 0 or text[start - 1] == "="
+        if "\\" in match[1] or (begins and has_dropped):
             yield None
         else:
-            yield from _with_scheme(match[1].lower(), text[match.end() :], whole=begins)
+            rest = text[match.end() : match.end() + _LONGEST_HOST]
+            yield from _with_scheme(scheme, rest, whole=begins)
         end = _END.search(text, match.end())
-        stop = end.start() if end else len(text)
-        rest = rest[: match.start()] + " " * (stop - match.start()) + rest[stop:]
-    if _ODD_SLASHES.search(rest):
+        others.append(text[done : max(done, start)])
+        done = max(done, end.start() if end else len(text))
+    yield from _without_scheme(" ".join([*others, text[done:]]))
+
+
+def _without_scheme(text: str) -> Iterator[str | None]:
+    """Yield the origins in what is left of a text when the addresses with a scheme are gone."""
+    if _ODD_SLASHES.search(text):
         yield None
-    for match in _TARGET.finditer(rest):
-        yield None if _DROPPED.search(match[1]) else match[1]
-    for match in _WITHOUT_SCHEME.finditer(rest):
-        if "\\" in match[1]:
-            yield None
-        else:
-            origin = _authority(rest[match.end() :], "")
-            yield None if origin is None else f"//{origin}"
-    for match in _HOST_AND_PORT.finditer(rest):
+    for match in _TARGET.finditer(text):
+        target = match[1]
+        yield target if target.isascii() and target.isprintable() else None
+    for match in _WITHOUT_SCHEME.finditer(text):
+        origin = _authority(text[match.end() : match.end() + _LONGEST_HOST], "")
+        yield f"//{origin}" if origin is not None and "\\" not in match[1] else None
+    for match in _HOST_AND_PORT.finditer(text):
         yield _authority(f"{match[1]}:{match[2]}", "")
-    if like_scp := _LIKE_SCP.fullmatch(rest):
-        yield f"ssh://{like_scp[1].lower()}"
+    if like_scp := _LIKE_SCP.fullmatch(text):
+        yield f"ssh://{like_scp[1].lower()}" if like_scp[1].isascii() else None
 
 
 def _with_scheme(scheme: str, rest: str, *, whole: bool) -> Iterator[str | None]:
@@ -151,7 +170,7 @@ def _with_scheme(scheme: str, rest: str, *, whole: bool) -> Iterator[str | None]
 
 def _bare(text: str) -> Iterator[str | None]:
     """Yield the origin of a value that is meant as an address: a host, with or without a port."""
-    if _WITH_SCHEME.match(text):
+    if _SLASHES.search(text):
         # Only `file:` is left, which leads to no other machine.
         return
     if text.startswith(("/", ".")):
@@ -159,8 +178,12 @@ def _bare(text: str) -> Iterator[str | None]:
         if text.endswith((".sock", ".socket")):
             yield f"unix:{text}"
         return
-    for host in re.split(r"[\s,;]+", text):
-        yield None if _DROPPED.search(text) else _authority(host, "")
+    if _DROPPED.search(text):
+        yield None
+        return
+    for host in re.split(r"[ ,;]+", text):
+        if host:
+            yield _authority(host, "")
 
 
 def _authority(text: str, scheme: str) -> str | None:
@@ -179,4 +202,4 @@ def _authority(text: str, scheme: str) -> str | None:
 
 
 def _unreadable(text: str) -> str:
-    return UNREADABLE + ascii(text)[1:-1][:200]
+    return UNREADABLE + ascii(text[:200])[1:-1][:200]

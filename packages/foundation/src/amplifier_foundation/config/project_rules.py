@@ -98,7 +98,10 @@ def _leaves(text: str, project: Path) -> bool:
     if text.startswith("~") or "\0" in text or ".." in Path(text).parts:
         return True
     try:
-        return not (project / text).resolve().is_relative_to(project.resolve())
+        real = (project / text).resolve()
+        # What is written below `.git` may be run by git.
+        of_git = ".git" in (part.lower() for part in real.parts)
+        return of_git or not real.is_relative_to(project.resolve())
     except (OSError, RuntimeError):
         return True
 

@@ -38,6 +38,8 @@ _PARTS = (
     "servers",
 )
 _PROSE = frozenset({"description", "instruction", "instructions", "system"})
+# More are named when these have been granted: a message has to be short enough to be read.
+_MOST_NAMED = 10
 # Below a key such as `proxies`, these are the names of what each address is for.
 _SCHEMES = frozenset({"http", "https", "all", "ws", "wss"})
 
@@ -65,11 +67,15 @@ class _Where(NamedTuple):
         return key_of(self.module, self.path) if self.in_config else None
 
     @property
+    def is_description(self) -> bool:
+        """Whether it is a bundle or an agent, which have texts beside their configuration."""
+        of_agent = len(self.path) == 2 and self.path[0] == "agents"
+        return self.module is None and (of_agent or self.path == ("bundle",))
+
+    @property
     def told(self) -> str:
-        name = ".".join(self.path).removesuffix(".*")
-        if not (name.isascii() and name.isprintable()):
-            name = ascii(name)[1:-1]
-        return f"`{name[:80]}` of `{self.module}`" if self.module else f"`{name[:80]}`"
+        name = _printable(".".join(self.path).removesuffix(".*"))
+        return f"{name} of {_printable(self.module)}" if self.module else name
 
 
 class ProjectValues:
@@ -119,7 +125,7 @@ class ProjectValues:
         users: dict[str, Any] = cast("dict[str, Any]", own) if isinstance(own, dict) else {}
         settled: dict[str, Any] = {}
         for key, each in value.items():
-            if where.module is None and key in _PROSE and "module" not in value:
+            if key in _PROSE and where.is_description:
                 settled[key] = each
                 continue
             if key not in users:
@@ -137,13 +143,22 @@ class ProjectValues:
             if each in users:
                 used = expand_value(each, lookup, self.unset)
             elif isinstance(each, dict) and entries and "module" in each:
-                known = entries.get(module_key(cast("dict[str, Any]", each)), MISSING)
-                used = self._settle(each, known, where, lookup)
+                used = self._entry(cast("dict[str, Any]", each), entries, where, lookup)
             else:
                 used = self._settle(each, MISSING, where._replace(path=(*where.path, "*")), lookup)
             if used is not UNSET:
                 settled.append(used)
         return settled
+
+    def _entry(
+        self, entry: dict[str, Any], entries: dict[str, Any], where: _Where, lookup: Lookup
+    ) -> Any:
+        known = entries.get(module_key(entry), MISSING)
+        if known is not MISSING and known.get("module") != entry["module"]:
+            # The user's configuration, with its keys, is for the module that the user named.
+            self._withhold(_Where(str(known.get("module")), ("module",)), USER_ONLY)
+            return expand_value(known, lookup, self.unset)
+        return self._settle(entry, known, where, lookup)
 
     def _single(self, value: Any, own: Any, where: _Where, lookup: Lookup) -> Any:
         """Return a value of the project with its variables expanded; MISSING: it is not used."""
@@ -213,7 +228,7 @@ def refuse_ungranted(origins: Collection[str], granted: Collection[str], project
             why=f"A file in `{project}` has it, and programs read it in different ways.",
             fix="Write it there as scheme://host:port, in ASCII, then: amplifier trust",
         )
-    missing = sorted(set(origins) - set(granted))
+    missing = sorted(set(origins) - set(granted))[:_MOST_NAMED]
     if missing:
         names = ", ".join(f"`{origin}`" for origin in missing)
         options = " ".join(f"--origin {_quoted(origin)}" for origin in missing)
@@ -238,6 +253,11 @@ def _is_named(where: _Where, value: Any) -> bool:
     looks_like_host = isinstance(value, str) and ("." in value or ":" in value)
     likely = looks_like_host or value == "localhost" or names[-1].lower() in _SCHEMES
     return likely and any(is_address_key(name) for name in names[:-1])
+
+
+def _printable(text: str) -> str:
+    plain = text if text.isascii() and text.isprintable() else ascii(text)[1:-1]
+    return f"`{plain[:80]}`"
 
 
 def _quoted(origin: str) -> str:
