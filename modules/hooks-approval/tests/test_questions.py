@@ -115,6 +115,57 @@ async def test_calls_of_one_step_and_risk_are_asked_about_together(
     assert len(house.told("approval:granted")) == 4
 
 
+@pytest.mark.attack("M2")
+async def test_at_most_ten_calls_are_behind_one_answer(
+    build: Any, person: Any, calling: Any
+) -> None:
+    ann = person("Allow")
+    calls = [calling("bash", command=f"make {n}") for n in range(25)]
+    house = await build(calls, person=ann, batch_seconds=0.02)
+
+    await house.run()
+
+    assert [each.count('Tool: "bash"') for each in ann.questions] == [10, 10, 5]
+    assert len(house.ran()) == 25
+
+
+@pytest.mark.attack("M2")
+async def test_long_calls_are_asked_about_alone(build: Any, person: Any, calling: Any) -> None:
+    ann = person("Allow")
+    calls = [calling("bash", command="x" * 3_000) for _ in range(3)]
+    house = await build(calls, person=ann, batch_seconds=0.02)
+
+    await house.run()
+
+    assert [each.count('Tool: "bash"') for each in ann.questions] == [1, 1, 1]
+
+
+@pytest.mark.attack("M2")
+async def test_calls_of_one_question_can_be_answered_one_by_one(
+    build: Any, person: Any, calling: Any
+) -> None:
+    ann = person("One by one", "Allow once", "Deny", "Allow always", "Deny")
+    calls = [calling("bash", f"c{n}", command=f"make {n}") for n in range(3)]
+    house = await build(calls, [calls[2], calls[1]], person=ann, batch_seconds=0.02)
+
+    await house.run()
+
+    assert ann.options[0] == ["Allow once", "Allow always", "One by one", "Deny"]
+    assert ann.options[1] == ["Allow once", "Allow always", "Deny"]
+    assert len(ann.questions) == 5
+    assert house.ran() == [{"command": "make 0"}, {"command": "make 2"}, {"command": "make 2"}]
+
+
+async def test_one_by_one_is_not_an_answer_to_a_question_about_one_call(
+    build: Any, person: Any, calling: Any
+) -> None:
+    house = await build([calling("bash", command="ls")], person=person("One by one"))
+
+    await house.run()
+
+    assert house.ran() == []
+
+
 async def test_an_answer_is_not_used_for_the_same_id_again(
     build: Any, person: Any, calling: Any
 ) -> None:

@@ -60,20 +60,23 @@ async def test_a_call_cannot_write_lines_of_its_own_into_the_question(
     assert lines[2].startswith('  "x\\"\\n  Asked')
 
 
-@pytest.mark.attack("P3")
-async def test_ten_thousand_lines_do_not_hide_what_comes_after_them() -> None:
-    shown = str(about({"command": "ls" + "\n" * 10_000 + "rm -r ."}))
+@pytest.mark.attack("M2")
+async def test_nothing_of_a_call_is_left_out_of_the_question() -> None:
+    command = "ls" + "\n" * 10_000 + "rm -r ." + "#" * 10_000
+    arguments = {**{f"a{number}": number for number in range(100)}, "command": command}
+    shown = str(about(arguments))
 
-    assert len(shown) < 3_000
-    assert shown.count("\n") == 1
-    assert "CHARACTERS ARE NOT SHOWN HERE" in shown
-    assert shown.endswith('rm -r ."')
+    assert shown.count("\n") == 101
+    assert canonical(command) in shown
+    assert all(f'"a{number}": {number}' in shown for number in range(100))
 
 
-async def test_more_arguments_than_one_reads_are_counted() -> None:
-    shown = str(about({f"a{number}": number for number in range(100)}))
-
-    assert shown.endswith("and 60 more arguments that are not shown")
+@pytest.mark.attack("M2")
+@pytest.mark.parametrize(
+    "character", ["\u3164", "\u2800", "\u034f", "\ufe00", "\uffa0", "\u115f", "\u17b4", "\u180b"]
+)
+async def test_letters_without_ink_are_spelled_out(character: str) -> None:
+    assert f"\\u{ord(character):04x}" in str(about({"command": f"ls {character}x"}))
 
 
 @given(JSON)

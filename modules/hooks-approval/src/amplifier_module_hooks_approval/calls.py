@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
 from amplifier_kit.visible_text import exact
-
-_HEAD, _TAIL = 1_500, 500
-_MOST_ARGUMENTS = 40
 
 
 def canonical(value: Any) -> str:
@@ -45,24 +41,11 @@ class Call:
         return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
+        """All of it: nothing may be allowed that was not shown."""
         named = self.named_arguments
-        yield f"Tool: {canonical(self.tool)}"
-        if not named:
-            yield f"  {_shortened(canonical(self.arguments))}"
-        for name in sorted(named)[:_MOST_ARGUMENTS]:
-            yield f"  {_shortened(canonical(name))}: {_shortened(canonical(named[name]))}"
-        if len(named) > _MOST_ARGUMENTS:
-            yield f"  and {len(named) - _MOST_ARGUMENTS} more arguments that are not shown"
-
-
-def _shortened(text: str) -> str:
-    left_out = len(text) - _HEAD - _TAIL
-    if left_out <= 0:
-        return text
-    return f"{text[:_HEAD]} [{left_out} CHARACTERS ARE NOT SHOWN HERE] {text[-_TAIL:]}"
+        lines = [f"  {canonical(name)}: {canonical(named[name])}" for name in sorted(named)]
+        lines = lines or [f"  {canonical(self.arguments)}"]
+        return "\n".join([f"Tool: {canonical(self.tool)}", *lines])
 
 
 def call_from(data: Any) -> Call:

@@ -166,20 +166,23 @@ class Desk:
         call = asked.call
         key = (call.session_id, call.group, risk)
         question = self._gathering.get(key)
-        if question is None:
+        if question is None or not question.takes(asked):
             question = Question(f"approval-{uuid4().hex[:12]}", risk, timeout)
             question.task = asyncio.create_task(self._put(question, key, batch))
             if call.group:
                 self._gathering[key] = question
+        number = len(question.asked)
         question.asked.append(asked)
-        return question.id, await question.outcome()
+        answer = await question.outcome()
+        return question.id, answer.each[number] if answer.each else answer
 
     async def _put(self, question: Question, key: tuple[str, str, str], batch: float) -> Answer:
         try:
-            if key in self._gathering:
+            if self._gathering.get(key) is question:
                 await asyncio.sleep(batch)
         finally:
-            self._gathering.pop(key, None)
+            if self._gathering.get(key) is question:
+                del self._gathering[key]
         self._open[question.id] = question
         try:
             for each in question.asked:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from amplifier_core.effects import Effect, declaration_of
 from amplifier_core.models import HookResult
+from amplifier_kit.memory.texts import shorten
 from amplifier_module_hooks_approval.calls import Call, call_from, canonical
 from amplifier_module_hooks_approval.config import ApprovalConfig
 from amplifier_module_hooks_approval.desk import NAME, Desk
@@ -17,6 +18,7 @@ from amplifier_module_hooks_approval.grants import Grant, GrantsError
 from amplifier_module_hooks_approval.questions import Answer, Asked
 from amplifier_module_hooks_approval.rules import RuleBook, Ruling, described
 
+_LONGEST_MATCH = 1_000  # of a call in the list of grants, beside its digest
 _CONTINUE = HookResult(action="continue")
 
 
@@ -138,13 +140,14 @@ class Guard:
         rule, made = ruling.rule, self._desk.now()
         pattern = rule if rule is not None and rule.arguments else None
         scope = (rule and rule.scope) or self._config.remember_scope
+        exactly = shorten(str(call), _LONGEST_MATCH)
         return Grant(
             id=f"grant-{uuid4().hex[:12]}",
             action="allow",
             tool=pattern.tool if pattern else call.tool,
             arguments=pattern.arguments if pattern else {},
             digest=None if pattern else call.digest,
-            matches=described(pattern.tool, pattern.arguments) if pattern else str(call),
+            matches=described(pattern.tool, pattern.arguments) if pattern else exactly,
             scope=scope,
             project=self._project if scope == "project" else None,
             until=made + timedelta(seconds=self._config.remember_seconds),

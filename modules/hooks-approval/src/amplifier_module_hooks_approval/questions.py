@@ -15,6 +15,9 @@ logger = logging.getLogger(__name__)
 
 _YES = frozenset({"allow", "allow once"})
 _ALWAYS = "allow always"
+_EACH = "one by one"
+_MOST_CALLS = 10  # of one question: as much as can be read with care
+_MOST_CHARACTERS = 4_000
 
 
 class Answer(NamedTuple):
@@ -24,6 +27,7 @@ class Answer(NamedTuple):
     by: str
     reason: str = ""
     remember: bool = False
+    each: tuple[Answer, ...] = ()  # of a question that was answered call by call
 
 
 class Asked(NamedTuple):
@@ -40,14 +44,19 @@ Asker: TypeAlias = Callable[["Question"], Awaitable[Answer]]
 class Question:
     """One question about calls of one risk; the first answer that reaches it counts."""
 
-    def __init__(self, question_id: str, risk: str, timeout: float) -> None:
+    def __init__(self, question_id: str, risk: str, timeout: float, *asked: Asked) -> None:
         self.id = question_id
         self.risk = risk
         self.timeout = timeout
-        self.asked: list[Asked] = []
+        self.asked = list(asked)
         self.task: asyncio.Task[Answer] | None = None
         self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting = 0
+
+    def takes(self, asked: Asked) -> bool:
+        """Whether a call may be asked about in the same question, which is still to be read."""
+        size = sum(len(str(each.call)) for each in (*self.asked, asked))
+        return len(self.asked) < _MOST_CALLS and size <= _MOST_CHARACTERS
 
     @property
     def may_be_remembered(self) -> bool:
@@ -59,10 +68,14 @@ class Question:
         count = len(self.asked)
         head = "Allow this call?" if count == 1 else f"Allow these {count} calls?"
         lines = [f"{head} Risk: {self.risk}."]
-        for each in self.asked:
-            lines += [str(each.call), f"  Asked because {each.why}."]
-            if self.may_be_remembered:
-                lines.append(f"  `Allow always` means: {each.always}.")
+        notes = [f"  Asked because {each.why}." for each in self.asked]
+        if self.may_be_remembered:
+            always = "  `Allow always` means: "
+            notes = [f"{note}\n{always}{self.asked[at].always}." for at, note in enumerate(notes)]
+        for each, note, following in zip(self.asked, notes, [*notes[1:], ""], strict=True):
+            lines.append(str(each.call))
+            if note != following:  # the same for several calls stands once, below the last
+                lines.append(note)
         return "\n".join(lines)
 
     def take(self, answer: Answer) -> bool:
@@ -148,12 +161,30 @@ def ask_system(system: Any) -> Asker:
     """Return a way to ask through the app's approval system."""
 
     async def ask(question: Question) -> Answer:
-        options = ["Allow once", "Deny"]
-        if question.may_be_remembered:
-            options.insert(1, "Allow always")
-        said = await system.request_approval(str(question), options, question.timeout, "deny")
-        word = said.lower() if isinstance(said, str) else ""
-        always = word == _ALWAYS and question.may_be_remembered
-        return Answer(always or word in _YES, "person", remember=always)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + question.timeout
+
+        async def put(part: Question) -> str:
+            left = max(until - loop.time(), 0)
+            said: Any = await system.request_approval(str(part), _options(part), left, "deny")
+            return said.lower() if isinstance(said, str) else ""
+
+        word = await put(question)
+        if word != _EACH or len(question.asked) == 1:
+            return _understood(word, question)
+        parts = [Question(question.id, question.risk, 0, each) for each in question.asked]
+        answers = [_understood(await put(part), part) for part in parts]
+        return Answer(False, "person", each=tuple(answers))
 
     return ask
+
+
+def _options(question: Question) -> list[str]:
+    always = ["Allow always"] if question.may_be_remembered else []
+    apart = ["One by one"] if len(question.asked) > 1 else []
+    return ["Allow once", *always, *apart, "Deny"]
+
+
+def _understood(word: str, question: Question) -> Answer:
+    always = word == _ALWAYS and question.may_be_remembered
+    return Answer(always or word in _YES, "person", remember=always)

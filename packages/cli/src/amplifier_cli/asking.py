@@ -7,11 +7,14 @@ import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
-from amplifier_cli.output import say, styled
-from amplifier_cli.terminal import notice
-from amplifier_kit.visible_text import visible
+from amplifier_cli.output import only_the_question, say, say_now, styled
+from amplifier_cli.question_pages import NEXT_PAGE, denial, pages_of, rows_of
+from amplifier_cli.terminal import PAUSE_SECONDS, forget_typed_ahead, notice, screen_size
+from amplifier_kit.visible_text import exact
 
 __all__ = ["Notices", "TerminalApproval", "read_line"]
+
+_BAR = "┃ "
 
 
 async def read_line() -> str:
@@ -27,7 +30,11 @@ async def read_line() -> str:
 
 
 class TerminalApproval:
-    """Asks for permission; one question at a time, and an answer that is none is asked again."""
+    """Asks for permission, one question at a time.
+
+    Only a whole line that was typed after the question was drawn is an answer; anything else is
+    asked about again.
+    """
 
     def __init__(self) -> None:
         self._one_at_a_time = asyncio.Lock()
@@ -42,29 +49,44 @@ class TerminalApproval:
         """
         from amplifier_core.approval import ApprovalTimeoutError  # noqa: PLC0415 - the kernel
 
-        async with self._one_at_a_time:
-            say(styled(visible(prompt), fg="magenta"), err=True)
-            for number, option in enumerate(options, start=1):
-                say(f"  {number}  {visible(option)}", err=True)
-            try:
-                async with asyncio.timeout(timeout):
-                    return await self._choice(options)
-            except TimeoutError as error:
-                say(f"No answer in {timeout:g} s.", err=True)
-                raise ApprovalTimeoutError from error
+        columns, rows = screen_size()
+        pages = pages_of(prompt, columns - len(_BAR), rows)
+        try:
+            async with self._one_at_a_time, asyncio.timeout(timeout):
+                return await self._answer(pages, options)
+        except TimeoutError as error:
+            say(f"No answer in {timeout:g} s.", err=True)
+            raise ApprovalTimeoutError from error
 
-    async def _choice(self, options: list[str]) -> str:
+    async def _answer(self, pages: list[str], options: list[str]) -> str:
+        deny = options[denial(options)]
+        with only_the_question():
+            for page in pages[:-1]:
+                if await self._ask(page, [NEXT_PAGE, deny]) != NEXT_PAGE:
+                    return deny
+            return await self._ask(pages[-1], options)
+
+    async def _ask(self, page: str, options: list[str]) -> str:
+        """Show one page, and return the option that was typed after it was drawn."""
+        columns, _ = screen_size()
+        # Every row behind a bar, so that none can pretend to be an option or an answer.
+        for row in rows_of(page, columns - len(_BAR)):
+            say_now(f"{styled(_BAR, fg='magenta')}{row}", err=True)
+        for number, option in enumerate(options, start=1):
+            say_now(f"  {number}  {exact(option)}", err=True)
+        await asyncio.sleep(PAUSE_SECONDS)
+        forget_typed_ahead()
         while True:
-            say("> ", nl=False, err=True)
+            say_now("> ", nl=False, err=True)
             line = await read_line()
             if not line:
-                # The terminal is gone; the safe answer is the last, which is a no.
-                return options[-1]
+                # The terminal is gone.
+                return options[denial(options)]
             chosen = line.strip().lower()
             for number, option in enumerate(options, start=1):
                 if chosen in (str(number), option.lower()):
                     return option
-            say(f"A number from 1 to {len(options)}, please.", err=True)
+            say_now(f"Please type a number from 1 to {len(options)}.", err=True)
 
 
 class Notices:

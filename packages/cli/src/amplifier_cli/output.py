@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 import click
@@ -14,8 +16,10 @@ from amplifier_kit.visible_text import VisibleStream, json_text, visible
 __all__ = [
     "AnswerOutput",
     "guard_streams",
+    "only_the_question",
     "say",
     "say_json",
+    "say_now",
     "styled",
     "terminal_file",
     "unstyled",
@@ -27,6 +31,8 @@ _COLORS = {"red": 31, "green": 32, "yellow": 33, "magenta": 35, "cyan": 36}
 _MARK = f"\ufdd0{os.urandom(8).hex()}:"
 _END = "\ufdd1"
 _STYLE = re.compile(f"{_MARK}([0-9;]+){_END}")
+# What waits for the question that is open now, if one is.
+_waiting: list[list[Callable[[], None]]] = []
 
 
 def styled(text: str, *, fg: str | None = None, bold: bool = False, dim: bool = False) -> str:
@@ -44,6 +50,11 @@ def unstyled(text: str) -> str:
 
 def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
     """Print text: what could act on the terminal is spelled, then styles are applied."""
+    _in_turn(lambda: say_now(text, err=err, nl=nl))
+
+
+def say_now(text: str = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print text even while a question is open: the question itself."""
     stream = sys.stderr if err else sys.stdout
     click.echo(_shown(text), file=terminal_file(stream), nl=nl)
 
@@ -51,6 +62,19 @@ def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
 def say_json(value: Any, *, indent: int | None = 2) -> None:
     """Print a value as JSON, in which nothing acts on a terminal and nothing is lost."""
     click.echo(json_text(value, indent=indent), file=terminal_file(sys.stdout))
+
+
+@contextmanager
+def only_the_question() -> Generator[None]:
+    """Keep everything but `say_now` off the screen; it is printed once the question is closed."""
+    waiting: list[Callable[[], None]] = []
+    _waiting.append(waiting)
+    try:
+        yield
+    finally:
+        _waiting.remove(waiting)
+        for write in waiting:
+            write()
 
 
 class AnswerOutput:
@@ -106,6 +130,14 @@ def guard_streams() -> None:
 def terminal_file(stream: Any) -> TextIO:
     """Return the stream below the guard, for what draws with escape codes of its own."""
     return getattr(stream, "unguarded", stream)
+
+
+def _in_turn(write: Callable[[], None]) -> None:
+    """Write now, or after the question that is open."""
+    if _waiting:
+        _waiting[-1].append(write)
+    else:
+        write()
 
 
 def _shown(text: str) -> str:

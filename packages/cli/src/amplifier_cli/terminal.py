@@ -28,6 +28,7 @@ __all__ = [
     "is_terminal",
     "notice",
     "print_columns",
+    "screen_size",
     "screen_width",
     "width_of",
     "working",
@@ -72,6 +73,15 @@ def screen_width() -> int:
         return 100
 
 
+def screen_size() -> tuple[int, int]:
+    """Return the columns and rows of the terminal that questions are shown on."""
+    try:
+        columns, rows = os.get_terminal_size(sys.stderr.fileno())
+    except (OSError, ValueError):
+        return 80, 24
+    return columns or 80, rows or 24
+
+
 def is_terminal() -> bool:
     """Whether a person sits at both ends and can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
@@ -89,7 +99,7 @@ def confirm(question: str) -> None:
     Raises:
         click.Abort: the answer is anything else.
     """
-    if _answer(f"{question} [y/N]: ").lower() not in ("y", "yes"):
+    if _answer(question, "[y/N]").lower() not in ("y", "yes"):
         raise click.Abort
 
 
@@ -100,17 +110,19 @@ def choose_from(question: str, options: Sequence[Option], default: Option) -> Op
         click.Abort: the terminal is gone.
     """
     while True:
-        said = _answer(f"{question} ({', '.join(options)}) [{default}]: ") or default
+        said = _answer(f"{question} ({', '.join(options)})", f"[{default}]") or default
         found = next((each for each in options if each == said), None)
         if found is not None:
             return found
         say(f"Please type one of: {', '.join(options)}.", err=True)
 
 
-def _answer(question: str) -> str:
-    say(question, err=True, nl=False)
+def _answer(question: str, mark: str) -> str:
+    """Return a line; what is typed before the mark appears is discarded."""
+    say(f"{question} ", err=True, nl=False)
     time.sleep(PAUSE_SECONDS)
     forget_typed_ahead()
+    say(f"{mark}: ", err=True, nl=False)
     line = sys.stdin.readline()
     if not line:
         raise click.Abort

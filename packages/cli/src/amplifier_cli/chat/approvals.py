@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from amplifier_cli.chat.live_text import Keep
 from amplifier_cli.chat.scene import OpenQuestion, Scene
+from amplifier_cli.question_pages import NEXT_PAGE, denial, pages_of
 from amplifier_cli.render.items import Decision, Item, Notice, Question
 from amplifier_core.approval import ApprovalTimeoutError
 
@@ -16,8 +17,16 @@ from amplifier_core.approval import ApprovalTimeoutError
 class TerminalApprovals:
     """The kernel's approval system at a terminal; one question at a time, in their order."""
 
-    def __init__(self, scene: Scene, put: Callable[[Item], None], keep: Keep) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        put: Callable[[Item], None],
+        keep: Keep,
+        size: Callable[[], tuple[int, int]] = lambda: (80, 24),
+    ) -> None:
+        """`size` says how many columns and rows the screen has."""
         self._scene, self._put, self._keep = scene, put, keep
+        self._size = size
         self._turn = asyncio.Lock()
 
     async def request_approval(
@@ -31,15 +40,14 @@ class TerminalApprovals:
         loop = asyncio.get_running_loop()
         question = Question(prompt, list(options))
         asks = OpenQuestion(
-            question, monotonic() + timeout, loop.create_future(), _safest(question.options)
+            question, monotonic() + timeout, loop.create_future(), denial(question.options)
         )
         self._scene.questions.append(asks)
         try:
             async with asyncio.timeout(timeout), self._turn:
                 self._keep({"prompt": prompt, "options": question.options})
-                self._put(question)
                 self._scene.begin("asks you")
-                question.decision = await asks.answer
+                question.decision = await self._answer(asks)
         except TimeoutError:
             question.decision = "no answer in time"
             raise ApprovalTimeoutError(f"nobody answered within {timeout:g} s") from None
@@ -51,6 +59,25 @@ class TerminalApprovals:
             self._close(question)
         return question.decision
 
+    async def _answer(self, asks: OpenQuestion) -> str:
+        """Show the question, page by page if it has several, and return what was chosen."""
+        question = asks.question
+        pages = pages_of(question.prompt, *self._size())
+        deny = question.options[denial(question.options)]
+        for page in pages[:-1]:
+            if await self._show(asks, Question(page, [NEXT_PAGE, deny])) != NEXT_PAGE:
+                return deny
+        last = question if len(pages) == 1 else Question(pages[-1], question.options)
+        return await self._show(asks, last)
+
+    async def _show(self, asks: OpenQuestion, shown: Question) -> str:
+        asks.question = shown
+        asks.answer = asyncio.get_running_loop().create_future()
+        asks.chosen = denial(shown.options)
+        asks.drawn_at = None
+        self._put(shown)
+        return await asks.answer
+
     def _close(self, question: Question) -> None:
         self._put(Decision(str(question.decision)))
         now = monotonic()
@@ -59,12 +86,6 @@ class TerminalApprovals:
                 # The time that the person took is not the tool's.
                 running.began = now
         self._scene.begin("working")
-
-
-def _safest(options: list[str]) -> int:
-    """Return which option Enter takes unless another is chosen: one that denies."""
-    found = [number for number, each in enumerate(options) if each.lower().startswith("den")]
-    return found[0] if found else len(options) - 1
 
 
 class TerminalNotices:

@@ -47,7 +47,9 @@ class Chat:
         )
         put = self.terminal.put
         self._keeper = Keeper(put)
-        self.approvals = TerminalApprovals(self.terminal.scene, put, self._keeper.keep_question)
+        self.approvals = TerminalApprovals(
+            self.terminal.scene, put, self._keeper.keep_question, lambda: self.terminal.size
+        )
         self.notices = TerminalNotices(put)
         self.usage = Usage()
         self.wants_fork = False

@@ -63,7 +63,11 @@ class Keys:
         """Why keys do not answer the open question: they may be meant for the input line."""
         if self._terminal.buffer.text:
             return "to answer, send or clear the line"
-        return "" if monotonic() - self._typed_at > _PAUSE_SECONDS else "..."
+        asks = self._terminal.scene.asks
+        if asks is not None and asks.drawn_at is None:
+            return "..."
+        since = max(self._typed_at, 0.0 if asks is None else asks.drawn_at or 0.0)
+        return "" if monotonic() - since > _PAUSE_SECONDS else "..."
 
     def _is_asked(self) -> bool:
         return self._terminal.scene.asks is not None and not self._obstacle()

@@ -14,13 +14,14 @@ from amplifier_cli.chat.live_text import LiveText
 from amplifier_cli.render.drawing import Hanging, draw, draw_running
 from amplifier_cli.render.items import Answer, Item, Question, Thinking, ToolRun
 from amplifier_cli.render.markdown import tail_of_block
-from amplifier_cli.render.plain import one_line, program_output
+from amplifier_cli.render.plain import counted, one_line, program_output
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAME_SECONDS = 0.1
 _TAIL_LINES, _EXPANDED_LINES = 3, 15
 _TAIL_KEPT = 8_000
 _QUEUE_SHOWN = 5
+_WAITING_SHOWN = 3
 
 
 @dataclass
@@ -43,7 +44,10 @@ class OpenQuestion:
     question: Question
     until: float
     answer: asyncio.Future[str]
+    # What Enter takes unless another is chosen: an option that denies.
     chosen: int
+    # When it was on the screen first; keys from before are not meant for it.
+    drawn_at: float | None = None
 
 
 class Scene:
@@ -97,15 +101,27 @@ class Scene:
         """The question that is to be answered next."""
         return self.questions[0] if self.questions else None
 
+    def note_drawn(self) -> bool:
+        """Note that all there is to draw is on the screen; whether a question is new there."""
+        asks = self.asks
+        if asks is None or asks.drawn_at is not None:
+            return False
+        asks.drawn_at = monotonic()
+        return True
+
     def parts(self, rows: int) -> list[RenderableType]:
         """Return what is to be drawn above the input line, oldest first."""
         parts: list[RenderableType] = []
         if self.text is not None and self.text.tail.strip():
             parts.append(_draw_tail(self.text, rows))
         tail_lines = _EXPANDED_LINES if self.expanded else _TAIL_LINES
+        waiting = 0
         for each in self.tools.values():
             # A call that writes nothing while a question is open may be what it is about.
             waits = self.asks is not None and not each.written
+            waiting += waits
+            if waits and waiting > _WAITING_SHOWN:
+                continue
             each.run.state = "waiting" if waits else "running"
             parts.append(
                 draw_running(
@@ -116,6 +132,10 @@ class Scene:
                     rows=tail_lines,
                 )
             )
+        if waiting > _WAITING_SHOWN:
+            # The question itself has to stay on the screen.
+            left_out = counted(waiting - _WAITING_SHOWN, "more call")
+            parts.append(Text(f"? {left_out} waiting", "faint"))
         if self.asks is not None:
             parts.append(self._draw_options(self.asks))
         if self.queue:

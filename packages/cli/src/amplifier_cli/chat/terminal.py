@@ -38,6 +38,7 @@ from amplifier_cli.output import terminal_file
 from amplifier_cli.render.drawing import draw, needs_gap, pieces
 from amplifier_cli.render.footer import Meter, footer
 from amplifier_cli.render.items import Answer, Item
+from amplifier_cli.terminal import forget_typed_ahead
 from amplifier_kit.visible_text import visible
 
 _REDRAW_SECONDS = 0.04
@@ -120,6 +121,13 @@ class Terminal:
         self.wake()
 
     @property
+    def size(self) -> tuple[int, int]:
+        """How many columns and rows are free for one item that is printed."""
+        size = self._output.get_size()
+        # Beside it stands a bar, below it the scene and the input line.
+        return size.columns - 2, size.rows - _MOST_INPUT_ROWS
+
+    @property
     def columns(self) -> int:
         """How wide the terminal is now."""
         return self._output.get_size().columns
@@ -190,6 +198,9 @@ class Terminal:
     def _write_frame(self, app: Application[None]) -> None:
         self._output.is_held = False
         self._output.flush()
+        if not self._pending and self.scene.note_drawn():
+            # What is still on its way from the keyboard was typed before the question appeared.
+            forget_typed_ahead()
 
     def _write_rest(self) -> None:
         self._output.is_held = False

@@ -9,6 +9,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.segment import Segment
 from rich.text import Text
 
+from amplifier_cli.question_pages import question_text
 from amplifier_cli.render.items import (
     Answer,
     Decision,
@@ -160,7 +161,7 @@ def _draw_notice(item: Notice, expanded: bool) -> RenderableType:
 
 def _draw_question(item: Question, expanded: bool) -> RenderableType:
     """Every line behind a bar, so that none can pretend to be the terminal's own."""
-    lines = visible(item.prompt).split("\n")
+    lines = question_text(item.prompt).split("\n")
     if len(lines) > _QUESTION_LINES:
         left_out = len(lines) - 2 * _QUESTION_KEPT
         notice = f"[{left_out} LINES ARE NOT SHOWN HERE]"

@@ -1,0 +1,64 @@
+"""A question in pages that fit the screen: nothing can be allowed before all of it was shown."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+
+from amplifier_kit.visible_text import exact
+
+__all__ = ["NEXT_PAGE", "denial", "pages_of", "question_text", "rows_of"]
+
+NEXT_PAGE = "Show the next page"
+
+_FEWEST_ROWS, _FEWEST_COLUMNS = 5, 20
+# Around a page: the options, the mark to type at or the input line, and what stands above.
+_OTHER_ROWS = 8
+
+
+def question_text(prompt: str) -> str:
+    """Return a question with everything in it that acts or hides spelled out; lines stay."""
+    return "\n".join(exact(line) for line in prompt.split("\n"))
+
+
+def denial(options: list[str]) -> int:
+    """Return which option denies, else the last."""
+    found = [number for number, each in enumerate(options) if each.lower().startswith("den")]
+    return found[0] if found else len(options) - 1
+
+
+def pages_of(prompt: str, columns: int, rows: int) -> list[str]:
+    """Return a question as it is, or in several pages when the screen cannot show it whole."""
+    text = question_text(prompt)
+    height = max(rows - _OTHER_ROWS, _FEWEST_ROWS)
+    lines = rows_of(text, columns)
+    if len(lines) <= height:
+        return [text]
+    # Every page begins with what is asked, and with a line that says which page it is.
+    first = lines[0]
+    parts = [lines[at : at + height - 2] for at in range(1, len(lines), height - 2)]
+    pages: list[str] = []
+    for number, part in enumerate(parts, start=1):
+        rest = "It can be allowed on the last page." if number < len(parts) else "The last page."
+        page = "\n".join(part)
+        pages.append(f"{first}\nPage {number} of {len(parts)}. {rest}\n{page}")
+    return pages
+
+
+def rows_of(text: str, columns: int) -> list[str]:
+    """Return text as the rows that it takes on a screen."""
+    width = max(columns, _FEWEST_COLUMNS)
+    return [row for line in text.split("\n") for row in _rows(line, width)]
+
+
+def _rows(line: str, width: int) -> Iterator[str]:
+    """Yield a line in pieces that fit the width."""
+    start = cells = 0
+    for at, character in enumerate(line):
+        wide = 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if cells + wide > width:
+            yield line[start:at]
+            start = at
+            cells = 0
+        cells += wide
+    yield line[start:]

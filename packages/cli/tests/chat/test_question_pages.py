@@ -1,0 +1,116 @@
+"""Questions that the screen cannot show whole, and keys that were not meant for them."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amplifier_cli.chat.approvals import TerminalApprovals
+from amplifier_cli.chat.keys import Keys
+from amplifier_cli.chat.scene import OpenQuestion, Scene
+from amplifier_cli.question_pages import NEXT_PAGE, denial, pages_of, question_text
+from amplifier_cli.render.items import Decision, Item, Question
+from amplifier_core.testing import wait_for
+
+OPTIONS = ["Allow once", "Allow always", "Deny"]
+
+
+def test_a_question_that_fits_is_one_page_as_it_is() -> None:
+    assert pages_of("Allow?\n  ls", 80, 24) == ["Allow?\n  ls"]
+
+
+@pytest.mark.attack("M2")
+@given(
+    st.lists(st.text(st.characters(codec="utf-8"), max_size=300), min_size=1, max_size=60),
+    st.integers(1, 120),
+    st.integers(1, 60),
+)
+def test_pages_leave_nothing_out(lines: list[str], columns: int, rows: int) -> None:
+    text = question_text("\n".join(lines))
+    pages = pages_of("\n".join(lines), columns, rows)
+    if len(pages) == 1:
+        assert pages == [text]
+        return
+    first = pages[0].split("\n", 1)[0]
+    shown = first + "".join(page.split("\n", 2)[2].replace("\n", "") for page in pages)
+    assert shown == text.replace("\n", "")
+
+
+@pytest.mark.attack("M2")
+async def test_in_the_chat_a_long_question_is_allowed_on_its_last_page_only() -> None:
+    scene, shown, kept = Scene(lambda: None), list[Item](), list[Any]()
+    approvals = TerminalApprovals(scene, shown.append, kept.append, lambda: (40, 20))
+    prompt = "Allow?\n" + "\n".join(f"line {number}" for number in range(30))
+    asking = asyncio.create_task(approvals.request_approval(prompt, OPTIONS, 5, "deny"))
+    for options in ([NEXT_PAGE, "Deny"], [NEXT_PAGE, "Deny"], OPTIONS):
+        await _turn(scene, shown, options)
+        asks = scene.asks
+        assert asks is not None
+        assert asks.drawn_at is None
+        assert asks.question.options[asks.chosen] == "Deny"
+        asks.answer.set_result(options[0])
+    assert await asking == "Allow once"
+    assert kept == [{"prompt": prompt, "options": OPTIONS}]
+    assert shown[-1] == Decision("Allow once")
+
+
+async def test_in_the_chat_a_long_question_can_be_denied_on_every_page() -> None:
+    scene, shown = Scene(lambda: None), list[Item]()
+    approvals = TerminalApprovals(scene, shown.append, lambda _: None, lambda: (40, 20))
+    asking = asyncio.create_task(approvals.request_approval("x\n" * 40, OPTIONS, 5, "deny"))
+    await _turn(scene, shown, [NEXT_PAGE, "Deny"])
+    assert scene.asks is not None
+    scene.asks.answer.set_result("Deny")
+    assert await asking == "Deny"
+
+
+async def _turn(scene: Scene, shown: list[Item], options: list[str]) -> None:
+    """Wait until a page with these options is the last thing shown and can be answered."""
+
+    def is_open() -> bool:
+        last = shown[-1] if shown else None
+        asks = scene.asks
+        fits = isinstance(last, Question) and last.options == options
+        return fits and asks is not None and not asks.answer.done()
+
+    assert await wait_for(is_open)
+
+
+class FakeTerminal:
+    """What the keys need of a terminal."""
+
+    def __init__(self) -> None:
+        self.scene = Scene(lambda: None)
+        self.buffer = SimpleNamespace(text="", on_text_changed=[])
+
+
+@pytest.mark.attack("M3")
+async def test_keys_answer_only_a_question_that_has_been_on_the_screen_for_a_while() -> None:
+    terminal: Any = FakeTerminal()
+    no_conversation: Any = None
+    terminal.buffer.on_text_changed = _Event()
+    Keys(terminal, no_conversation, expand=lambda: None, leave=lambda: None)
+    scene: Scene = terminal.scene
+    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    asks = OpenQuestion(Question("?", OPTIONS), monotonic() + 60, future, denial(OPTIONS))
+    scene.questions.append(asks)
+
+    assert scene.obstacle() == "..."
+    assert scene.note_drawn() is True
+    assert scene.obstacle() == "..."
+    assert scene.note_drawn() is False
+    asks.drawn_at = monotonic() - 60
+    assert scene.obstacle() == ""
+    terminal.buffer.text = "1"
+    assert scene.obstacle() == "to answer, send or clear the line"
+
+
+class _Event:
+    def __iadd__(self, handler: Any) -> _Event:
+        return self
