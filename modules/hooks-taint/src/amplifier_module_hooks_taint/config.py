@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -10,6 +12,11 @@ class TaintConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    by: Literal["words", "origin"] = Field(
+        default="words",
+        description="Ask about calls with words that were read, or about all once text from outside"
+        " was read.",
+    )
     trusted_tools: list[str] = Field(
         default_factory=list[str], description="Their output is trusted whatever they declare."
     )

@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import blake2b
+from html import unescape
+from socket import inet_aton, inet_ntoa
 from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
 
 _SEPARATORS = re.compile(r"""[\s"'<>()\[\]{},;|`=\\]+""")
 _NOISE = re.compile(r"[\W_]+")
 _EDGES = ".:!?*_-#&$"
+_SHELL_QUOTES = re.compile(r"""["'\\`]""")
+# All that programs take for an IPv4 address: also one number, and in base 8 and 16.
+_NUMBERS = re.compile(r"(0x[0-9a-f]+|[0-9]+)(\.(0x[0-9a-f]+|[0-9]+)){0,3}")
+_MOST_ENCODINGS = 3
 # Shorter names are everywhere; a code with digits that is this long is not.
 _SHORTEST_NAME, _SHORTEST_CODE = 5, 10
 _LONGEST_NAME = 2_000
@@ -26,7 +33,13 @@ class Print(NamedTuple):
 
 def normalized(text: str) -> str:
     """Return a text as it reads, however it is written: encoded, in capitals, in wide letters."""
-    return unicodedata.normalize("NFKC", unquote(text)).casefold()
+    plain = text
+    for _ in range(_MOST_ENCODINGS):
+        decoded = unescape(unquote(plain))
+        if decoded == plain:
+            break
+        plain = decoded
+    return unicodedata.normalize("NFKC", plain).casefold()
 
 
 def kept_prints(text: str, block: int) -> Iterator[Print]:
@@ -38,9 +51,14 @@ def all_prints(text: str, block: int) -> Iterator[Print]:
     """Yield all that another text may have kept of this one.
 
     Blocks at every position: of any run of `2 * block - 1` letters and digits that two texts share,
-    one has kept a whole block, and the other one finds it.
+    one has kept a whole block, and the other one finds it. A shell reads through quotes and
+    backslashes, so that a name is looked for without them, too.
     """
-    return _prints(text, block, step=1)
+    yield from _prints(text, block, step=1)
+    unquoted = _SHELL_QUOTES.sub("", text)
+    if unquoted != text:
+        for chunk in _chunks(unquoted):
+            yield from _name_prints(chunk)
 
 
 def passage(text: str, words: str, around: int = 40) -> str:
@@ -66,15 +84,22 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def _prints(text: str, block: int, step: int) -> Iterator[Print]:
-    plain = normalized(text)
-    for chunk in _SEPARATORS.split(plain):
-        if len(chunk) <= _LONGEST_NAME:
-            for name in _names_in(chunk.strip(_EDGES)):
-                yield Print(_digest(f"name {name}"), name)
-    squeezed = _NOISE.sub("", plain)
+    for chunk in _chunks(text):
+        yield from _name_prints(chunk)
+    squeezed = _NOISE.sub("", normalized(text))
     for start in range(0, len(squeezed) - block + 1, step):
         words = squeezed[start : start + block]
         yield Print(_digest(words), words)
+
+
+def _chunks(text: str) -> list[str]:
+    return _SEPARATORS.split(normalized(text))
+
+
+def _name_prints(chunk: str) -> Iterator[Print]:
+    if len(chunk) <= _LONGEST_NAME:
+        for name in _names_in(chunk.strip(_EDGES)):
+            yield Print(_digest(f"name {name}"), name)
 
 
 def _digest(words: str) -> str:
@@ -88,7 +113,7 @@ def _names_in(chunk: str) -> Iterator[str]:
         yield address.rstrip("/")
         chunk = address
     authority, slash, path = chunk.partition("/")
-    host = authority.rpartition("@")[2].partition(":")[0].strip(_EDGES)
+    host = _canonical(authority.rpartition("@")[2].partition(":")[0].strip(_EDGES))
     if _is_name(host):
         yield host
     if "@" in authority and _is_name(host):
@@ -97,6 +122,17 @@ def _names_in(chunk: str) -> Iterator[str]:
         yield from _path_names(f"{authority}/{path.partition('?')[0]}")
     elif len(chunk) >= _SHORTEST_CODE and any(map(str.isdigit, chunk)):
         yield chunk
+
+
+def _canonical(host: str) -> str:
+    """Return the one spelling of a host: four numbers, or a name in its own script."""
+    if _NUMBERS.fullmatch(host):
+        with suppress(OSError):
+            return inet_ntoa(inet_aton(host))
+    if "xn--" in host:
+        with suppress(UnicodeError):
+            return host.encode("ascii").decode("idna")
+    return host
 
 
 def _path_names(path: str) -> Iterator[str]:

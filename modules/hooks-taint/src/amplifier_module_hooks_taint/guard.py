@@ -45,14 +45,17 @@ class Guard:
     async def hear_prompt(self, event: str, data: dict[str, Any]) -> HookResult:
         """Note what the person says."""
         prompt = _facts(data).get("prompt")
-        if isinstance(prompt, str):
+        if isinstance(prompt, str) and self._config.by == "words":
             self._ledger.hear(prompt)
         return _CONTINUE
 
     async def read_result(self, event: str, data: dict[str, Any]) -> HookResult:
         """Note what a tool returned, or how it failed, unless its word is trusted."""
         call, facts = _call(data), _facts(data)
-        if not self._is_trusted(call):
+        if self._config.by == "origin":
+            if self._is_source(call):
+                self._ledger.note(call.tool, call.call_id)
+        elif not self._is_trusted(call):
             was_blind = self._ledger.blind
             returned = [facts.get("result", facts.get("tool_result")), facts.get("error")]
             # A megabyte takes a third of a second.
@@ -74,7 +77,12 @@ class Guard:
                     tool = str(message.get("name") or "")
                     call_id = str(message.get("tool_call_id") or "")
                     call = _Call(self._coordinator.session_id, call_id, tool, None)
-                    if message.get("role") == "tool" and not self._is_trusted(call):
+                    if message.get("role") != "tool":
+                        continue
+                    if self._config.by == "origin":
+                        if self._is_source(call):
+                            self._ledger.note(tool, call_id)
+                    elif not self._is_trusted(call):
                         self._ledger.read(message.get("content"), tool, call_id)
             except Exception:
                 logger.exception("history not read session=%s", self._coordinator.session_id)
@@ -94,10 +102,20 @@ class Guard:
             for name in names
             if fnmatchcase(call.tool, pattern)
         ]
-        evidence = self._ledger.evidence(call.arguments, exempt)
+        if self._config.by == "origin":
+            evidence = self._evidence_of_origin(exempt)
+        else:
+            evidence = self._ledger.evidence(call.arguments, exempt)
         if evidence is None and self._ledger.blind and "*" not in exempt:
             evidence = Evidence("", "an unknown origin", self._ledger.blind)
         return _CONTINUE if evidence is None else await self._flag(call, data, evidence)
+
+    def _evidence_of_origin(self, exempt: list[str]) -> Evidence | None:
+        """Return that text from outside was read: what a call says then proves nothing about it."""
+        origin = self._ledger.last_origin
+        if origin is None or "*" in exempt:
+            return None
+        return Evidence("", origin, "")
 
     async def _flag(self, call: _Call, data: dict[str, Any], evidence: Evidence) -> HookResult:
         snippet = _shown(evidence.snippet, _LONGEST_SNIPPET)
@@ -109,8 +127,18 @@ class Guard:
             "snippet": snippet,
         }
         await self._hooks(call).emit(FLAGGED, facts)
+        if self._config.by == "origin":
+            why = (
+                f"text from outside was read before ({evidence.origin}), and may have asked for it"
+            )
+            return await self._ask(call, data, facts, why)
         argument = f"argument {_shown(evidence.argument, 80)}" if evidence.argument else "call"
         why = f"the {argument} derives from {evidence.origin}, not from what you said: {snippet}"
+        return await self._ask(call, data, facts, why)
+
+    async def _ask(
+        self, call: _Call, data: dict[str, Any], facts: dict[str, Any], why: str
+    ) -> HookResult:
         concern = self._coordinator.get_capability("approval.concern")
         if concern is not None and concern(data, why) is True:
             return _CONTINUE
@@ -138,11 +166,20 @@ class Guard:
         named = any(fnmatchcase(call.tool, each) for each in self._config.trusted_tools)
         return named or declaration_of(self._tool(call)).output_trusted
 
+    def _is_source(self, call: _Call) -> bool:
+        """Whether a tool returns text from outside; one that does not say otherwise may."""
+        return (
+            not self._is_trusted(call) and getattr(self._tool(call), "network", None) is not False
+        )
+
     def _acts(self, call: _Call) -> bool:
         """Whether a tool changes or sends something; one that is not known may."""
         tool = self._tool(call)
         network = getattr(tool, "network", None) is True
-        return network or declaration_of(tool).effect == "unsafe"
+        effect = declaration_of(tool).effect
+        # By origin, nothing else is known about a call than what it may do.
+        harmful = ("idempotent", "unsafe") if self._config.by == "origin" else ("unsafe",)
+        return network or effect in harmful
 
     def _hooks(self, call: _Call) -> Any:
         return self._ledger.sessions.get(call.session_id, self._coordinator).hooks

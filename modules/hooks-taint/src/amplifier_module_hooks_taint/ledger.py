@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from amplifier_module_hooks_taint.config import TaintConfig
-from amplifier_module_hooks_taint.fingerprints import all_prints, kept_prints, passage, texts_in
 
-_DIGESTS = TypeAdapter(dict[str, int], config=ConfigDict(strict=True))
-_ORIGINS = TypeAdapter(list[list[str]], config=ConfigDict(strict=True))
+_Kept = TypeVar("_Kept", dict[str, int], list[list[str]])
 _DAMAGED = "what was kept of the texts that were read is damaged"
 
 
@@ -36,9 +34,9 @@ class Ledger:
         self._state = state
         state.setdefault("blind", None)
         try:
-            self._prints = _DIGESTS.validate_python(state.get("prints", {}))
-            self._said = _DIGESTS.validate_python(state.get("said", {}))
-            self._origins = _ORIGINS.validate_python(state.get("origins", []))
+            self._prints = _checked(dict[str, int], state.get("prints", {}))
+            self._said = _checked(dict[str, int], state.get("said", {}))
+            self._origins = _checked(list[list[str]], state.get("origins", []))
         except ValidationError:
             self._prints, self._said, self._origins = {}, {}, []
             self.go_blind(_DAMAGED)
@@ -59,6 +57,11 @@ class Ledger:
 
         Blocks, and may be called from any thread.
         """
+        from amplifier_module_hooks_taint.fingerprints import (  # noqa: PLC0415 - by origin, nobody compares
+            kept_prints,
+            texts_in,
+        )
+
         text = "\n".join(texts_in(value))
         if not text:
             return None
@@ -75,6 +78,19 @@ class Ledger:
             self.go_blind("more was read than can be compared")
         return None
 
+    def note(self, tool: str, call_id: str) -> None:
+        """Take note of where text came from, whatever it says."""
+        with self._lock:
+            self._origins.append([tool, call_id])
+
+    @property
+    def last_origin(self) -> str | None:
+        """Where the last text came from that was noted, None when there was none."""
+        if not self._origins:
+            return None
+        tool, call_id = self._origins[-1]
+        return f"the output of `{tool}` (call {call_id})"
+
     def hear(self, prompt: str) -> None:
         """Take note of what the person said: whoever repeats it acts on the person's word."""
         if len(prompt) <= self._config.max_characters:
@@ -82,6 +98,8 @@ class Ledger:
 
     def evidence(self, arguments: Any, exempt: list[str]) -> Evidence | None:
         """Return the first argument that holds what was read and the person did not say."""
+        from amplifier_module_hooks_taint.fingerprints import passage, texts_in  # noqa: PLC0415 - as above
+
         is_named = isinstance(arguments, dict)
         named = cast("dict[str, Any]", arguments) if is_named else {"": arguments}
         for name, value in named.items():
@@ -98,4 +116,13 @@ class Ledger:
         return None
 
     def _all(self, text: str) -> Any:
+        from amplifier_module_hooks_taint.fingerprints import all_prints  # noqa: PLC0415 - as above
+
         return all_prints(text, self._block)
+
+
+def _checked(kind: type[_Kept], value: Any) -> _Kept:
+    """Return what was kept, if it is of that kind; a new session has nothing to check."""
+    if value == kind():
+        return kind()
+    return TypeAdapter(kind, config=ConfigDict(strict=True)).validate_python(value)

@@ -67,6 +67,7 @@ class BashTool:
             settings.cpu_seconds,
             settings.temporary_bytes,
         )
+        self.network = settings.network or settings.sandbox == UNPROTECTED
         self.deadline_seconds: float | None = settings.max_timeout_seconds + _MARGIN_SECONDS
         self.description = _describe(settings)
         self.input_schema: dict[str, Any] = {

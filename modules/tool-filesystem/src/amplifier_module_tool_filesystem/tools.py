@@ -56,6 +56,7 @@ class FileTool(Generic[Asked]):
     effect: ClassVar[Effect]
     deadline_seconds: ClassVar[float] = 60.0
     output_trusted: ClassVar[bool] = False
+    network: ClassVar[bool] = False
     asked: type[Asked]
 
     def __init__(self, files: SessionFiles, hooks: HookRegistry) -> None:

@@ -45,6 +45,7 @@ class SearchTool:
     asked: type[inputs.Input]
     effect: Effect = "pure"
     output_trusted = False
+    network = False
 
     def __init__(
         self, coordinator: ModuleCoordinator, settings: SearchConfig, workspace: Workspace

@@ -47,6 +47,7 @@ class SkillTool:
     effect: Effect = "pure"
     deadline_seconds = 30.0
     output_trusted = False
+    network = False
 
     def __init__(self, coordinator: ModuleCoordinator, library: Library) -> None:
         self._coordinator, self._library = coordinator, library

@@ -71,6 +71,8 @@ class TaskTool:
     run: Callable[[Any, Any], Awaitable[ToolResult]]
     tasks: Tasks | RemoteTasks
     output_trusted = False
+    # What the child reads from a network, its own tools declare.
+    network = False
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:

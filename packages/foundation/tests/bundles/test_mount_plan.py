@@ -40,6 +40,7 @@ def test_the_default_bundle_is_a_plan_that_needs_no_key(settings: Settings) -> N
     assert [hook["module"] for hook in prepared.plan["hooks"]] == [
         "hooks-redaction",
         "hooks-approval",
+        "hooks-taint",
         "hooks-budget",
     ]
     assert prepared.provider is not None
@@ -58,7 +59,7 @@ async def test_a_session_of_the_default_bundle_mounts_whole(
     async with AmplifierSession(prepared.plan) as session:
         states = {each.module_id: each.state for each in session.status.modules}
 
-    assert len(states) == 13
+    assert len(states) == 14
     assert set(states.values()) == {"mounted"}
 
 

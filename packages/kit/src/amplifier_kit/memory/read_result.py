@@ -38,6 +38,8 @@ class ReadResultTool:
     effect: Effect = "pure"
     deadline_seconds = 30.0
     output_trusted = False
+    # Whatever it shows again was a tool's result before.
+    network = False
 
     __slots__ = ("_blobs", "_limit")
 
