@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from amplifier_kit.own.programs import find_program
 from amplifier_module_tool_search.inputs import Grep
 
 # How long the end of a search that was told to end is waited for.
@@ -29,13 +30,8 @@ Result = TypeVar("Result")
 
 
 def find_ripgrep(workspace: Path) -> str | None:
-    """Return the real path of `rg`, unless it lies where the session's tools may write."""
-    for folder in map(Path, os.get_exec_path()):
-        program = Path(os.path.realpath(folder / "rg"))
-        is_apart = folder.is_absolute() and not program.is_relative_to(workspace)
-        if is_apart and program.is_file() and os.access(program, os.X_OK):
-            return str(program)
-    return None
+    """Return the path of `rg`, unless it is where the session's tools may write."""
+    return find_program("rg", workspace)
 
 
 def command_for(asked: Grep, ripgrep: str | None) -> list[str]:

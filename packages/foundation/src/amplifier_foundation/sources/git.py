@@ -14,6 +14,7 @@ from amplifier_foundation.sources.errors import FetchError, RejectedArchiveError
 from amplifier_foundation.sources.fetching import Watch
 from amplifier_foundation.sources.names import collision, name_fault
 from amplifier_foundation.sources.uri import Source
+from amplifier_kit.own.programs import find_program, search_folders
 
 __all__ = ["fetch_commit"]
 
@@ -41,7 +42,7 @@ _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
-_KEPT = ("PATH", "HOME", "USER", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR")
+_KEPT = ("HOME", "USER", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR")
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY")
 # Files get the bytes of the commit, whatever its .gitattributes say.
 _ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding\n"
@@ -121,12 +122,21 @@ class _Git:
     def __init__(self, repository: Path, tree: Path, protocol: str, watch: Watch) -> None:
         self._workspace = repository.parent
         self._watch = watch
-        self._command = ["git", f"--git-dir={repository}", f"--work-tree={tree}"]
+        git = find_program("git")
+        if git is None:
+            raise FetchError(
+                f"{watch.source} cannot be fetched.",
+                why="There is no `git` on this machine outside of the current folder.",
+            )
+        self._command = [git, f"--git-dir={repository}", f"--work-tree={tree}"]
         for key, value in _SETTINGS.items():
             self._command += ["-c", f"{key}={value}"]
         kept = {name: os.environ[name] for name in (*_KEPT, *_PROXIES) if name in os.environ}
+        # Git starts ssh and others by name.
+        search = {"PATH": os.pathsep.join(search_folders())}
         # A redirection cannot lead to another protocol.
-        self._environment = kept | _ENVIRONMENT | {"GIT_ALLOW_PROTOCOL": protocol}
+        allowed = {"GIT_ALLOW_PROTOCOL": protocol}
+        self._environment = kept | search | _ENVIRONMENT | allowed
 
     def run(self, *arguments: str) -> str:
         """Run one command within the fetch's limits; return what it wrote."""

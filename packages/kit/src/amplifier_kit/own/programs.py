@@ -1,0 +1,49 @@
+"""Programs that this process starts outside of any sandbox: which of that name, and from where.
+
+PATH may name folders of the workspace, as an activated environment does, and whatever is there can
+have come with the workspace or from a tool.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# Where only the system's own installer writes, so that being inside a workspace means nothing.
+_SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin")
+
+
+def find_program(name: str, *workspaces: Path) -> str | None:
+    """Return the path of a program from PATH that is in none of `workspaces`.
+
+    Without `workspaces`, the current folder is one.
+    """
+    avoided = _avoided(workspaces)
+    for folder in search_folders(*workspaces):
+        program = Path(folder, name)
+        is_apart = folder in _SYSTEM_FOLDERS or not _is_in(os.path.realpath(program), avoided)
+        if is_apart and program.is_file() and os.access(program, os.X_OK):
+            return str(program)
+    return None
+
+
+def search_folders(*workspaces: Path) -> list[str]:
+    """Return the folders of PATH for a child process: absolute, and in none of `workspaces`."""
+    avoided = _avoided(workspaces)
+    return [
+        folder
+        for folder in os.get_exec_path()
+        if folder in _SYSTEM_FOLDERS or (folder.startswith("/") and not _is_in(folder, avoided))
+    ]
+
+
+def _avoided(workspaces: tuple[Path, ...]) -> list[str]:
+    return [os.path.realpath(each) for each in workspaces or (Path.cwd(),)]
+
+
+def _is_in(path: str, folders: list[str]) -> bool:
+    # As it is written and as it is: a link in a workspace can be replaced.
+    spellings = (os.path.abspath(path), os.path.realpath(path))  # noqa: PTH100 - keeps links
+    return any(
+        Path(spelling).is_relative_to(folder) for spelling in spellings for folder in folders
+    )
