@@ -156,3 +156,40 @@ async def test_unprotected_commands_are_asked_about_as_such(
     answer = await coordinator.hooks.emit("tool:pre", asked_about("git push"))
 
     assert "WITHOUT ANY PROTECTION" in answer.approval_prompt
+
+
+@pytest.mark.attack("M15")
+@pytest.mark.parametrize("command", ["git status", "ls; git diff", "env git log"])
+async def test_git_is_asked_about_where_a_repository_names_a_program(
+    mounted: Any, coordinator: Any, workspace: Path, command: str
+) -> None:
+    await mounted(allow=["git *", "ls", "env *"])
+    (workspace / ".git" / "config").write_text("[diff]\n\texternal = ./x\n", "utf-8")
+
+    answer = await coordinator.hooks.emit("tool:pre", asked_about(command))
+    other = await coordinator.hooks.emit("tool:pre", asked_about("ls"))
+
+    assert answer.action == "ask_user"
+    assert "`diff.external`, by which git may run a program" in answer.approval_prompt
+    assert other.action == "continue"
+
+
+@pytest.mark.attack("M15")
+@pytest.mark.parametrize("is_heard", [True, False])
+async def test_where_another_guard_asks_it_is_told_of_the_program(
+    mounted: Any, coordinator: Any, workspace: Path, is_heard: bool
+) -> None:
+    heard: list[str] = []
+
+    def concern(data: dict[str, Any], why: str) -> bool:
+        heard.append(why)
+        return is_heard
+
+    await mounted(ask=False)
+    coordinator.register_capability("approval.concern", concern)
+    (workspace / ".git" / "config").write_text("[diff]\n\texternal = ./x\n", "utf-8")
+
+    answer = await coordinator.hooks.emit("tool:pre", asked_about("git status"))
+
+    assert len(heard) == 1
+    assert answer.action == ("continue" if is_heard else "ask_user")

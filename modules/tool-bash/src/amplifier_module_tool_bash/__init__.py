@@ -34,7 +34,7 @@ async def mount(
     tool = BashTool(settings, sandbox, coordinator)
     stop_asking = coordinator.hooks.register(
         events.TOOL_PRE,
-        CommandGuard(tool.name, settings),
+        CommandGuard(tool.name, settings, tool.workspace, coordinator.get_capability),
         priority=GUARD_PRIORITY,
         name=SOURCE,
         on_error="deny",

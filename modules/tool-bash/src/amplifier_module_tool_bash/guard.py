@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Callable
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, cast
 
 from amplifier_core.models import HookResult
+from amplifier_kit.own.git_settings import objection_to_git
 from amplifier_kit.visible_text import exact
 from amplifier_module_tool_bash.config import BashConfig
 from amplifier_module_tool_bash.rules import AllowRules
@@ -13,6 +18,7 @@ from amplifier_module_tool_bash.rules import AllowRules
 GUARD_PRIORITY = 900
 """Late, so that the question shows what other hooks have made of the command."""
 
+_GIT = re.compile(r"\bgit\b")
 LONGEST_QUESTION = 8_000
 MOST_LINES = 100
 
@@ -29,8 +35,15 @@ def call_id(command: str) -> str | None:
 class CommandGuard:
     """Answers `tool:pre` of one tool: what no rule allows is asked about, as it will run."""
 
-    def __init__(self, tool_name: str, settings: BashConfig) -> None:
+    def __init__(
+        self,
+        tool_name: str,
+        settings: BashConfig,
+        workspace: Callable[[], str] = os.getcwd,
+        capability: Callable[[str], Any] = lambda _: None,
+    ) -> None:
         self._tool_name = tool_name
+        self._workspace, self._capability = workspace, capability
         self._rules = AllowRules(settings.allow)
         self._asks = settings.ask
         self._unprotected = settings.sandbox != "required"
@@ -45,6 +58,12 @@ class CommandGuard:
             return HookResult()
         _call.set((command, data.get("tool_call_id")))
         reason = self._rules.objection(command) if self._asks else None
+        # What git runs, the folder may say; a rule has seen no more than the words.
+        if reason is None and _GIT.search(command):
+            reason = objection_to_git(Path(self._workspace()).resolve())
+        if reason is not None and not self._asks:
+            concern = self._capability("approval.concern")
+            reason = None if concern is None or concern(data, reason) else reason
         if reason is None:
             return HookResult()
         shown = shown_exactly(command)

@@ -13,6 +13,7 @@ from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_kit import notices
+from amplifier_kit.own.git_settings import git_environment
 from amplifier_kit.sandbox.capture import Capture
 from amplifier_kit.sandbox.errors import SandboxError
 from amplifier_kit.sandbox.limits import Limits
@@ -30,8 +31,6 @@ _STATEMENT = (
     "UNPROTECTED: this command ran without a sandbox, "
     f"because the configuration says `sandbox: {UNPROTECTED}`."
 )
-# A repository must not name programs for git to run.
-_GIT = {"core.fsmonitor": "false", "core.hooksPath": "/dev/null", "protocol.ext.allow": "never"}
 # The kernel takes arguments up to 128 KiB.
 _LONGEST_COMMAND_BYTES = 100_000
 # Time for the tool to end a command by itself and to say so, before a loop ends the tool.
@@ -105,8 +104,8 @@ class BashTool:
         settings = self._settings
         return self._sandbox.command(
             [*_BASH, command],
-            workspace=self._workspace(),
-            env={**clean_environment(settings.pass_env), **_git_environment()},
+            workspace=self.workspace(),
+            env={**clean_environment(settings.pass_env), **git_environment()},
             network=settings.network,
             protected=settings.protected_paths,
             read_only=settings.read_only_paths,
@@ -114,7 +113,8 @@ class BashTool:
             limits=self._limits,
         )
 
-    def _workspace(self) -> str:
+    def workspace(self) -> str:
+        """Return the folder that commands run in."""
         known: Any = self._coordinator.get_capability("session.working_dir")
         return known if isinstance(known, str) and known else self._folder
 
@@ -208,13 +208,6 @@ def _describe(settings: BashConfig) -> str:
         "fresh shell and ends with all it started: no background process outlives it. Standard "
         "input is empty. Long output is shortened in the middle."
     )
-
-
-def _git_environment() -> dict[str, str]:
-    settings = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": str(len(_GIT))}
-    for index, (key, value) in enumerate(_GIT.items()):
-        settings |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
-    return settings
 
 
 def _failure(message: str) -> ToolResult:
