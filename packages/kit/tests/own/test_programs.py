@@ -47,3 +47,22 @@ def test_the_systems_programs_are_found_wherever_one_works(
     monkeypatch.chdir("/")
 
     assert find_program("env") == "/usr/bin/env"
+
+
+def test_a_folder_that_cannot_be_looked_into_is_passed_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    closed = tmp_path / "closed"
+    planted(closed, "env")
+    closed.chmod(0)
+    monkeypatch.setenv("PATH", f"{loop}:{'x' * 5_000}:{closed}:/usr/bin")
+    monkeypatch.chdir("/usr")
+
+    try:
+        found = find_program("env")
+    finally:
+        closed.chmod(0o700)
+
+    assert found in ("/usr/bin/env", str(closed / "env")), "only root finds the one that is closed"

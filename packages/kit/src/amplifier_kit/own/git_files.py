@@ -54,7 +54,8 @@ def git_files(folder: Path) -> list[GitFile]:
 
 
 def _files_of(repository: Path) -> dict[Path, bytes | None]:
-    if repository.is_symlink() or not repository.exists():
+    # Where we may not look, nothing that we start may either.
+    if repository.is_symlink() or not os.path.exists(repository):  # noqa: PTH110 - never raises
         return {}
     if not repository.is_dir():
         # It says where the repository is.

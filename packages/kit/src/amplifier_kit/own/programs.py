@@ -22,7 +22,8 @@ def find_program(name: str, *workspaces: Path) -> str | None:
     for folder in search_folders(*workspaces):
         program = Path(folder, name)
         is_apart = folder in _SYSTEM_FOLDERS or not _is_in(os.path.realpath(program), avoided)
-        if is_apart and program.is_file() and os.access(program, os.X_OK):
+        # PATH may name folders that this user cannot look into, at which `is_file` raises.
+        if is_apart and os.access(program, os.X_OK) and program.is_file():
             return str(program)
     return None
 

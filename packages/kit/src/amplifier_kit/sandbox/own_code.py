@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
@@ -24,7 +25,8 @@ class OwnCode:
         self._hidden_elsewhere = [
             path
             for path in hidden_paths()
-            if path.exists() and any(path.is_relative_to(folder) for folder in read_only)
+            if os.path.exists(path)  # noqa: PTH110 - false, not an error, where we may not look
+            and any(path.is_relative_to(folder) for folder in read_only)
         ]
         for folder, own in self._found:
             _check(folder, own)
