@@ -203,3 +203,34 @@ def test_started_as_a_module_of_python_it_imports_nothing_from_the_folder(
     assert amplifier("--version").returncode == 0
     assert amplifier("run", "hello").returncode == 0
     assert not marker.exists()
+
+
+def test_who_cannot_be_asked_is_shown_the_command_with_its_options(
+    amplifier: Command, project: Path
+) -> None:
+    settings = "providers: [{module: provider-x, config: {base_url: 'https://a.example'}}]"
+    (project / ".amplifier").mkdir()
+    (project / ".amplifier" / "settings.yaml").write_text(settings, encoding="utf-8")
+
+    asked = amplifier("trust", "--origin", "https://a.example")
+    unknown = amplifier("trust", "grant", "--yes", "--origin", "https://b.example")
+
+    assert "next   amplifier trust grant --yes --origin https://a.example" in asked.stderr
+    assert unknown.returncode == 2
+    assert "Nothing in this folder sends requests to https://b.example." in unknown.stderr
+
+
+def test_a_folder_that_has_bundles_fetched_can_be_granted_what_these_name(
+    amplifier: Command, home: Path, project: Path
+) -> None:
+    (project / ".amplifier").mkdir()
+    text = "bundle: {added: {far: 'git+https://far.example/x'}}"
+    (project / ".amplifier" / "settings.yaml").write_text(text, encoding="utf-8")
+    origins = ("--origin", "git+https://far.example", "--origin", "https://b.example")
+
+    assert amplifier("trust", "grant", "--yes", *origins).returncode == 0
+    assert amplifier("trust", "grant", "--yes").returncode == 0
+
+    recorded = json.loads((home / "trust.json").read_text("utf-8"))
+    (decision,) = recorded["projects"].values()
+    assert decision["origins"] == ["git+https://far.example", "https://b.example"]

@@ -111,8 +111,9 @@ def listener() -> Iterator[Listener]:
 
 
 @pytest.fixture
-def marker(tmp_path: Path) -> Path:
-    return tmp_path / "evil-was-here"
+def marker(project: Path) -> Path:
+    # Where a server in its sandbox can write: a project does not switch the sandbox off.
+    return project / "evil-was-here"
 
 
 @pytest.fixture
