@@ -38,6 +38,11 @@ def terminal(machine: Machine, *arguments: str, rows: int = 40) -> Generator[Tmu
         yield screen
 
 
+def unwrapped(text: str) -> str:
+    """A question without the marks of rows that continue a line."""
+    return text.replace("\n┃ ↳ ", "").replace("\n┃ ", "")
+
+
 def is_asked(text: str) -> bool:
     """Whether the terminal waits for an answer."""
     return text.rstrip().endswith("\n>")
@@ -110,7 +115,7 @@ def test_a_long_call_cannot_be_allowed_before_all_of_it_was_on_the_screen(asking
                 pages.append(answer(screen, "1"))
             screen.wait_for("done")
 
-    assert "touch evil" in "".join(pages).replace("\n┃ ", "")
+    assert "touch evil" in unwrapped("".join(pages))
     assert "Allow once" in pages[-1]
     assert (asking.project / "made").exists()
 
@@ -141,7 +146,7 @@ def test_a_hostile_call_is_asked_about_with_nothing_that_acts_on_the_terminal(
         with terminal(asking, "run", "hi") as screen:
             question = answer(screen, "Deny")
 
-    whole = question.replace("\n┃ ", "")
+    whole = unwrapped(question)
     assert acting(question.replace("\n", "")) == []
     assert "\\u202egnp.exe" in whole
     assert "\\U000e0100" in whole

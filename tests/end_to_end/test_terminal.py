@@ -167,7 +167,7 @@ def test_the_second_process_is_offered_three_ways(tmp_path: Path) -> None:
             first.press("Enter")
             first.wait_for("Hello.", "ready")
             with run.chat("--resume", "last") as second:
-                second.wait_for("watch", "take-over", "fork", "What now")
+                second.wait_for("watch", "take-over", "fork", "What now", "[watch]:")
                 second.type("take-over")
                 second.press("Enter")
                 assert "Hello." in second.wait_for("ready")
@@ -211,7 +211,7 @@ def test_a_terminal_that_can_only_print_has_a_chat_too(tmp_path: Path) -> None:
         screen.wait_until(lambda text: "\nHello." in text, "answer")
         screen.type("run it")
         screen.press("Enter")
-        screen.wait_for("1  Allow once")
+        screen.wait_until(lambda text: "1  Allow once" in text and text.endswith("\n>"), "question")
         screen.type("1")
         screen.press("Enter")
         screen.wait_for("Done.")

@@ -25,7 +25,8 @@ __all__ = [
     "unstyled",
 ]
 
-_COLORS = {"red": 31, "green": 32, "yellow": 33, "magenta": 35, "cyan": 36}
+_NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+_COLORS = {name: 30 + number for number, name in enumerate(_NAMES)}
 # Styles travel inside of the text as marks that only this process can make, and become escape
 # codes after the text between them was made visible. Text from outside cannot guess the mark.
 _MARK = f"\ufdd0{os.urandom(8).hex()}:"

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 from amplifier_kit.visible_text import exact
 
-__all__ = ["NEXT_PAGE", "denial", "pages_of", "question_text", "rows_of"]
+__all__ = ["CONTINUED", "NEXT_PAGE", "denial", "pages_of", "question_text", "rows_of"]
 
 NEXT_PAGE = "Show the next page"
+CONTINUED = "↳ "
+"""Begins a row that continues the line above, so that it cannot pass for a line of its own."""
 
 _FEWEST_ROWS, _FEWEST_COLUMNS = 5, 20
 # Around a page: the options, the mark to type at or the input line, and what stands above.
@@ -52,13 +54,26 @@ def rows_of(text: str, columns: int) -> list[str]:
 
 
 def _rows(line: str, width: int) -> Iterator[str]:
-    """Yield a line in pieces that fit the width."""
-    start = cells = 0
-    for at, character in enumerate(line):
-        wide = 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        if cells + wide > width:
-            yield line[start:at]
-            start = at
-            cells = 0
-        cells += wide
-    yield line[start:]
+    """Yield a line in pieces that fit the width; what continues it begins with a mark."""
+    start, mark = 0, ""
+    while True:
+        end = _end_of_row(line, start, width - len(mark))
+        yield f"{mark}{line[start:end]}"
+        start, mark = end, CONTINUED
+        if start == len(line):
+            return
+
+
+def _end_of_row(line: str, start: int, width: int) -> int:
+    cells = 0
+    end = len(line)
+    for at in range(start, len(line)):
+        cells += 2 if unicodedata.east_asian_width(line[at]) in "WF" else 1
+        if cells > width:
+            end = at
+            break
+    if end == len(line):
+        return end
+    # After a word, where that does not cost much of the row; the blank stays in it.
+    blank = line.rfind(" ", start + (end - start) * 2 // 3, end)
+    return end if blank < 0 else blank + 1

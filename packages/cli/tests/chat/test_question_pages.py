@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from amplifier_cli.chat.approvals import TerminalApprovals
 from amplifier_cli.chat.keys import Keys
 from amplifier_cli.chat.scene import OpenQuestion, Scene
-from amplifier_cli.question_pages import NEXT_PAGE, denial, pages_of, question_text
+from amplifier_cli.question_pages import (
+    CONTINUED,
+    NEXT_PAGE,
+    denial,
+    pages_of,
+    question_text,
+    rows_of,
+)
 from amplifier_cli.render.items import Decision, Item, Question
 from amplifier_core.testing import wait_for
 
@@ -38,8 +45,17 @@ def test_pages_leave_nothing_out(lines: list[str], columns: int, rows: int) -> N
         assert pages == [text]
         return
     first = pages[0].split("\n", 1)[0]
-    shown = first + "".join(page.split("\n", 2)[2].replace("\n", "") for page in pages)
-    assert shown == text.replace("\n", "")
+    rows = [first, *(row for page in pages for row in page.split("\n")[2:])]
+    assert "\n".join(rows).replace(f"\n{CONTINUED}", "") == text
+
+
+@pytest.mark.attack("M2")
+def test_what_continues_a_line_cannot_pass_for_a_line_of_its_own() -> None:
+    forged = "x" * 40 + '  Tool: "read"' + "y" * 60
+    rows = rows_of(f"Tool: bash\n  {forged}", 40)
+
+    assert [row for row in rows[2:] if not row.startswith(CONTINUED)] == []
+    assert max(map(len, rows)) == 40
 
 
 @pytest.mark.attack("M2")

@@ -71,7 +71,9 @@ def test_the_second_is_offered_three_ways_and_after_a_take_over_the_first_writes
         (session,) = prompts(home)
 
         with terminal("run", "--resume", session, "only to look") as second:
-            asked = second.wait_for("is open in process", "What now (watch, take-over, fork)")
+            asked = second.wait_for(
+                "is open in process", "What now (watch, take-over, fork)", "[watch]:"
+            )
             assert str(first.pid) in asked
             second.press("Enter")
             second.wait_for("Watching", "from the first")
@@ -81,13 +83,13 @@ def test_the_second_is_offered_three_ways_and_after_a_take_over_the_first_writes
             second.wait_for_end()
 
         with terminal("run", "--resume", session, "in a copy") as second:
-            second.wait_for("What now")
+            second.wait_for("What now", "[watch]:")
             say(second, "fork")
             second.wait_for("goes on in a copy", "One.")
             second.wait_for_end()
 
         with terminal("run", "--resume", session, "from the second") as second:
-            second.wait_for("What now")
+            second.wait_for("What now", "[watch]:")
             say(second, "take-over")
             second.wait_for("One.")
             second.wait_for_end()

@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.segment import Segment
 from rich.text import Text
 
-from amplifier_cli.question_pages import question_text
+from amplifier_cli.question_pages import question_text, rows_of
 from amplifier_cli.render.items import (
     Answer,
     Decision,
@@ -59,6 +59,21 @@ class Hanging:
             yield from line
             yield Segment.line()
             lead = self._rest
+
+
+class _QuestionRows:
+    """The lines of a question: none is cut, and what continues one does not look like another."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the rows; those of the first line stand out."""
+        style = "bold"
+        for line in self._lines:
+            for row in rows_of(line, options.max_width):
+                yield Text(row, style, no_wrap=True, overflow="ignore", end="\n")
+            style = ""
 
 
 class ToolLine:
@@ -166,9 +181,7 @@ def _draw_question(item: Question, expanded: bool) -> RenderableType:
         left_out = len(lines) - 2 * _QUESTION_KEPT
         notice = f"[{left_out} LINES ARE NOT SHOWN HERE]"
         lines = [*lines[:_QUESTION_KEPT], notice, *lines[-_QUESTION_KEPT:]]
-    text = Text("\n".join(lines))
-    text.stylize("bold", 0, len(lines[0]))
-    return Hanging(text, "┃ ", "┃ ", "question")
+    return Hanging(_QuestionRows(lines), "┃ ", "┃ ", "question")
 
 
 def _draw_decision(item: Decision, expanded: bool) -> RenderableType:
