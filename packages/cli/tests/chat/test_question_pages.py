@@ -45,8 +45,8 @@ def test_pages_leave_nothing_out(lines: list[str], columns: int, rows: int) -> N
         assert pages == [text]
         return
     first = pages[0].split("\n", 1)[0]
-    rows = [first, *(row for page in pages for row in page.split("\n")[2:])]
-    assert "\n".join(rows).replace(f"\n{CONTINUED}", "") == text
+    shown = [first, *(row for page in pages for row in page.split("\n")[2:])]
+    assert "\n".join(shown).replace(f"\n{CONTINUED}", "") == text
 
 
 @pytest.mark.attack("M2")
