@@ -25,6 +25,8 @@ __all__ = ["Limits", "admit"]
 
 # Behind the journaled step: a call that was kept is neither counted nor paid for again.
 _BEHIND_THE_STEP = sys.maxsize + 1
+# A payment that takes longer has failed, and the call is not tried again.
+_LONGEST_PAYMENT_SECONDS = 30.0
 _BUDGET_HOOK = "hooks-budget"
 
 
@@ -91,7 +93,13 @@ class Limits(TurnPart):
         coordinator = run.session.coordinator
         coordinator.interpose("providers", wrap, name=NAME, priority=_BEHIND_THE_STEP, inherit=True)
         # A guard, so that children forked in this process have it too.
-        coordinator.hooks.register(events.PROVIDER_RETRY, pay_retry, name=NAME, on_error="deny")
+        coordinator.hooks.register(
+            events.PROVIDER_RETRY,
+            pay_retry,
+            name=NAME,
+            timeout=_LONGEST_PAYMENT_SECONDS,
+            on_error="deny",
+        )
         coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
 
     def commit(self, connection: Connection, run: TurnRun, outcome: Outcome) -> None:
