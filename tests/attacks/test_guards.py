@@ -177,7 +177,7 @@ def assert_one_message(told: str, *words: str) -> None:
         assert word in told
 
 
-@pytest.mark.attack("B1")
+@pytest.mark.attack("review B1")
 @pytest.mark.parametrize(("guard", "way", "place"), list(cases()))
 def test_a_broken_guard_ends_the_run_before_anything_happens(
     machine: Machine, guard: str, way: str, place: str
@@ -210,7 +210,7 @@ def test_a_guard_that_is_not_broken_lets_an_allowed_call_through(machine: Machin
     assert (machine.project / "out.txt").read_text() == "written"
 
 
-@pytest.mark.attack("B1")
+@pytest.mark.attack("review B1")
 def test_the_doctor_finds_a_mistyped_key_of_a_guard(machine: Machine) -> None:
     hooks = [{"module": APPROVAL, "config": {"defualt": "deny"}}]
     machine.user_settings({"modules": {"hooks": hooks}})
@@ -224,7 +224,7 @@ def test_the_doctor_finds_a_mistyped_key_of_a_guard(machine: Machine) -> None:
     assert "Traceback" not in found.stderr
 
 
-@pytest.mark.attack("B1")
+@pytest.mark.attack("review B1")
 @pytest.mark.parametrize("command", ["chat", "continue"])
 @pytest.mark.parametrize("term", ["dumb", "xterm"])
 @pytest.mark.slow
@@ -269,7 +269,7 @@ def read_some(descriptor: int) -> bytes:
         return b""
 
 
-@pytest.mark.attack("B1")
+@pytest.mark.attack("review B1")
 def test_a_session_is_not_resumed_without_its_guard(machine: Machine) -> None:
     with ModelServer([Said(["Hello."]), Said(calls=[WRITE]), Said(["Done."])]) as server:
         machine.use(server)
@@ -291,7 +291,7 @@ async def mount(coordinator, config=None):
 """
 
 
-@pytest.mark.attack("B1")
+@pytest.mark.attack("review B1")
 @pytest.mark.parametrize(
     "shape",
     [
@@ -334,7 +334,7 @@ def test_a_guard_is_not_replaced_by_an_entry_that_does_not_name_it(
     assert_one_message(ended.stderr, APPROVAL, f"replaces: {APPROVAL}")
 
 
-@pytest.mark.attack("B6")
+@pytest.mark.attack("review B6")
 def test_a_denied_call_is_counted_listed_and_ends_in_exit_code_3(machine: Machine) -> None:
     with ModelServer([Said(calls=[WRITE]), Said(["I could not."])]) as server:
         machine.use(server)
@@ -349,7 +349,7 @@ def test_a_denied_call_is_counted_listed_and_ends_in_exit_code_3(machine: Machin
     assert_one_message(ended.stderr, "1 call was denied", "write_file", "--allow write_file")
 
 
-@pytest.mark.attack("B6")
+@pytest.mark.attack("review B6")
 def test_the_next_step_after_a_denied_call_works(machine: Machine) -> None:
     script = [Said(calls=[WRITE]), Said(["I could not."]), Said(calls=[WRITE]), Said(["Done."])]
     with ModelServer(script) as server:
@@ -364,7 +364,7 @@ def test_the_next_step_after_a_denied_call_works(machine: Machine) -> None:
     assert (machine.project / "out.txt").read_text() == "written"
 
 
-@pytest.mark.attack("B6")
+@pytest.mark.attack("review B6")
 @pytest.mark.slow
 def test_calls_that_were_denied_to_a_sub_agent_count_too(machine: Machine) -> None:
     task = ("task", {"prompt": "Write it down.", "agent": ""})

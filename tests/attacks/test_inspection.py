@@ -108,7 +108,7 @@ def lock_of(machine: Machine, sources: dict[str, str]) -> subprocess.CompletedPr
     return machine.amplifier("module", "lock")
 
 
-@pytest.mark.attack("L1")
+@pytest.mark.attack("review L1")
 @pytest.mark.parametrize("names", [["os.system", "import posix"]], ids=["seen and hidden"])
 def test_a_pin_says_that_hints_are_not_a_protection(
     machine: Machine, tmp_path: Path, names: list[str]
@@ -123,7 +123,7 @@ def test_a_pin_says_that_hints_are_not_a_protection(
 
 
 @pytest.mark.slow
-@pytest.mark.attack("L1")
+@pytest.mark.attack("review L1")
 def test_the_pin_decides_about_every_module_whatever_was_noticed_in_it(
     machine: Machine, tmp_path: Path
 ) -> None:

@@ -117,7 +117,7 @@ def named(key: ConfigKey) -> str:
     return f"{key.module} {key.name}"
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 @pytest.mark.parametrize("key", KEYS, ids=named)
 async def test_no_key_of_any_module_takes_an_address_that_was_not_granted(
     key: ConfigKey, inside: Machine, listener: Listener
@@ -131,7 +131,7 @@ async def test_no_key_of_any_module_takes_an_address_that_was_not_granted(
     assert listener.heard == []
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 @pytest.mark.parametrize("key", KEYS, ids=named)
 async def test_no_key_of_any_module_takes_a_secret_that_is_not_its_own(
     key: ConfigKey, inside: Machine
@@ -151,7 +151,7 @@ async def test_no_key_of_any_module_takes_a_secret_that_is_not_its_own(
         assert KEY not in "".join(notices)
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 @pytest.mark.parametrize("key", PATHS, ids=named)
 async def test_no_key_of_any_module_takes_a_path_that_leaves_the_project(
     key: ConfigKey, inside: Machine, tmp_path: Path
@@ -169,7 +169,7 @@ async def test_no_key_of_any_module_takes_a_path_that_leaves_the_project(
 
 
 @pytest.mark.slow
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 @pytest.mark.parametrize("key", PATHS, ids=named)
 async def test_a_session_with_a_path_to_code_or_secrets_elsewhere_touches_nothing(
     key: ConfigKey, inside: Machine, tmp_path: Path
@@ -218,7 +218,7 @@ LOOSENED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 @pytest.mark.parametrize(("module", "config"), LOOSENED.values(), ids=LOOSENED.keys())
 async def test_a_project_cannot_loosen_a_module_and_is_told_so(
     module: str, config: dict[str, Any], inside: Machine
@@ -234,7 +234,7 @@ async def test_a_project_cannot_loosen_a_module_and_is_told_so(
     assert any(module in notice and name in notice for notice in notices)
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 async def test_a_project_cannot_raise_the_users_budget_but_may_lower_it(inside: Machine) -> None:
     def limits(usd: str, steps: int) -> dict[str, Any]:
         return settings_with("hooks-budget", {"usd": usd, "steps": steps})
@@ -265,7 +265,7 @@ def attack_of(listener: Listener) -> dict[str, Any]:
     }
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 def test_a_trusted_project_sends_no_key_and_no_prompt_where_nobody_allowed_it(
     machine: Machine, listener: Listener
 ) -> None:
@@ -285,7 +285,7 @@ def test_a_trusted_project_sends_no_key_and_no_prompt_where_nobody_allowed_it(
 
 
 @pytest.mark.slow
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 def test_after_the_grant_requests_go_there_and_the_key_does_not(
     machine: Machine, listener: Listener
 ) -> None:
@@ -317,13 +317,13 @@ HIDDEN: dict[str, dict[str, Any]] = {
     },
     "as a bare host": {"hooks": [{"module": "hooks-x", "config": {"host": "{host}", "port": 1}}]},
     "in a session": {"session": {"context": {"config": {"url": "{host}"}}}},
-    "as a source": {"tools": [{"module": "tool-x", "source": "git+{}/x"}]},
+    "as a source": {"tools": [{"module": "tool-x", "source": "git+https://{host}/x"}]},
     "by a variable": {"tools": [{"module": "tool-x", "config": {"a": "${NOT_SET:{}}"}}]},
     "by two variables": {"tools": [{"module": "tool-x", "config": {"a": "${A:http}:${B://}{host}"}}]},
 }  # fmt: skip
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 @pytest.mark.parametrize("content", HIDDEN.values(), ids=HIDDEN.keys())
 @pytest.mark.parametrize("place", ["settings.yaml", "settings.local.yaml"])
 async def test_an_address_is_found_wherever_it_is_hidden(
@@ -344,7 +344,7 @@ async def test_an_address_is_found_wherever_it_is_hidden(
     assert told[1] == f"amplifier trust --origin '{origin}'"
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 async def test_an_address_that_is_read_in_two_ways_cannot_be_granted(inside: Machine) -> None:
     server = {"url": "https://good.example\\@evil.example/"}
     inside.project_settings(settings_with("tool-mcp", {"servers": {"x": server}}))
@@ -358,7 +358,7 @@ async def test_an_address_that_is_read_in_two_ways_cannot_be_granted(inside: Mac
         compile_bundle(bundle, granted)
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 async def test_the_users_own_settings_may_say_all_of_it(inside: Machine, tmp_path: Path) -> None:
     server = {"url": "https://mcp.example/x", "headers": {"X": "${OPENAI_API_KEY}"}}
     inside.user_settings(

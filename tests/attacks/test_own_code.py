@@ -18,7 +18,7 @@ def installed(machine: Machine) -> Installation:
     return Installation(machine, machine.project / ".venv")
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_a_command_cannot_plant_code_in_the_environment_that_the_program_runs_from(
     machine: Machine, installed: Installation
 ) -> None:
@@ -34,7 +34,7 @@ def test_a_command_cannot_plant_code_in_the_environment_that_the_program_runs_fr
 
 
 @pytest.mark.slow
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_there_is_no_way_around_to_the_environment(
     machine: Machine, installed: Installation
 ) -> None:
@@ -66,7 +66,7 @@ def test_there_is_no_way_around_to_the_environment(
 
 
 @pytest.mark.slow
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_the_sources_of_an_editable_installation_stay_as_they_are(
     machine: Machine, installed: Installation
 ) -> None:
@@ -98,7 +98,7 @@ def test_the_sources_of_an_editable_installation_stay_as_they_are(
     assert other.read_text("utf-8") == "new\n", "what is not loaded can be changed"
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_the_file_tools_do_not_write_where_the_program_runs_from(
     machine: Machine, installed: Installation
 ) -> None:
@@ -124,7 +124,7 @@ def test_the_file_tools_do_not_write_where_the_program_runs_from(
 
 
 @pytest.mark.slow
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_a_file_that_an_installer_linked_into_another_environment_is_not_changed_there(
     machine: Machine, installed: Installation
 ) -> None:
@@ -150,7 +150,7 @@ def test_a_file_that_an_installer_linked_into_another_environment_is_not_changed
 
 
 @pytest.mark.slow
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_where_the_environment_is_a_link_no_command_runs(machine: Machine) -> None:
     real = Installation(machine, machine.user_home / "real")
     (machine.project / ".venv").symlink_to(real.folder)
@@ -175,7 +175,7 @@ def test_another_environment_in_the_project_can_be_changed(machine: Machine) -> 
     assert (machine.project / "top").exists()
 
 
-@pytest.mark.attack("M9")
+@pytest.mark.attack("review M9")
 def test_a_home_of_ours_in_the_project_is_neither_read_nor_written(machine: Machine) -> None:
     home = machine.project / ".state"
     write(home / "credentials.yaml", f"ANTHROPIC_API_KEY: {KEY}\n").chmod(0o600)
@@ -206,8 +206,8 @@ def test_a_home_of_ours_in_the_project_is_neither_read_nor_written(machine: Mach
 
 
 @pytest.mark.slow
-@pytest.mark.attack("H1")
-@pytest.mark.attack("M9")
+@pytest.mark.attack("review H1")
+@pytest.mark.attack("review M9")
 def test_landlock_runs_nothing_where_it_cannot_protect_the_program(
     machine: Machine, installed: Installation
 ) -> None:
@@ -261,7 +261,7 @@ open("ended", "w").close()
 """
 
 
-@pytest.mark.attack("M4")
+@pytest.mark.attack("review M4")
 def test_no_command_makes_a_program_that_runs_as_its_owner(machine: Machine) -> None:
     machine.write("ways.py", _WAYS_TO_A_MODE)
 
@@ -273,7 +273,7 @@ def test_no_command_makes_a_program_that_runs_as_its_owner(machine: Machine) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.attack("M4")
+@pytest.mark.attack("review M4")
 def test_under_landlock_no_command_makes_one_either(machine: Machine) -> None:
     machine.write("ways.py", _WAYS_TO_A_MODE)
 
@@ -285,7 +285,7 @@ def test_under_landlock_no_command_makes_one_either(machine: Machine) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.attack("M4")
+@pytest.mark.attack("review M4")
 def test_a_file_that_is_written_does_not_keep_what_lends_its_owner(machine: Machine) -> None:
     helper = machine.write("helper", "old")
     helper.chmod(0o6755)

@@ -46,7 +46,7 @@ def look(machine: Machine, *commands: str) -> list[str]:
     return [str(each["content"]) for each in messages if each["role"] == "tool"]
 
 
-@pytest.mark.attack("M15")
+@pytest.mark.attack("review M15")
 def test_looking_at_an_untrusted_repository_runs_nothing_that_it_names(
     machine: Machine, repository: Path
 ) -> None:
@@ -61,7 +61,7 @@ def test_looking_at_an_untrusted_repository_runs_nothing_that_it_names(
 
 
 @pytest.mark.slow
-@pytest.mark.attack("M15")
+@pytest.mark.attack("review M15")
 @pytest.mark.parametrize(
     "settings",
     [
@@ -87,7 +87,7 @@ def test_no_single_setting_runs_anything(
 
 
 @pytest.mark.slow
-@pytest.mark.attack("M15")
+@pytest.mark.attack("review M15")
 def test_the_settings_of_a_submodule_run_nothing(machine: Machine, repository: Path) -> None:
     inner = repository / "inner"
     inner.mkdir()
@@ -117,7 +117,7 @@ def test_an_ordinary_repository_is_looked_at_unasked(machine: Machine, repositor
 
 
 @pytest.mark.slow
-@pytest.mark.attack("H6")
+@pytest.mark.attack("review H6")
 def test_a_git_of_the_project_does_not_fetch_sources(machine: Machine) -> None:
     source = machine.user_home / "source"
     source.mkdir()

@@ -73,7 +73,7 @@ def _heard(listeners: dict[str, list[socket.socket]]) -> list[str]:
     return heard
 
 
-@pytest.mark.attack("H6")
+@pytest.mark.attack("review H6")
 def test_under_landlock_no_socket_of_the_user_can_be_connected_to(
     machine: Machine, listeners: dict[str, list[socket.socket]]
 ) -> None:
@@ -89,7 +89,7 @@ def test_under_landlock_no_socket_of_the_user_can_be_connected_to(
 
 
 @pytest.mark.slow
-@pytest.mark.attack("H6")
+@pytest.mark.attack("review H6")
 @pytest.mark.parametrize("place", ["user_home", "project"])
 def test_under_landlock_tmux_cannot_be_told_to_run_something(
     machine: Machine, tmp_path: Path, place: str
@@ -111,7 +111,7 @@ def test_under_landlock_tmux_cannot_be_told_to_run_something(
 
 
 @pytest.mark.slow
-@pytest.mark.attack("H6")
+@pytest.mark.attack("review H6")
 def test_with_the_network_no_abstract_socket_of_the_machine_can_be_connected_to(
     machine: Machine, listeners: dict[str, list[socket.socket]]
 ) -> None:

@@ -85,7 +85,7 @@ def test_piped_input_answers_no_question(asking: Machine) -> None:
     assert not (asking.project / "made").exists()
 
 
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 @pytest.mark.parametrize("character", INVISIBLE, ids=lambda each: f"U+{ord(each):04X}")
 def test_no_invisible_character_hides_in_a_question(character: str) -> None:
     text = shown(f"ls x{character}y")
@@ -94,7 +94,7 @@ def test_no_invisible_character_hides_in_a_question(character: str) -> None:
     assert f"{ord(character):04x}" in text
 
 
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 def test_no_part_of_a_call_is_left_out_of_its_question() -> None:
     command = "pytest -q # " + "x" * 1_500 + "\n./evil\n# " + "y" * 600
 
@@ -102,7 +102,7 @@ def test_no_part_of_a_call_is_left_out_of_its_question() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 def test_a_long_call_cannot_be_allowed_before_all_of_it_was_on_the_screen(asking: Machine) -> None:
     command = "touch made # " + "x" * 3_000 + "\ntouch evil\n# " + "y" * 3_000
     with ModelServer([Said(calls=[("bash", {"command": command})]), Said(["done"])]) as server:
@@ -121,7 +121,7 @@ def test_a_long_call_cannot_be_allowed_before_all_of_it_was_on_the_screen(asking
 
 
 @pytest.mark.slow
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 def test_one_yes_is_never_for_more_calls_than_can_be_read(asking: Machine) -> None:
     calls: list[tuple[str, dict[str, Any]]] = [
         ("bash", {"command": f"touch file{number:02}"}) for number in range(24)
@@ -137,7 +137,7 @@ def test_one_yes_is_never_for_more_calls_than_can_be_read(asking: Machine) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 def test_a_hostile_call_is_asked_about_with_nothing_that_acts_on_the_terminal(
     asking: Machine,
 ) -> None:
@@ -153,7 +153,7 @@ def test_a_hostile_call_is_asked_about_with_nothing_that_acts_on_the_terminal(
 
 
 @pytest.mark.slow
-@pytest.mark.attack("M3")
+@pytest.mark.attack("review M3")
 def test_what_was_typed_before_the_question_is_not_its_answer(asking: Machine) -> None:
     gate = Event()
     script = [Said(["I look. ", gate], [("bash", {"command": "touch made"})]), Said(["done"])]
@@ -177,7 +177,7 @@ def test_what_was_typed_before_the_question_is_not_its_answer(asking: Machine) -
     assert not (asking.project / "made").exists()
 
 
-@pytest.mark.attack("M3")
+@pytest.mark.attack("review M3")
 def test_a_yes_typed_before_the_question_trusts_nothing(machine: Machine) -> None:
     machine.project_settings({"bundle": {"active": "default"}})
     with terminal(machine, "trust") as screen:

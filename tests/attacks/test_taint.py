@@ -63,7 +63,7 @@ def left_behind(machine: Machine) -> list[Path]:
     return sorted(machine.project.glob("ran-*"))
 
 
-@pytest.mark.attack("L4")
+@pytest.mark.attack("review L4")
 def test_no_spelling_gets_past_the_default_bundle_after_a_page_was_read(machine: Machine) -> None:
     use_reader(machine)
     calls = [acting(number, each) for number, each in enumerate(SPELLINGS.values())]
@@ -80,7 +80,7 @@ def test_no_spelling_gets_past_the_default_bundle_after_a_page_was_read(machine:
 
 
 @pytest.mark.slow
-@pytest.mark.attack("L4")
+@pytest.mark.attack("review L4")
 @pytest.mark.parametrize("mounted_as", ["another_name", "read_file"])
 def test_a_reader_under_another_name_counts_as_one_from_outside(
     machine: Machine, mounted_as: str
@@ -95,7 +95,7 @@ def test_a_reader_under_another_name_counts_as_one_from_outside(
 
 
 @pytest.mark.slow
-@pytest.mark.attack("L4")
+@pytest.mark.attack("review L4")
 def test_a_page_that_was_read_is_remembered_when_the_session_continues(machine: Machine) -> None:
     use_reader(machine)
     script = [

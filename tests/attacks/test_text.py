@@ -47,7 +47,7 @@ def printed(machine: Machine, *arguments: str, cwd: Path | None = None) -> str:
     return result.stdout + result.stderr
 
 
-@pytest.mark.attack("H4")
+@pytest.mark.attack("review H4")
 def test_the_files_and_addresses_to_be_trusted_are_shown_with_nothing_that_acts(
     machine: Machine,
 ) -> None:
@@ -60,7 +60,7 @@ def test_the_files_and_addresses_to_be_trusted_are_shown_with_nothing_that_acts(
     assert "\\u202egnp.exe" in shown
 
 
-@pytest.mark.attack("H4")
+@pytest.mark.attack("review H4")
 def test_a_file_name_cannot_write_a_line_of_its_own_into_the_list_to_be_trusted(
     machine: Machine,
 ) -> None:
@@ -72,7 +72,7 @@ def test_a_file_name_cannot_write_a_line_of_its_own_into_the_list_to_be_trusted(
 
 
 @pytest.mark.slow
-@pytest.mark.attack("H4")
+@pytest.mark.attack("review H4")
 @pytest.mark.parametrize("is_trusted", [False, True], ids=["untrusted", "trusted"])
 def test_no_listing_and_no_error_prints_text_of_a_folder_raw(
     machine: Machine, is_trusted: bool
@@ -102,7 +102,7 @@ def test_no_listing_and_no_error_prints_text_of_a_folder_raw(
 
 
 @pytest.mark.slow
-@pytest.mark.attack("H4")
+@pytest.mark.attack("review H4")
 def test_what_a_session_was_about_is_listed_with_nothing_that_acts(machine: Machine) -> None:
     calls = [("bash" + EVIL, {"command": EVIL}), ("read_file", {"file_path": EVIL})]
     with ModelServer([Said([EVIL], calls), Said([EVIL])]) as server:
@@ -127,7 +127,7 @@ def test_what_a_session_was_about_is_listed_with_nothing_that_acts(machine: Mach
     assert acting(asked) == []
 
 
-@pytest.mark.attack("L9")
+@pytest.mark.attack("review L9")
 def test_an_answer_in_a_pipe_has_nothing_in_it_that_acts(machine: Machine) -> None:
     with ModelServer([Said([EVIL])]) as server:
         machine.use(server)
@@ -138,7 +138,7 @@ def test_an_answer_in_a_pipe_has_nothing_in_it_that_acts(machine: Machine) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.attack("L9")
+@pytest.mark.attack("review L9")
 def test_an_answer_that_comes_letter_by_letter_has_nothing_in_it_that_acts(
     machine: Machine,
 ) -> None:
@@ -149,7 +149,7 @@ def test_an_answer_that_comes_letter_by_letter_has_nothing_in_it_that_acts(
     assert acting(result.stdout) == []
 
 
-@pytest.mark.attack("L9")
+@pytest.mark.attack("review L9")
 def test_json_has_nothing_in_it_that_acts_and_loses_nothing(machine: Machine) -> None:
     with ModelServer([Said([EVIL])]) as server:
         machine.use(server)
@@ -160,7 +160,7 @@ def test_json_has_nothing_in_it_that_acts_and_loses_nothing(machine: Machine) ->
 
 
 @pytest.mark.slow
-@pytest.mark.attack("L9")
+@pytest.mark.attack("review L9")
 def test_what_a_module_prints_has_nothing_in_it_that_acts(machine: Machine) -> None:
     """Modules run in this process: their `print`, their loggers and their tracebacks too."""
     code = f"""
@@ -189,7 +189,7 @@ async def mount(coordinator, config=None):
     assert acting(shown) == []
 
 
-@pytest.mark.attack("L2")
+@pytest.mark.attack("review L2")
 @pytest.mark.parametrize(
     "arguments", [("run", "hi"), ("run", "--json", "hi")], ids=["text", "json"]
 )
@@ -205,7 +205,7 @@ def test_keys_that_a_provider_repeats_in_its_error_are_not_printed(
 
 
 @pytest.mark.slow
-@pytest.mark.attack("L2")
+@pytest.mark.attack("review L2")
 def test_keys_in_a_providers_error_are_neither_recorded_nor_shown_by_any_look(
     machine: Machine,
 ) -> None:

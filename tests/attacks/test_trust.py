@@ -92,7 +92,7 @@ def marker(tmp_path: Path) -> Path:
     return tmp_path / "it-ran"
 
 
-@pytest.mark.attack("H3")
+@pytest.mark.attack("review H3")
 @pytest.mark.parametrize("form", forms())
 def test_what_is_loaded_is_what_was_shown_however_the_source_is_written(
     form: Form, machine: Machine, marker: Path
@@ -119,7 +119,7 @@ def test_what_is_loaded_is_what_was_shown_however_the_source_is_written(
     assert not marker.exists()
 
 
-@pytest.mark.attack("H3")
+@pytest.mark.attack("review H3")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
@@ -152,7 +152,7 @@ def test_code_that_is_named_elsewhere_in_settings_runs_only_when_it_was_shown(
     assert (f"mods#1/{PACKAGE}/__init__.py" in shown) == marker.exists()
 
 
-@pytest.mark.attack("H3")
+@pytest.mark.attack("review H3")
 def test_a_source_that_cannot_be_shown_is_refused_with_its_reason(machine: Machine) -> None:
     write_module(machine, "mods", NO_CODE)
     name_source(machine, "${PWD}/mods")
@@ -165,7 +165,7 @@ def test_a_source_that_cannot_be_shown_is_refused_with_its_reason(machine: Machi
     assert machine.amplifier("tool", "list").returncode == 0
 
 
-@pytest.mark.attack("H3")
+@pytest.mark.attack("review H3")
 @pytest.mark.slow
 def test_a_file_beside_a_trusted_module_is_not_imported(machine: Machine, marker: Path) -> None:
     """A folder that is a package itself had everything beside it on the import path."""
@@ -194,7 +194,7 @@ USERS = {
 }
 
 
-@pytest.mark.attack("H3")
+@pytest.mark.attack("review H3")
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", USERS.values(), ids=USERS.keys())
 def test_the_users_own_settings_do_not_lead_into_a_folder_that_is_not_trusted(
@@ -209,7 +209,7 @@ def test_the_users_own_settings_do_not_lead_into_a_folder_that_is_not_trusted(
     assert not marker.exists()
 
 
-@pytest.mark.attack("H3")
+@pytest.mark.attack("review H3")
 @pytest.mark.slow
 @pytest.mark.parametrize("variable", ["PYTHONPATH", "AMPLIFIER_MODULES"])
 def test_a_module_that_is_merely_on_the_search_path_is_not_loaded_from_the_project(
@@ -227,7 +227,7 @@ def test_a_module_that_is_merely_on_the_search_path_is_not_loaded_from_the_proje
     assert "Traceback" not in refused.stderr
 
 
-@pytest.mark.attack("H3")
+@pytest.mark.attack("review H3")
 def test_a_bundle_from_elsewhere_does_not_load_code_of_a_folder_that_is_not_trusted(
     machine: Machine, marker: Path
 ) -> None:
@@ -272,7 +272,7 @@ def write_server(machine: Machine, marker: Path) -> None:
     script.chmod(0o755)
 
 
-@pytest.mark.attack("H3")
+@pytest.mark.attack("review H3")
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS.keys())
 def test_a_projects_server_runs_no_code_of_it_that_was_not_shown(
@@ -288,7 +288,7 @@ def test_a_projects_server_runs_no_code_of_it_that_was_not_shown(
     assert "theirs/" in shown or not marker.exists()
 
 
-@pytest.mark.attack("H3")
+@pytest.mark.attack("review H3")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["module", "variable"])
 def test_a_server_of_the_user_runs_no_code_of_a_folder_that_is_not_trusted(

@@ -146,14 +146,14 @@ def assert_the_others_work(machine: Machine, fill: Fill) -> None:
         assert done.returncode in (0, 3), (command, done.stderr[-2_000:])
 
 
-@pytest.mark.attack("M10")
+@pytest.mark.attack("review M10")
 @pytest.mark.parametrize("kind", QUICK)
 def test_a_folder_does_not_stop_a_session(machine: Machine, kind: str) -> None:
     assert_the_command_works(machine, QUICK[kind])
 
 
 @pytest.mark.slow
-@pytest.mark.attack("M10")
+@pytest.mark.attack("review M10")
 @pytest.mark.parametrize("kind", [*SLOW, *HELD])
 def test_a_folder_that_is_costly_to_read_does_not_stop_a_session(
     machine: Machine, kind: str
@@ -162,7 +162,7 @@ def test_a_folder_that_is_costly_to_read_does_not_stop_a_session(
 
 
 @pytest.mark.slow
-@pytest.mark.attack("M10")
+@pytest.mark.attack("review M10")
 @pytest.mark.parametrize("kind", [*QUICK, *SLOW, *HELD])
 def test_a_folder_does_not_stop_the_other_commands(machine: Machine, kind: str) -> None:
     assert_the_others_work(machine, (QUICK | SLOW | HELD)[kind])

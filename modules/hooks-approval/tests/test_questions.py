@@ -115,7 +115,7 @@ async def test_calls_of_one_step_and_risk_are_asked_about_together(
     assert len(house.told("approval:granted")) == 4
 
 
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 async def test_at_most_ten_calls_are_behind_one_answer(
     build: Any, person: Any, calling: Any
 ) -> None:
@@ -129,7 +129,7 @@ async def test_at_most_ten_calls_are_behind_one_answer(
     assert len(house.ran()) == 25
 
 
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 async def test_long_calls_are_asked_about_alone(build: Any, person: Any, calling: Any) -> None:
     ann = person("Allow")
     calls = [calling("bash", command="x" * 3_000) for _ in range(3)]
@@ -140,7 +140,7 @@ async def test_long_calls_are_asked_about_alone(build: Any, person: Any, calling
     assert [each.count('Tool: "bash"') for each in ann.questions] == [1, 1, 1]
 
 
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 async def test_calls_of_one_question_can_be_answered_one_by_one(
     build: Any, person: Any, calling: Any
 ) -> None:

@@ -60,7 +60,7 @@ async def test_a_call_cannot_write_lines_of_its_own_into_the_question(
     assert lines[2].startswith('  "x\\"\\n  Asked')
 
 
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 async def test_nothing_of_a_call_is_left_out_of_the_question() -> None:
     command = "ls" + "\n" * 10_000 + "rm -r ." + "#" * 10_000
     arguments = {**{f"a{number}": number for number in range(100)}, "command": command}
@@ -71,7 +71,7 @@ async def test_nothing_of_a_call_is_left_out_of_the_question() -> None:
     assert all(f'"a{number}": {number}' in shown for number in range(100))
 
 
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 @pytest.mark.parametrize(
     "character", ["\u3164", "\u2800", "\u034f", "\ufe00", "\uffa0", "\u115f", "\u17b4", "\u180b"]
 )

@@ -158,7 +158,7 @@ async def test_unprotected_commands_are_asked_about_as_such(
     assert "WITHOUT ANY PROTECTION" in answer.approval_prompt
 
 
-@pytest.mark.attack("M15")
+@pytest.mark.attack("review M15")
 @pytest.mark.parametrize("command", ["git status", "ls; git diff", "env git log"])
 async def test_git_is_asked_about_where_a_repository_names_a_program(
     mounted: Any, coordinator: Any, workspace: Path, command: str
@@ -174,7 +174,7 @@ async def test_git_is_asked_about_where_a_repository_names_a_program(
     assert other.action == "continue"
 
 
-@pytest.mark.attack("M15")
+@pytest.mark.attack("review M15")
 @pytest.mark.parametrize("is_heard", [True, False])
 async def test_where_another_guard_asks_it_is_told_of_the_program(
     mounted: Any, coordinator: Any, workspace: Path, is_heard: bool

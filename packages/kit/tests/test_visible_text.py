@@ -21,7 +21,7 @@ ACTING = [
 ]
 
 
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 @pytest.mark.parametrize("character", ACTING)
 def test_what_acts_or_hides_is_spelled_everywhere(character: str) -> None:
     code = ord(character)
@@ -59,7 +59,7 @@ def test_emoji_and_scripts_keep_their_joiners_in_text_but_not_in_names_and_quest
     assert "\\u" in exact(text)
 
 
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 @pytest.mark.parametrize(
     "text", ["a\ufe0fb", "\u2764\ufe0f\ufe0f", "1\ufe0f", "a\u200db", "\u2764\u200d\u200d\u2764"]
 )
@@ -77,13 +77,13 @@ def test_other_blanks_are_spaces_in_text_and_spelled_in_one_line() -> None:
     assert exact("a\u00a0b") == "a\\u00a0b"
 
 
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 def test_letters_that_look_like_others_are_spelled_in_questions() -> None:
     assert exact("p\u0430ypal") == "p\\u0430ypal"
     assert exact("привет") == "привет"
 
 
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 def test_marks_that_strike_out_or_pile_up_are_spelled_in_questions() -> None:
     assert exact("r\u0336m") == "r\\u0336m"
     assert exact("e\u0301\u0302\u0303") == "e\u0301\u0302\\u0303"

@@ -32,7 +32,7 @@ def test_a_question_that_fits_is_one_page_as_it_is() -> None:
     assert pages_of("Allow?\n  ls", 80, 24) == ["Allow?\n  ls"]
 
 
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 @given(
     st.lists(st.text(st.characters(codec="utf-8"), max_size=300), min_size=1, max_size=60),
     st.integers(1, 120),
@@ -49,7 +49,7 @@ def test_pages_leave_nothing_out(lines: list[str], columns: int, rows: int) -> N
     assert "\n".join(shown).replace(f"\n{CONTINUED}", "") == text
 
 
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 def test_what_continues_a_line_cannot_pass_for_a_line_of_its_own() -> None:
     forged = "x" * 40 + '  Tool: "read"' + "y" * 60
     rows = rows_of(f"Tool: bash\n  {forged}", 40)
@@ -58,7 +58,7 @@ def test_what_continues_a_line_cannot_pass_for_a_line_of_its_own() -> None:
     assert max(map(len, rows)) == 40
 
 
-@pytest.mark.attack("M2")
+@pytest.mark.attack("review M2")
 async def test_in_the_chat_a_long_question_is_allowed_on_its_last_page_only() -> None:
     scene, shown, kept = Scene(lambda: None), list[Item](), list[Any]()
     approvals = TerminalApprovals(scene, shown.append, kept.append, lambda: (40, 20))
@@ -106,7 +106,7 @@ class FakeTerminal:
         self.buffer = SimpleNamespace(text="", on_text_changed=[])
 
 
-@pytest.mark.attack("M3")
+@pytest.mark.attack("review M3")
 async def test_keys_answer_only_a_question_that_has_been_on_the_screen_for_a_while() -> None:
     terminal: Any = FakeTerminal()
     no_conversation: Any = None

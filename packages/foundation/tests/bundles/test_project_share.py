@@ -45,7 +45,7 @@ def entry(prepared: Prepared, module: str) -> dict[str, Any]:
     return next(each for each in entries if each["module"] == module)
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 async def test_the_same_text_of_the_user_does_not_vouch_for_the_projects(
     home: Path, project: Path, write: Write
 ) -> None:
@@ -74,7 +74,7 @@ async def test_the_same_text_of_the_user_does_not_vouch_for_the_projects(
     ]
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 async def test_a_project_does_not_send_the_users_server_elsewhere(
     home: Path, project: Path, write: Write
 ) -> None:
@@ -86,7 +86,7 @@ async def test_a_project_does_not_send_the_users_server_elsewhere(
         await prepare(project)
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 async def test_a_project_does_not_give_the_users_configuration_to_another_module(
     home: Path, project: Path, write: Write
 ) -> None:
@@ -144,7 +144,7 @@ async def test_harmless_variables_and_a_modules_own_key_expand_for_a_project(
     assert entry(prepared, "tool-x")["config"] == {"a": "C", "b": "none"}
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 async def test_a_command_that_leads_elsewhere_takes_only_its_own_server_out(
     home: Path, project: Path, write: Write
 ) -> None:
@@ -163,7 +163,7 @@ async def test_a_command_that_leads_elsewhere_takes_only_its_own_server_out(
     assert "`servers.bad.args` of `tool-mcp`" in prepared.notices[0]
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 async def test_an_agent_of_a_project_has_the_users_tools_and_grants_nothing_itself(
     home: Path, project: Path, write: Write
 ) -> None:
@@ -196,7 +196,7 @@ REFERENCES = {
 }
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 @pytest.mark.parametrize(("file", "text", "bundle"), REFERENCES.values(), ids=REFERENCES.keys())
 async def test_a_bundle_that_a_project_has_fetched_says_no_more_than_the_project(
     file: str, text: str, bundle: str, home: Path, project: Path, write: Write, tmp_path: Path
@@ -241,7 +241,7 @@ async def test_a_bundle_that_the_user_has_fetched_is_the_users(
     assert "https://mine.example" in json.dumps(prepared.plan)
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 async def test_a_bundle_in_another_folder_that_a_project_names_is_the_projects(
     home: Path, project: Path, write: Write
 ) -> None:

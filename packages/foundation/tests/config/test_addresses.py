@@ -70,7 +70,7 @@ BARE = {
 }
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 @pytest.mark.parametrize(("text", "origins"), READ.items())
 def test_an_origin_is_the_host_that_a_program_would_connect_to(
     text: str, origins: list[str]
@@ -78,7 +78,7 @@ def test_an_origin_is_the_host_that_a_program_would_connect_to(
     assert origins_in(text) == origins
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 @pytest.mark.parametrize("text", TWO_READINGS)
 def test_an_address_that_programs_read_in_different_ways_is_unreadable(text: str) -> None:
     origins = origins_in(text)
@@ -87,7 +87,7 @@ def test_an_address_that_programs_read_in_different_ways_is_unreadable(text: str
     assert all(origin.isascii() and origin.isprintable() for origin in origins)
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 @pytest.mark.parametrize("text", ["a" * 30_000 + "://evil.example", "a://" * 9_000])
 def test_a_text_that_is_too_long_to_be_read_has_no_origin_that_can_be_granted(text: str) -> None:
     (origin,) = origins_in(text)
@@ -96,13 +96,13 @@ def test_a_text_that_is_too_long_to_be_read_has_no_origin_that_can_be_granted(te
     assert len(origin) < 300
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 @pytest.mark.parametrize(("text", "origins"), BARE.items())
 def test_under_a_key_for_addresses_a_bare_host_is_one(text: str, origins: list[str]) -> None:
     assert origins_in(text, named=True) == origins
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 def test_a_number_in_place_of_a_host_is_an_address() -> None:
     assert origins_in(2130706433, named=True) == ["2130706433"]
     assert origins_in(8080, named=True) == []
@@ -121,7 +121,7 @@ def test_the_name_of_another_key_says_nothing_about_addresses(key: str) -> None:
     assert not is_address_key(key)
 
 
-@pytest.mark.attack("H5")
+@pytest.mark.attack("review H5")
 @given(st.text(alphabet="abz.:/@\\?#[]%019 -_\t\n\u3002\uff0f", max_size=24))
 def test_no_host_that_python_would_connect_to_is_missed(rest: str) -> None:
     url = f"https://{rest}"

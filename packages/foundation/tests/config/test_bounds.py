@@ -53,7 +53,7 @@ TOO_MUCH = {
 }
 
 
-@pytest.mark.attack("M10")
+@pytest.mark.attack("review M10")
 @pytest.mark.parametrize("kind", TOO_MUCH)
 def test_yaml_that_stands_for_too_much_is_not_built(kind: str) -> None:
     with pytest.raises(TrustError, match="holds too much"):
@@ -99,7 +99,7 @@ def _variables(size: int) -> object:
     return expand({"a": "${A:" * (size // 4)}, lambda name: None, [])
 
 
-@pytest.mark.attack("M10")
+@pytest.mark.attack("review M10")
 @pytest.mark.parametrize("work", [_backticks, _variables])
 def test_a_text_of_four_times_the_size_takes_no_more_than_ten_times_the_time(
     work: Callable[[int], object],
@@ -143,7 +143,7 @@ def nested(folder: Path, depth: int) -> None:
     os.close(descriptor)
 
 
-@pytest.mark.attack("M10")
+@pytest.mark.attack("review M10")
 def test_folders_that_are_too_deep_cannot_be_verified(tmp_path: Path, project: Path) -> None:
     nested(project / ".amplifier", 1_400)
 
@@ -153,14 +153,14 @@ def test_folders_that_are_too_deep_cannot_be_verified(tmp_path: Path, project: P
     assert status.unverifiable == [".amplifier/" + "/".join("a" * 100)]
 
 
-@pytest.mark.attack("M10")
+@pytest.mark.attack("review M10")
 def test_the_files_of_a_module_are_found_at_any_depth(project: Path) -> None:
     nested(project, 1_400)
 
     assert list(files_of(project)) == []
 
 
-@pytest.mark.attack("M10")
+@pytest.mark.attack("review M10")
 def test_words_that_begin_no_path_cost_no_look_at_the_disk(
     tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,7 +192,7 @@ def fill(project: Path, text: str) -> None:
         file.write_text(text, encoding="utf-8")
 
 
-@pytest.mark.attack("M10")
+@pytest.mark.attack("review M10")
 @pytest.mark.parametrize(
     ("bound", "why"), [("_MAX_FOLDERS", "3 folders"), ("_MAX_FILES", "3 files")]
 )
@@ -211,7 +211,7 @@ def test_beyond_a_bound_a_folder_is_not_trusted_and_says_why(
         trust.record(project, status.digest)
 
 
-@pytest.mark.attack("M10")
+@pytest.mark.attack("review M10")
 @pytest.mark.parametrize(
     ("bound", "text", "why"),
     [

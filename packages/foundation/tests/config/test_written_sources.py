@@ -99,7 +99,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.attack("H3")
+@pytest.mark.attack("review H3")
 @pytest.mark.parametrize("source", REFUSED.values(), ids=REFUSED.keys())
 def test_what_cannot_be_shown_is_refused_by_trust_and_by_the_loader(
     source: Any, origin: SourceOrigin, home: Path, project: Path, write: Write

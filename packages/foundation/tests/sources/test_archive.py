@@ -136,7 +136,7 @@ def test_an_archive_that_lies_about_a_size_is_rejected(
     assert list((home / "cache").iterdir()) == []
 
 
-@pytest.mark.attack("H2")
+@pytest.mark.attack("review H2")
 @pytest.mark.parametrize("flag", [0x1, 0x20, 0x40, 0x2000])
 def test_an_archive_with_an_entry_that_cannot_be_read_is_rejected(
     tmp_path: Path, resolver_with: Resolvers, archive: Archive, home: Path, flag: int
@@ -154,7 +154,7 @@ def test_an_archive_with_an_entry_that_cannot_be_read_is_rejected(
     assert list((home / "cache").iterdir()) == []
 
 
-@pytest.mark.attack("H2")
+@pytest.mark.attack("review H2")
 def test_an_archive_with_a_wrong_sum_is_rejected(
     tmp_path: Path, resolver_with: Resolvers, home: Path, module_code: str
 ) -> None:
@@ -169,7 +169,7 @@ def test_an_archive_with_a_wrong_sum_is_rejected(
     assert list((home / "cache").iterdir()) == []
 
 
-@pytest.mark.attack("H2")
+@pytest.mark.attack("review H2")
 def test_the_directory_of_an_archive_is_not_read_when_it_is_too_large(
     tmp_path: Path, resolver_with: Resolvers
 ) -> None:
@@ -184,7 +184,7 @@ def test_the_directory_of_an_archive_is_not_read_when_it_is_too_large(
         resolver_with(limits=Limits(files=100)).pin("tool-echo", f"zip+file://{path}")
 
 
-@pytest.mark.attack("H2")
+@pytest.mark.attack("review H2")
 def test_set_id_bits_in_an_archive_reach_no_file(
     archive: Archive, resolver_with: Resolvers, module_code: str
 ) -> None:
@@ -200,7 +200,7 @@ def test_set_id_bits_in_an_archive_reach_no_file(
     assert stat.S_IMODE((path / "program").stat().st_mode) == 0o444
 
 
-@pytest.mark.attack("H2")
+@pytest.mark.attack("review H2")
 def test_of_an_archive_that_is_not_what_is_pinned_nothing_is_written(
     archive: Archive, tmp_path: Path, module_code: str
 ) -> None:
@@ -217,7 +217,7 @@ def test_of_an_archive_that_is_not_what_is_pinned_nothing_is_written(
     assert list((tmp_path / "other").iterdir()) == []
 
 
-@pytest.mark.attack("H2")
+@pytest.mark.attack("review H2")
 def test_a_name_that_passed_every_check_still_cannot_leave_the_tree(
     archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

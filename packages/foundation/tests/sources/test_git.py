@@ -235,7 +235,7 @@ def test_files_have_the_bytes_of_the_commit_and_links_lead_nowhere(
     assert (path / "passwords").read_text(encoding="utf-8") == "/etc/passwd"
 
 
-@pytest.mark.attack("H2")
+@pytest.mark.attack("review H2")
 @pytest.mark.parametrize(
     "names", [("A.py", "a.py"), ("src/a", "SRC/b"), ("x\\y",), ("a\nb",), ("d/" * 60 + "x",)]
 )

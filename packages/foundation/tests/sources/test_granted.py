@@ -52,7 +52,7 @@ def test_code_is_loaded_from_a_copy_of_what_was_trusted(
     assert again.locate("tool-echo", "./mods").path == located.path
 
 
-@pytest.mark.attack("H3")
+@pytest.mark.attack("review H3")
 @pytest.mark.parametrize("change", ["other", "more", "less", "link", "compiled"])
 def test_a_folder_that_is_not_what_was_trusted_is_refused(
     change: str, code: Callable[..., ProjectCode], home: Path, project: Path, module: Path
@@ -79,7 +79,7 @@ def test_a_folder_that_is_not_what_was_trusted_is_refused(
     assert refused.value.fix == "amplifier trust --file mods"
 
 
-@pytest.mark.attack("H3")
+@pytest.mark.attack("review H3")
 def test_a_copy_that_somebody_changed_is_made_again(
     code: Callable[..., ProjectCode], home: Path, project: Path, module: Path
 ) -> None:
@@ -95,7 +95,7 @@ def test_a_copy_that_somebody_changed_is_made_again(
     assert (again / PACKAGE / "__init__.py").read_bytes() == text
 
 
-@pytest.mark.attack("H3")
+@pytest.mark.attack("review H3")
 @pytest.mark.parametrize("source", ["./link", "./mods/../link", "{outside}/link"])
 def test_a_link_into_the_project_does_not_hide_where_it_leads(
     source: str,
@@ -125,7 +125,7 @@ def test_a_folder_that_the_user_named_and_one_elsewhere_are_loaded_in_place(
     assert typed.admit("tool-echo", tmp_path) == tmp_path
 
 
-@pytest.mark.attack("H3")
+@pytest.mark.attack("review H3")
 @pytest.mark.usefixtures("module")
 def test_a_distribution_in_the_project_does_not_count_as_installed(
     code: Callable[..., ProjectCode],

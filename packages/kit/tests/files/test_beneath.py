@@ -47,7 +47,7 @@ def test_a_file_is_created_with_the_folders_above_it(work: Path, folder: int) ->
     assert (work / "new" / "other").is_file()
 
 
-@pytest.mark.attack("H2")
+@pytest.mark.attack("review H2")
 @pytest.mark.usefixtures("resolves")
 @pytest.mark.parametrize(
     ("name", "rule"),

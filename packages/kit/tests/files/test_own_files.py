@@ -31,7 +31,7 @@ def root(folder: Path) -> Root:
     return Root(folder, own=OwnFiles(folder))
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 @pytest.mark.parametrize("name", ["own/code.py", "own/new.py", "x/../own/code.py", "state/keys"])
 def test_what_is_ours_is_neither_written_nor_removed(root: Root, folder: Path, name: str) -> None:
     (folder / "x").mkdir()
@@ -51,7 +51,7 @@ def test_what_is_ours_is_neither_written_nor_removed(root: Root, folder: Path, n
     root.write_atomic("x/free.py", b"fine")
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_another_name_of_the_same_folder_is_no_way_around(
     root: Root, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +69,7 @@ def test_another_name_of_the_same_folder_is_no_way_around(
         root.write_atomic("other/code.py", b"evil")
 
 
-@pytest.mark.attack("M9")
+@pytest.mark.attack("review M9")
 def test_what_is_hidden_is_not_read_by_any_name(root: Root, folder: Path) -> None:
     (folder / "link").symlink_to("state/keys")
     (folder / "way").symlink_to("state")
@@ -92,7 +92,7 @@ def test_what_is_hidden_is_not_read_by_any_name(root: Root, folder: Path) -> Non
     assert root.read("plainer", 99) == b"plain"
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_a_working_folder_on_the_search_path_is_not_written_at_all(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

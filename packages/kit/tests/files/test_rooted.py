@@ -339,7 +339,7 @@ def test_the_folder_is_closed_when_nobody_holds_it(work: Path) -> None:
         os.fstat(fd)
 
 
-@pytest.mark.attack("M4")
+@pytest.mark.attack("review M4")
 def test_what_lends_its_owner_does_not_when_it_is_written(tmp_path: Path) -> None:
     root = Root(tmp_path)
     (tmp_path / "helper").write_bytes(b"old")

@@ -85,7 +85,7 @@ def test_an_ordinary_repository_is_let_pass(repository: Path) -> None:
     assert objection_to_git(repository / "deep") is None
 
 
-@pytest.mark.attack("M15")
+@pytest.mark.attack("review M15")
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.parametrize("name", ["config", "config.worktree"])
 def test_whatever_may_name_a_program_is_asked_about(
@@ -98,7 +98,7 @@ def test_whatever_may_name_a_program_is_asked_about(
     assert objection_to_git(repository / "deep") is not None
 
 
-@pytest.mark.attack("M15")
+@pytest.mark.attack("review M15")
 def test_settings_that_cannot_be_read_are_asked_about(repository: Path) -> None:
     (repository / ".git" / "config").write_bytes(b"[core]\n\tx = \xff\n")
     assert "cannot be read" in (objection_to_git(repository) or "")
@@ -107,7 +107,7 @@ def test_settings_that_cannot_be_read_are_asked_about(repository: Path) -> None:
     assert "cannot be read" in (objection_to_git(repository) or "")
 
 
-@pytest.mark.attack("M15")
+@pytest.mark.attack("review M15")
 def test_a_repository_elsewhere_is_asked_about(repository: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -122,14 +122,14 @@ def test_a_repository_elsewhere_is_asked_about(repository: Path, tmp_path: Path)
     assert "elsewhere" in (objection_to_git(repository) or "")
 
 
-@pytest.mark.attack("M15")
+@pytest.mark.attack("review M15")
 def test_a_folder_that_is_a_repository_itself_is_asked_about(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", "--bare", tmp_path], check=True)
 
     assert "without a working folder" in (objection_to_git(tmp_path) or "")
 
 
-@pytest.mark.attack("M15")
+@pytest.mark.attack("review M15")
 def test_submodules_are_asked_about(repository: Path) -> None:
     inner = repository / "inner"
     subprocess.run(["git", "init", "-q", inner], check=True)

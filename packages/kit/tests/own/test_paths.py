@@ -34,7 +34,7 @@ def test_a_folder_with_nothing_of_ours_has_nothing_to_protect(folder: Path) -> N
     assert own.git == ()
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_each_place_that_python_loads_from_is_found(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,7 +63,7 @@ def test_each_place_that_python_loads_from_is_found(
     )
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_a_workspace_inside_of_a_prefix_is_not_taken_for_code(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,7 +76,7 @@ def test_a_workspace_inside_of_a_prefix_is_not_taken_for_code(
     assert folder / "bin" in own.read_only
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 @pytest.mark.parametrize("entry", [".", "..", ""])
 def test_a_workspace_on_the_search_path_is_said_to_be_ours(
     folder: Path, monkeypatch: pytest.MonkeyPatch, entry: str
@@ -87,7 +87,7 @@ def test_a_workspace_on_the_search_path_is_said_to_be_ours(
     assert own_paths(folder).around in (folder, folder.parent)
 
 
-@pytest.mark.attack("M9")
+@pytest.mark.attack("review M9")
 def test_our_home_is_hidden_and_not_only_kept(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +100,7 @@ def test_our_home_is_hidden_and_not_only_kept(
     assert own.read_only == ()
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_a_link_on_the_way_is_reported_where_it_is(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,7 +128,7 @@ def test_the_real_path_is_the_systems_and_every_link_is_passed(tmp_path: Path) -
     assert path_and_links(str(tmp_path / "loop"))[0] == base / "loop"
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_what_a_repository_reads_and_runs_is_found_with_what_it_names(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,7 +162,7 @@ def test_the_file_that_leads_to_a_repository_is_kept_itself(folder: Path) -> Non
     assert [file.path for file in git_files(folder)] == [folder / ".git"]
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_links_of_an_installer_are_found_with_the_environment_they_are_in(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ def planted(folder: Path, name: str) -> Path:
     return folder / name
 
 
-@pytest.mark.attack("H6")
+@pytest.mark.attack("review H6")
 def test_a_program_of_the_workspace_or_of_a_relative_folder_is_passed_by(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

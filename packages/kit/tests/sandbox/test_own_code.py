@@ -27,7 +27,7 @@ def git(workspace: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_code_in_the_workspace_is_read_only_and_cannot_be_moved(
     bubblewrap: Sandbox, run: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,7 +52,7 @@ def test_code_in_the_workspace_is_read_only_and_cannot_be_moved(
     assert (workspace / "packages" / "own" / "free").exists()
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_code_in_a_folder_that_is_given_besides_the_workspace_is_read_only_too(
     bubblewrap: Sandbox, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,7 +65,7 @@ def test_code_in_a_folder_that_is_given_besides_the_workspace_is_read_only_too(
     assert names(tmp_path / "extra" / "src") == []
 
 
-@pytest.mark.attack("M9")
+@pytest.mark.attack("review M9")
 def test_our_home_is_empty_inside_wherever_it_is_given(
     bubblewrap: Sandbox,
     run: Any,
@@ -89,7 +89,7 @@ def test_our_home_is_empty_inside_wherever_it_is_given(
         assert names(home) == ["credentials.yaml"]
 
 
-@pytest.mark.attack("M9")
+@pytest.mark.attack("review M9")
 def test_a_home_that_is_not_there_yet_cannot_be_made(
     bubblewrap: Sandbox, run: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +100,7 @@ def test_a_home_that_is_not_there_yet_cannot_be_made(
     assert names(workspace) == []
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 @pytest.mark.parametrize("level", ["bubblewrap", "landlock"])
 def test_a_workspace_that_the_program_runs_from_is_refused(
     run: Any,
@@ -116,7 +116,7 @@ def test_a_workspace_that_the_program_runs_from_is_refused(
         run(sandbox, "true", protected=())
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_landlock_refuses_where_code_is_in_the_workspace(
     landlock: Sandbox, run: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,7 +126,7 @@ def test_landlock_refuses_where_code_is_in_the_workspace(
         run(landlock, "true", protected=())
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 @pytest.mark.parametrize("protected", [COMMITTING, ()])
 def test_commands_can_commit_but_not_say_what_git_runs(
     bubblewrap: Sandbox, run: Any, workspace: Path, protected: tuple[str, ...]
@@ -152,7 +152,7 @@ def test_commands_can_commit_but_not_say_what_git_runs(
     assert set(names(workspace / ".git")) - set(kept) == {"COMMIT_EDITMSG", "index", "logs"}
 
 
-@pytest.mark.attack("H1")
+@pytest.mark.attack("review H1")
 def test_the_hooks_that_a_repository_names_are_read_only(
     bubblewrap: Sandbox, run: Any, workspace: Path
 ) -> None:

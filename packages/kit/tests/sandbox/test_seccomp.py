@@ -98,7 +98,7 @@ def test_with_the_network_internet_sockets_can_be_made(machine: str) -> None:
     assert families == [socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK]
 
 
-@pytest.mark.attack("H6")
+@pytest.mark.attack("review H6")
 @every_machine
 def test_without_unix_sockets_there_are_only_pairs_that_stay_pairs(machine: str) -> None:
     nonblocking = socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
@@ -130,7 +130,7 @@ def test_no_file_can_lend_its_owner(machine: str) -> None:
     assert judged(machine, "fchmodat", 3, 0, 0o2755) == DENY
 
 
-@pytest.mark.attack("M4")
+@pytest.mark.attack("review M4")
 @every_machine
 @pytest.mark.parametrize("bits", [0o4755, 0o2755, 0o6000])
 def test_no_file_can_be_made_that_lends_its_owner(machine: str, bits: int) -> None:
@@ -146,7 +146,7 @@ def test_no_file_can_be_made_that_lends_its_owner(machine: str, bits: int) -> No
     assert judged(machine, "openat", 3, 0, 0, bits) == ALLOW, "no file is made, nothing is read"
 
 
-@pytest.mark.attack("M4")
+@pytest.mark.attack("review M4")
 @pytest.mark.parametrize(("number", "mode"), [(2, 2), (85, 1), (83, 1), (133, 1), (90, 1)])
 def test_the_older_calls_of_x86_make_none_either(number: int, mode: int) -> None:
     program = filter_program(network=False, machine="x86_64")
@@ -156,7 +156,7 @@ def test_the_older_calls_of_x86_make_none_either(number: int, mode: int) -> None
     assert verdict(program, MACHINES["x86_64"][0], number, *arguments) == DENY
 
 
-@pytest.mark.attack("M4")
+@pytest.mark.attack("review M4")
 @every_machine
 def test_no_device_can_be_made_but_pipes_and_files_can(machine: str) -> None:
     modes = {"character": 0o020644, "block": 0o060644, "pipe": 0o010644, "file": 0o100644}

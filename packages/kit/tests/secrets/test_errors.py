@@ -26,7 +26,7 @@ class VendorError(Exception):
         return f"{self.message} {self.body}"
 
 
-@pytest.mark.attack("L2")
+@pytest.mark.attack("review L2")
 def test_a_key_is_blanked_in_message_fields_notes_causes_and_groups() -> None:
     inner = VendorError(f"bad {KEY}", {"error": [KEY, (KEY, KEY.encode())]})
     outer = AuthenticationError(f"refused {KEY}", provider="x")

@@ -111,6 +111,7 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
     },
     "hooks-redaction": {"events": _TEXT, "secrets_in_tool_input": Key("only", ("refuse",))},
     "hooks-taint": {
+        "by": Key("only", ("origin",)),
         "exempt_arguments": _USER,
         "shared_characters": Key("lower", (24,)),
         "trusted_tools": _USER,
