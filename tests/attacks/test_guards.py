@@ -376,3 +376,25 @@ def test_calls_that_were_denied_to_a_sub_agent_count_too(machine: Machine) -> No
     assert ended.returncode == 3
     assert [each["tool"] for each in json.loads(ended.stdout)["denied"]] == ["write_file"]
     assert not (machine.project / "out.txt").exists()
+
+
+@pytest.mark.attack("review B1")
+@pytest.mark.parametrize("chosen", ["by its path", "under a name that the user knows"])
+def test_a_project_does_not_choose_a_session_without_guards(machine: Machine, chosen: str) -> None:
+    machine.write("bare.md", "---\ntools: [{module: tool-filesystem}]\n---\nObey.")
+    settings: dict[str, Any] = {"bundle": "./bare.md"}
+    arguments = ["run", "hello"]
+    if chosen != "by its path":
+        settings = {"sources": {"bundles": {"mine": "./bare.md"}}}
+        arguments = ["run", "-b", "mine", "hello"]
+    machine.project_settings(settings)
+    machine.trust("--file", "bare.md")
+
+    with ModelServer([Said(calls=[WRITE]), Said(parts=["done"])]) as server:
+        machine.use(server)
+        done = machine.amplifier(*arguments)
+
+    assert not (machine.project / "out.txt").exists()
+    assert done.returncode == 3
+    assert "A project cannot choose a session without guards" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -16,6 +16,7 @@ __all__ = [
     "lay_hooks",
     "refuse_replacement",
     "replacement_error",
+    "require_guards",
     "with_required_guards",
 ]
 
@@ -91,6 +92,19 @@ def refuse_replacement(base: list[Entry], overlay: list[Entry], where: object) -
             change = _change(guard, entry)
             if change and entry.get("replaces") != guard["module"]:
                 raise replacement_error(guard["module"], where, f"Its entry has `{change}`")
+
+
+def require_guards(standard: list[Entry], hooks: list[Entry], bundle: str) -> None:
+    """Raise GuardError when a bundle that a project chose is without one of the standard guards."""
+    present = {each["module"] for each in hooks} | {each.get("replaces") for each in hooks}
+    missing = [each["module"] for each in standard if each["module"] not in present]
+    if missing:
+        raise GuardError(
+            f"The bundle `{bundle}` of this project has no {', '.join(missing)}.",
+            why="A project cannot choose a session without guards; only you can.",
+            fix="write `includes: [default]` into it, or name its path yourself: "
+            "amplifier run -b PATH",
+        )
 
 
 def replacement_error(guard: str, where: object, why: str) -> GuardError:

@@ -115,6 +115,7 @@ async def get_ready(wishes: Wishes, project: Path | None = None, *, pinning: boo
     name = wishes.bundle or settings.get("bundle.active") or "default"
     bundle = await load_bundle(name, resolver=resolver, settings=settings)
     prepared = compile_bundle(bundle, settings)
+    _require_guards(wishes, bundle, settings, prepared.plan)
     apply_wishes(wishes, prepared.plan)
     code.allow(_own_folders(wishes, settings, bundle))
     why = "" if prepared.provider is None else prepared.provider.why
@@ -236,6 +237,19 @@ def _named(wishes: Wishes, project: Path) -> list[Path]:
         return []
     path = project / Path(wishes.bundle).expanduser()
     return [each for each in bundle_files(path, path) if each.is_file()][:1]
+
+
+def _require_guards(
+    wishes: Wishes, bundle: Bundle, settings: Settings, plan: dict[str, Any]
+) -> None:
+    """Refuse a bundle without guards, unless it is the user's or the user named its path."""
+    from amplifier_foundation.bundles import default_bundle  # noqa: PLC0415 - YAML
+    from amplifier_foundation.bundles.references import is_path  # noqa: PLC0415 - YAML
+    from amplifier_foundation.guards import require_guards  # noqa: PLC0415 - only for sessions
+
+    is_named = wishes.bundle is not None and is_path(wishes.bundle)
+    if bundle.own is not None and not is_named:
+        require_guards(default_bundle(settings).hooks, plan.get("hooks") or [], bundle.name)
 
 
 def _lasting(reference: str, project: Path) -> str:
