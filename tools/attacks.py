@@ -25,9 +25,9 @@ class Tally:
         self._ids: dict[str, list[str]] = {}
         self._blocked: set[str] = set()
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Note which tests are attacks."""
-        for item in items:
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note which tests are attacks, of those that are left to be run."""
+        for item in session.items:
             ids = {str(mark.args[0]) for mark in item.iter_markers("attack")}
             if ids:
                 self._ids[item.nodeid] = sorted(ids)

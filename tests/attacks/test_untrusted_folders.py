@@ -20,6 +20,7 @@ Fill = Callable[[Path], None]
 def emptied(machine: Machine) -> Iterator[None]:
     """Remove the project afterwards: what pytest itself does would end in a RecursionError."""
     yield
+    subprocess.run(["chmod", "-R", "u+rwX", str(machine.project)], check=True, timeout=SECONDS)
     subprocess.run(["rm", "-rf", str(machine.project)], check=True, timeout=SECONDS)
 
 
@@ -99,6 +100,14 @@ def _pipes_and_loops(folder: Path) -> None:
     (folder / ".amplifier" / "again").symlink_to(".")
 
 
+def _closed(folder: Path) -> None:
+    """Close everything to its owner; root can still read it."""
+    write(folder, "settings.yaml", "a: 1\n")
+    (folder / "AGENTS.md").write_text("x", encoding="utf-8")
+    (folder / "AGENTS.md").chmod(0)
+    (folder / ".amplifier").chmod(0)
+
+
 QUICK: dict[str, Fill] = {"mentions": _mentions, "folders": _folders, "brackets": _brackets}
 SLOW: dict[str, Fill] = {
     "mentions of what is there": _mentions_of_what_is_there,
@@ -113,6 +122,7 @@ HELD: dict[str, Fill] = {
     "files": _files,
     "sparse file": _sparse_file,
     "pipes and loops": _pipes_and_loops,
+    "closed": _closed,
 }
 
 

@@ -183,6 +183,21 @@ async def test_hostile_globs_and_ignore_files_take_no_time(mounted: Any, write: 
     assert time.monotonic() - started < 2
 
 
+async def test_a_folder_of_the_path_that_may_not_be_entered_is_left_out(
+    start: Start, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For root, who may enter any folder, a name that is too long is refused in the same way."""
+    write("x")
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    monkeypatch.setenv("PATH", f"{closed}{os.pathsep}/{'n' * 300}")
+
+    mounted = await start()
+
+    assert await mounted.lines("grep", pattern="needle", path="x") == ["x:1:needle"]
+    closed.chmod(0o700)
+
+
 @pytest.mark.attack("S9")
 @pytest.mark.parametrize("planted", ["{work}/bin", ".", ""])
 async def test_a_ripgrep_planted_in_the_workspace_is_not_run(

@@ -122,3 +122,15 @@ async def test_huge_and_binary_files_are_refused(start: Start, add: Add, person:
 
     assert (await mounted.read("mine", "sparse")).error["rule"] == "size"
     assert (await mounted.read("mine", "binary")).error["rule"] == "kind"
+
+
+async def test_a_folder_that_cannot_be_looked_at_is_left_out(
+    start: Start, add: Add, person: Path, project: Path
+) -> None:
+    """A name that is too long is refused to root, too, who may enter any folder."""
+    add(person, "mine")
+
+    mounted = await start(trusted=True, paths=[str(person), str(project / ("n" * 300))])
+
+    assert mounted.names == ["mine"]
+    assert mounted.left_out == ["broken"]

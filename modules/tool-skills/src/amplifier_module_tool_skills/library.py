@@ -56,7 +56,7 @@ class Library:
         project = Path(os.path.realpath(working))
         places = [_Place(Path(os.path.normpath(working / expanded(path)))) for path in paths]
         for place in sorted(places, key=lambda place: place.is_of(working, project)):
-            if not place.path.is_dir():
+            if not self._is_folder(place.path):
                 continue
             if not place.is_of(working, project):
                 self._collect_from(place.path)
@@ -68,6 +68,14 @@ class Library:
                 self.left_out.append(LeftOut("broken", str(place.path), reason))
             else:
                 self._collect_from(place.path)
+
+    def _is_folder(self, path: Path) -> bool:
+        try:
+            return path.is_dir()
+        except OSError as error:
+            # It is in a folder that may not be entered.
+            self.left_out.append(LeftOut("broken", str(path), str(error.strerror)))
+            return False
 
     def _collect_from(self, folder: Path) -> None:
         try:

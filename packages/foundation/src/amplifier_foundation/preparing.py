@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_foundation import paths
 from amplifier_foundation.config.granted_texts import read_granted
+from amplifier_foundation.config.plain_files import is_file
 from amplifier_foundation.config.written_sources import path_sources
 from amplifier_foundation.errors import TrustError
 from amplifier_foundation.settings import Settings, load_settings
@@ -236,7 +237,7 @@ def _named(wishes: Wishes, project: Path) -> list[Path]:
     if wishes.bundle is None or not is_path(wishes.bundle):
         return []
     path = project / Path(wishes.bundle).expanduser()
-    return [each for each in bundle_files(path, path) if each.is_file()][:1]
+    return [each for each in bundle_files(path, path) if is_file(each)][:1]
 
 
 def _require_guards(

@@ -12,7 +12,7 @@ from amplifier_foundation.config.documents import parse_mapping, suggestion
 from amplifier_foundation.config.granted_texts import read_granted
 from amplifier_foundation.config.merge import merge
 from amplifier_foundation.config.modules import merge_modules, module_key, module_list
-from amplifier_foundation.config.plain_files import require_own
+from amplifier_foundation.config.plain_files import is_file, require_own
 from amplifier_foundation.config.written_sources import SourceOrigin, with_absolute_sources
 from amplifier_foundation.errors import SettingsError
 
@@ -123,7 +123,7 @@ def load_settings(
         # Paths of the user's own file start in its folder, those of a project's in the project.
         layers.append(_read("user", SourceOrigin(user, (user.parent,), home), {}))
     for scope, path in own:
-        if trusted and path.is_file():
+        if trusted and is_file(path):
             origin = SourceOrigin(path, (project,), home, project)
             layers.append(_read(scope, origin, digests))
     values: dict[str, Any] = {}
@@ -134,7 +134,7 @@ def load_settings(
         home=home,
         trusted=trusted,
         layers=tuple(layers),
-        withheld=() if trusted else tuple(path for _, path in own if path.is_file()),
+        withheld=() if trusted else tuple(path for _, path in own if is_file(path)),
         notices=tuple(notice for layer in layers for notice in _unknown(layer)),
         granted=frozenset(granted),
         acting=None if acting is None else frozenset(cast("Iterable[str]", acting)),

@@ -18,7 +18,7 @@ from amplifier_foundation.bundles.files import (
 )
 from amplifier_foundation.bundles.references import bundle_files, find, is_address, is_path
 from amplifier_foundation.config.documents import suggestion
-from amplifier_foundation.config.plain_files import require_own
+from amplifier_foundation.config.plain_files import is_file, require_own
 from amplifier_foundation.config.project_files import (
     granted_text,
     is_of_project,
@@ -195,7 +195,7 @@ class _Loader:
             )
         else:
             return await self._named(reference, place)
-        files = (each for each in bundle_files(found, found) if each.is_file())
+        files = (each for each in bundle_files(found, found) if is_file(each))
         return self._existing(next(files, None), reference, place)
 
     def _existing(self, path: Path | None, reference: str, place: Place) -> Path:
@@ -216,7 +216,7 @@ class _Loader:
         if name in self._namespaces:
             root = self._namespaces[name]
             for file in BUNDLE_FILES:
-                if (root / file).is_file():
+                if is_file(root / file):
                     return root / file
         known = known_bundles(self._settings)
         if name not in known:
@@ -242,14 +242,14 @@ class _Loader:
         if self._settings.trusted:
             return ""
         file = project / ".amplifier" / "bundles" / name
-        if any(each.is_file() for each in bundle_files(file, file)):
+        if any(is_file(each) for each in bundle_files(file, file)):
             raise TrustError(
                 f"The bundle `{name}` is not used.",
                 why=f"It lies in `{project}`, which is not trusted.",
                 fix="amplifier trust grant",
             )
         files = (project_settings(project), local_settings(project))
-        if any(each.is_file() and is_of_project(each, self._settings) for each in files):
+        if any(is_file(each) and is_of_project(each, self._settings) for each in files):
             return " This folder, which is not trusted, may have it (amplifier trust grant)."
         return ""
 

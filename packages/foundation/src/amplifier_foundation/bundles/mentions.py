@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from amplifier_foundation.bundles.bundle import Place, Written
 from amplifier_foundation.bundles.references import find, plain_files
+from amplifier_foundation.config.plain_files import is_file
 from amplifier_foundation.config.project_files import granted_text, may_act
 from amplifier_foundation.errors import BundleError
 from amplifier_foundation.settings import Settings
@@ -133,7 +134,7 @@ class Texts:
         root, path = settings.project, settings.project / mention
         if mention.startswith("~/.amplifier/"):
             root, path = settings.home, settings.home / mention.removeprefix("~/.amplifier/")
-        if path.suffix != ".md" or not path.is_file():
+        if path.suffix != ".md" or not is_file(path):
             return None
         if not path.resolve().is_relative_to(root.resolve()):
             return None
@@ -170,7 +171,7 @@ def standing_instructions(settings: Settings) -> tuple[Path, ...]:
     """Return what the person tells every agent, and what a trusted project does."""
     folders = [settings.home, *([settings.project] if settings.trusted else [])]
     found = (
-        next((path for name in _STANDING if (path := folder / name).is_file()), None)
+        next((path for name in _STANDING if is_file(path := folder / name)), None)
         for folder in folders
     )
     return tuple(path for path in found if path is not None)

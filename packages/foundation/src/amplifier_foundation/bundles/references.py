@@ -9,6 +9,7 @@ from pathlib import Path
 from amplifier_foundation.bundles.bundle import Place
 from amplifier_foundation.bundles.files import BUNDLE_FILES
 from amplifier_foundation.config.documents import suggestion
+from amplifier_foundation.config.plain_files import is_file
 from amplifier_foundation.errors import BundleError
 
 __all__ = ["agent_files", "bundle_files", "find", "is_address", "is_path", "plain_files"]
@@ -51,7 +52,7 @@ def find(
         for candidate in candidates(root, folder / path):
             # A bundle from elsewhere must not show the person's files to a model, so neither
             # `..` nor `/` nor a link leads out of it.
-            if candidate.is_file() and candidate.resolve().is_relative_to(root.resolve()):
+            if is_file(candidate) and candidate.resolve().is_relative_to(root.resolve()):
                 return candidate
     return None
 

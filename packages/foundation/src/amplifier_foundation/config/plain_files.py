@@ -11,7 +11,18 @@ from typing import BinaryIO
 from amplifier_foundation.errors import FoundationError
 from amplifier_kit.own_files import Exposure, exposure_in, exposure_of, is_own_place
 
-__all__ = ["open_plain", "require_own", "require_own_folder"]
+__all__ = ["is_file", "open_plain", "require_own", "require_own_folder"]
+
+
+def is_file(path: Path) -> bool:
+    """Tell whether a file is there; one in a folder that may not be entered is not.
+
+    `Path.is_file` raises for that before Python 3.14, so a closed folder would stop a command.
+    """
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def open_plain(path: Path) -> BinaryIO:
