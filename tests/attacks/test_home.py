@@ -204,12 +204,12 @@ def fixed(machine: Machine, refused: subprocess.CompletedProcess[str]) -> bool:
     ("name", "mode"),
     [
         ("settings.yaml", 0o666),
-        pytest.param("settings.yaml", 0o620, marks=pytest.mark.slow),
+        pytest.param("settings.yaml", 0o602, marks=pytest.mark.slow),
         pytest.param(".", 0o777, marks=pytest.mark.slow),
         pytest.param(".", 0o1777, marks=pytest.mark.slow),
-        pytest.param("..", 0o775, marks=pytest.mark.slow),
+        pytest.param("..", 0o757, marks=pytest.mark.slow),
         pytest.param("mods", 0o777, marks=pytest.mark.slow),
-        pytest.param("mods/amplifier_module_tool_planted", 0o770, marks=pytest.mark.slow),
+        pytest.param("mods/amplifier_module_tool_planted", 0o707, marks=pytest.mark.slow),
         pytest.param(
             "mods/amplifier_module_tool_planted/__init__.py", 0o666, marks=pytest.mark.slow
         ),

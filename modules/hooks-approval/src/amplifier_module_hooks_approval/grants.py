@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from amplifier_kit.memory.private_files import make_private_folder, replace_durably
-from amplifier_kit.own_files import exposure_of
+from amplifier_kit.ownership import exposure_of
 from amplifier_kit.session_folder import expanded
 from amplifier_module_hooks_approval.calls import Call, canonical
 from amplifier_module_hooks_approval.config import Scope

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from amplifier_kit.memory.private_files import make_private_folder, replace_durably
-from amplifier_kit.own_files import exposure_of
+from amplifier_kit.ownership import exposure_of
 from amplifier_kit.session_folder import expanded
 from amplifier_module_tool_mcp.definitions import Definition
 

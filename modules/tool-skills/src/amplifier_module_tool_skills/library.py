@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from amplifier_kit.files.errors import RefusedError
 from amplifier_kit.files.names import shown
 from amplifier_kit.files.rooted import Root
-from amplifier_kit.own_files import exposure_in, is_own_place
+from amplifier_kit.ownership import exposure_in, is_own_place
 from amplifier_kit.session_folder import expanded
 from amplifier_module_tool_skills.skill import FILE_NAME, BrokenSkillError, Skill, read_skill
 

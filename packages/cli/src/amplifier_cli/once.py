@@ -141,7 +141,8 @@ class Once:
         for each in live.session.status.modules:
             if each.state == "failed":
                 cause = one_line(str(each.error))
-                notice(fitted(f"{each.module_id} is missing: {cause}", 300), level="warning")
+                # Long enough for the next step, which comes last in an error of ours.
+                notice(fitted(f"{each.module_id} is missing: {cause}", 1_000), level="warning")
 
     def _trouble_in(self, live: LiveSession) -> GuardError | None:
         """Return why the work may not be done: a guard that failed, or calls that were denied."""

@@ -36,7 +36,8 @@ def exposure_of(path: Path, status: os.stat_result | None = None) -> Exposure | 
     """Return what lets another user change a file or folder; None when nothing does.
 
     As sshd does with its keys: the file and each folder above it, up to the home folder, must
-    belong to this user or to root and must not be writable by group or others. `status` is that of
+    belong to this user or to root and must not be writable by others, or by a group that has others
+    in it. `status` is that of
     the open file, so that nobody can put another one in its place after the check.
     """
     given = _absolute(path)
@@ -92,9 +93,31 @@ def _judged(path: Path, status: os.stat_result) -> Exposure | None:
     # In a folder such as /tmp, nobody can replace what belongs to somebody else.
     if status.st_mode & stat.S_ISVTX and stat.S_ISDIR(status.st_mode) and not is_own_place(path):
         return None
+    if not status.st_mode & stat.S_IWOTH and _is_private_group(status.st_gid):
+        return None
     mode = stat.S_IMODE(status.st_mode)
     why = f"`{path}` can be written by other users (mode {mode:04o}): look at it first."
     return Exposure(path, why, _way_out(path, status))
+
+
+def _is_private_group(group: int) -> bool:
+    """Whether a group is this user's alone, as many systems make one for each user.
+
+    Editors then write files that the group can write, and nobody else is in it.
+    """
+    import grp  # noqa: PLC0415 - only for what would be refused otherwise
+    import pwd  # noqa: PLC0415 - as above
+
+    user = os.geteuid()
+    if user == 0:
+        return False
+    with suppress(KeyError):
+        own = pwd.getpwuid(user)
+        found = grp.getgrgid(group)
+        others = [each for each in pwd.getpwall() if each.pw_gid == group and each.pw_uid != user]
+        is_named_so = own.pw_gid == group and found.gr_name == own.pw_name
+        return is_named_so and not others and set(found.gr_mem) <= {own.pw_name}
+    return False
 
 
 def _way_out(path: Path, status: os.stat_result) -> str:

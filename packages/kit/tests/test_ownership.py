@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import shlex
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from amplifier_kit.own_files import exposure_in, exposure_of, is_own_place
+from amplifier_kit.ownership import exposure_in, exposure_of, is_own_place
 
 OTHER_USER = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -39,7 +42,55 @@ def test_a_file_that_only_its_user_can_write_is_not_exposed(settings: Path) -> N
     assert exposure_in(settings.parent) is None
 
 
-@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666, 0o777])
+class Account(NamedTuple):
+    """What the system knows of a user or a group."""
+
+    pw_name: str = "bob"
+    pw_uid: int = 0
+    pw_gid: int = 0
+    pw_dir: str = "/"
+    gr_name: str = "bob"
+    gr_mem: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize(
+    ("group", "others", "is_private"),
+    [
+        (Account(), [], True),
+        (Account(gr_mem=("bob",)), [], True),
+        (Account(gr_name="staff"), [], False),
+        (Account(gr_mem=("bob", "eve")), [], False),
+        (Account(), ["eve"], False),
+    ],
+    ids=["own", "own and named", "another name", "a second member", "a second user"],
+)
+def test_a_group_that_is_the_users_alone_may_write(
+    settings: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    group: Account,
+    others: list[str],
+    is_private: bool,
+) -> None:
+    settings.chmod(0o620)
+    number = settings.stat().st_gid
+    user = os.geteuid() or 1000
+    bob = Account(pw_uid=user, pw_gid=number)
+    accounts = [bob, *(Account(name, user + 1, number) for name in others)]
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+
+    def named(number: int) -> Account:
+        return bob if number == user else group
+
+    monkeypatch.setattr(pwd, "getpwuid", named)
+    monkeypatch.setattr(pwd, "getpwall", lambda: accounts)
+    monkeypatch.setattr(grp, "getgrgid", lambda number=number: group)
+
+    assert (exposure_of(settings) is None) is is_private
+    settings.chmod(0o602)
+    assert exposure_of(settings) is not None
+
+
+@pytest.mark.parametrize("mode", [0o602, 0o666, 0o777])
 def test_a_file_that_others_can_write_is_named_with_the_command_that_fixes_it(
     settings: Path, mode: int
 ) -> None:
