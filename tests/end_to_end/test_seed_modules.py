@@ -112,7 +112,8 @@ def five(user: User) -> User:
 
 def require_answer(user: User, kind: str, done: subprocess.CompletedProcess[str]) -> None:
     """Check that the module took part: the answer shows it, or the log of the session."""
-    assert done.returncode == 0, done.stderr
+    # The hook of the contracts denies a call, which ends a run without a terminal with 3.
+    assert done.returncode == (3 if kind == "hook" else 0), done.stderr
     assert re.fullmatch(ANSWERS[kind].text, done.stdout.strip()), done.stdout
     assert user.mounted()[f"my-{kind}"] == "mounted"
 

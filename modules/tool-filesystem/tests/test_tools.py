@@ -226,7 +226,7 @@ async def test_a_folder_is_listed_by_name(call: Call, work: Path) -> None:
         "a/",
         "b.txt  4",
         "c@",
-        "odd\\nname\\x1b[31m  0",
+        "odd\\nname\\u001b[31m  0",
     ]
 
 

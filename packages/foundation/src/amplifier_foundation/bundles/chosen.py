@@ -7,9 +7,7 @@ from typing import Any, cast
 
 from amplifier_foundation import paths
 from amplifier_foundation.bundles.bundle import Place
-from amplifier_foundation.config.addresses import origins_in
 from amplifier_foundation.config.project_files import is_of_project
-from amplifier_foundation.config.project_values import refuse_ungranted
 from amplifier_foundation.settings import Settings
 
 __all__ = ["ChosenBundles"]
@@ -49,6 +47,10 @@ class ChosenBundles:
         """Tell whether the project wants an address fetched; raises TrustError if not granted."""
         by_project = self.is_by_project(address, place)
         if by_project:
+            # Most sessions fetch nothing for a project, and do not pay for this.
+            from amplifier_foundation.config.addresses import origins_in  # noqa: PLC0415
+            from amplifier_foundation.config.project_values import refuse_ungranted  # noqa: PLC0415
+
             settings = self._settings
             refuse_ungranted(origins_in(address), settings.granted, settings.project)
         return by_project

@@ -12,13 +12,10 @@ from amplifier_foundation.config.addresses import UNREADABLE, is_address_key, or
 from amplifier_foundation.config.module_keys import Key, key_of
 from amplifier_foundation.config.modules import module_key, module_list
 from amplifier_foundation.config.project_rules import USER_ONLY, may_use, why_withheld
-from amplifier_foundation.config.variables import UNSET, Lookup, expand_value
+from amplifier_foundation.config.variables import MISSING, UNSET, Lookup, expand_value
 from amplifier_foundation.errors import TrustError
 
-__all__ = ["MISSING", "ProjectValues", "origins_of", "refuse_ungranted"]
-
-# In place of a value of the user's, where the project alone has one.
-MISSING: Any = object()
+__all__ = ["ProjectValues", "origins_of", "refuse_ungranted"]
 
 # The parts of a file that say something about modules or name something to fetch; the rest is
 # text for people and models.
@@ -82,14 +79,14 @@ class ProjectValues:
     """Lays a project's values over the user's, with the variables of both expanded.
 
     `origins` are those of all addresses in what is used of the project's values. `notices` say
-    what is not used. `unset` are the variables that have no value.
+    what is not used. The names of variables that have no value are added to `unset`.
     """
 
-    def __init__(self, project: Path) -> None:
+    def __init__(self, project: Path, unset: list[str]) -> None:
         self._project = project
         self.origins: list[str] = []
         self.notices: list[str] = []
-        self.unset: list[str] = []
+        self.unset = unset
 
     def settle(self, value: Any, own: Any, lookup: Lookup) -> Any:
         """Return what is used of `value`, where `own` is what the user has in the same place.
@@ -212,7 +209,7 @@ class ProjectValues:
 
 def origins_of(values: Mapping[str, Any], project: Path, lookup: Lookup) -> Iterator[str]:
     """Yield the origin of each address in a project's file, as it is when it is used."""
-    found = ProjectValues(project)
+    found = ProjectValues(project, [])
     for part in _PARTS:
         if part in values:
             found.settle({part: values[part]}, MISSING, lookup)

@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable
 from typing import Any, cast
 
-__all__ = ["UNSET", "Lookup", "expand", "expand_value"]
+__all__ = ["MISSING", "UNSET", "Lookup", "expand", "expand_value"]
 
 Lookup = Callable[[str], str | None]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
 UNSET: Any = object()
+# In place of a value of the user's, where the project alone has one.
+MISSING: Any = object()
 
 
 def expand(values: dict[str, Any], lookup: Lookup, unset: list[str]) -> dict[str, Any]:
