@@ -150,8 +150,13 @@ def test_a_program_that_does_not_exist_is_said_so(landlock: Sandbox, workspace: 
             timeout=10,
         )
 
-    assert done.returncode == 126
-    assert b"the program was not started" in done.stderr
+    if landlock.groups.counts_processes:
+        assert done.returncode == 126
+        assert b"the program was not started" in done.stderr
+    else:
+        # The shell that limits the processes looks for the program.
+        assert done.returncode == 127
+        assert b"/no/such/program: not found" in done.stderr
 
 
 @pytest.mark.attack("S6")
@@ -233,24 +238,32 @@ async def test_memory_is_counted_for_all_processes_together(
     assert outcome.memory_kills >= 1
 
 
-async def test_groups_are_gone_when_their_program_is(bubblewrap: Sandbox, workspace: Path) -> None:
+@pytest.fixture
+def grouped(bubblewrap: Sandbox) -> Sandbox:
+    """A sandbox with control groups; an ordinary user has them only where they were delegated."""
+    if os.geteuid() != 0 and not bubblewrap.groups.parents:
+        pytest.skip("this user has no control groups")
+    return bubblewrap
+
+
+async def test_groups_are_gone_when_their_program_is(grouped: Sandbox, workspace: Path) -> None:
     argv = ["/bin/bash", "-c", "(setsid sleep 300 &)"]
-    with bubblewrap.command(argv, workspace=workspace) as launch:
+    with grouped.command(argv, workspace=workspace) as launch:
         await run_program(launch, lambda stream, data: None, seconds=10, most_bytes=10**6)
 
     left = [
         folder
-        for parent in bubblewrap.groups.parents
+        for parent in grouped.groups.parents
         for folder in parent.glob(f"amplifier-{os.getpid()}-*")
     ]
-    assert bubblewrap.groups.parents
+    assert grouped.groups.parents
     assert left == []
 
 
-def test_what_a_dead_process_left_is_swept_up(bubblewrap: Sandbox) -> None:
+def test_what_a_dead_process_left_is_swept_up(grouped: Sandbox) -> None:
     with subprocess.Popen(["/bin/true"]) as gone:
         gone.wait()
-    leftover = bubblewrap.groups.parents[0] / f"amplifier-{gone.pid}-1"
+    leftover = grouped.groups.parents[0] / f"amplifier-{gone.pid}-1"
     leftover.mkdir()
 
     ControlGroups.detect()
