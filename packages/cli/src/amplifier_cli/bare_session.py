@@ -14,10 +14,9 @@ from amplifier_cli.render.plain import one_line
 from amplifier_cli.terminal import notice
 from amplifier_core.session import AmplifierSession
 from amplifier_foundation.preparing import Ready, Wishes, get_ready
+from amplifier_foundation.wishes import PARTS
 
 __all__ = ["MountedTools", "mounted_provider", "mounted_tools", "mounting_failure"]
-
-_BARE = {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}}
 
 
 class MountedTools(NamedTuple):
@@ -60,13 +59,19 @@ async def mounted_tools(wishes: Wishes) -> AsyncGenerator[MountedTools]:
 
 async def mounting_failure(ready: Ready, hook: dict[str, Any]) -> str:
     """Mount one hook of a plan alone and return why it fails, in one line; nothing if it works."""
-    session = AmplifierSession({"session": _BARE, "hooks": [{**hook, "required": False}]})
+    plan = {"session": _parts(ready), "hooks": [{**hook, "required": False}]}
+    session = AmplifierSession(plan)
     session.coordinator.register_capability("session.working_dir", str(Path.cwd()))
     await session.coordinator.mount("module-source-resolver", ready.resolver)
     with keeping_log():
         async with session:
             failed = [each for each in session.status.modules if each.state == "failed"]
     return one_line(str(failed[0].error)) if failed else ""
+
+
+def _parts(ready: Ready) -> dict[str, Any]:
+    """Return the loop and the memory of a plan: no session starts without, and these are there."""
+    return {part: ready.plan["session"][part] for part in PARTS.values()}
 
 
 def _tell(ready: Ready) -> None:
@@ -78,7 +83,7 @@ def _tell(ready: Ready) -> None:
 @asynccontextmanager
 async def _bare_session(ready: Ready, *sections: str) -> AsyncGenerator[Any]:
     """Mount the named sections of a plan and nothing else, and give the coordinator."""
-    plan: dict[str, Any] = {"session": _BARE}
+    plan: dict[str, Any] = {"session": _parts(ready)}
     plan |= {name: ready.plan.get(name) or [] for name in sections}
     session = AmplifierSession(plan, display_system=Notices())
     session.coordinator.register_capability("session.working_dir", str(Path.cwd()))

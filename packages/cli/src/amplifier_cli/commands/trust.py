@@ -117,7 +117,7 @@ def _describe(folder: Path, status: TrustStatus) -> None:
     for name in status.files:
         mark = "changed" if name in status.changed else ""
         mark = "cannot be verified" if name in status.unverifiable else mark
-        say(f"  {exact(name)}  {styled(mark, fg='yellow')}".rstrip())
+        say(f"  {exact(name)}  {styled(mark, fg='yellow')}" if mark else f"  {exact(name)}")
         if name in status.reasons:
             say(f"    {exact(status.reasons[name])}")
     for origin in status.origins:
