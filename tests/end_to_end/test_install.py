@@ -94,6 +94,22 @@ def test_with_the_address_of_a_server_the_first_answer_is_the_servers(clone: Clo
 
 
 @pytest.mark.slow
+def test_the_doctor_of_a_new_installation_starts_every_guard(clone: Clone) -> None:
+    home = {"AMPLIFIER_HOME": str(clone.folder.parent / "home")}
+
+    done = _bash(
+        ". .venv/bin/activate\namplifier doctor\namplifier tool list",
+        clone.folder,
+        {**os.environ, **home},
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "redaction, approval, taint, budget" in done.stdout
+    assert "write_file" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
 def test_a_new_module_is_validated_whatever_the_clone_configures_for_pytest(clone: Clone) -> None:
     script = (
         "set -e\n. .venv/bin/activate\npip install -q -c constraints.txt pytest\ncd ..\n"
