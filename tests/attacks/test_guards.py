@@ -137,7 +137,9 @@ def broken_entry(folder: Path, guard: str, way: str) -> dict[str, Any]:
 
 def configured(machine: Machine, guard: str, way: str, place: str) -> list[str]:
     """Break a guard in one place and return the options of `run` that this takes."""
-    folder = machine.user_home / "elsewhere"
+    # A project names only code of its own.
+    is_of_project = place in ("project", "local")
+    folder = machine.project / "mods" if is_of_project else machine.user_home / "elsewhere"
     allow = {"tool": "write_file", "action": "allow"}
     hooks: list[dict[str, Any]] = [{"module": APPROVAL, "config": {"rules": [allow]}}]
     if guard == APPROVAL:

@@ -25,7 +25,7 @@ from amplifier_cli.output import say, say_json, styled
 from amplifier_cli.render.plain import money, one_line
 from amplifier_cli.terminal import fitted, is_terminal, notice, screen_width
 from amplifier_cli.times import took
-from amplifier_cli.turn_report import TurnReport
+from amplifier_cli.turn_report import TurnReport, is_guard_failure
 from amplifier_foundation.errors import GuardError
 from amplifier_foundation.preparing import Ready, Wishes, get_ready, open_session
 from amplifier_foundation.store.errors import SessionHeldError
@@ -256,6 +256,6 @@ class Once:
 
 async def _show_failed_hook(_: str, data: dict[str, Any]) -> None:
     """Say that a hook failed; a guard's failure is told at the end, with what it did."""
-    if not data.get("denied"):
+    if not is_guard_failure(data):
         line = f"{data.get('handler')} failed on {data.get('event')}: {data.get('error')}"
         notice(fitted(line, 300), level="warning")

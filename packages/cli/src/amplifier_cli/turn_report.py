@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-__all__ = ["TurnReport"]
+from amplifier_foundation.guards import GUARDS
+
+__all__ = ["TurnReport", "is_guard_failure"]
 
 # Before every guard: what a guard denies, or fails on, is not heard by anybody after it.
 _FIRST = -sys.maxsize
@@ -98,7 +100,7 @@ class TurnReport:
         self.result = data.get("result")
 
     def _fail(self, data: dict[str, Any]) -> None:
-        if data.get("denied"):
+        if is_guard_failure(data):
             facts = {"guard": data.get("handler"), "event": data.get("event")}
             self.failed_guards.append({**facts, "error": data.get("error")})
 
@@ -115,6 +117,11 @@ class TurnReport:
 
     def _exhaust(self, data: dict[str, Any]) -> None:
         self.budget_cause = str(data.get("cause") or "the budget is used up")
+
+
+def is_guard_failure(data: dict[str, Any]) -> bool:
+    """Whether `hook:failed` announces the failure of a guard, also where it only watches."""
+    return bool(data.get("denied")) or data.get("handler") in GUARDS
 
 
 def _worked(data: dict[str, Any]) -> bool:
