@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amplifier_foundation.config.addresses import UNREADABLE, is_address_key, origins_in
@@ -122,6 +122,7 @@ def test_the_name_of_another_key_says_nothing_about_addresses(key: str) -> None:
 
 
 @pytest.mark.attack("review H5")
+@example("good.example @evil.example")
 @given(st.text(alphabet="abz.:/@\\?#[]%019 -_\t\n\u3002\uff0f", max_size=24))
 def test_no_host_that_python_would_connect_to_is_missed(rest: str) -> None:
     url = f"https://{rest}"

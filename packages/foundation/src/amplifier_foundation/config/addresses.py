@@ -43,6 +43,7 @@ _PLAIN_HOST = re.compile(
 )
 _PLAIN_USER = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:%-]*")
 _END = re.compile(r"[/?#\s]")
+_PATH = re.compile(r"[/?#]")
 # Parsers of addresses drop these characters, so that what stands behind them joins the host.
 _DROPPED = re.compile(r"[\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202f\u2060\ufeff]")
 _OTHER_DOTS = str.maketrans("\u3002\uff0e\uff61\u2024", "....")
@@ -160,6 +161,10 @@ def _with_scheme(scheme: str, rest: str, *, whole: bool) -> Iterator[str | None]
         elif not scheme.endswith("file"):
             token = rest.split(maxsplit=1)[0] if rest.strip() else ""
             yield f"{scheme}://{token}" if token.isascii() and token.isprintable() else None
+        return
+    if whole and "@" in _PATH.split(rest, maxsplit=1)[0][len(authority) :]:
+        # `https://good.example @evil.example`: some programs take a space for a part of the user.
+        yield None
         return
     if not whole and "@" not in authority:
         # In the middle of a text, what closes a quotation is no part of the address.
