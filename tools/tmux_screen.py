@@ -43,7 +43,8 @@ class TmuxScreen:
         config = Path(self._sockets.name) / "tmux.conf"
         config.write_text(
             "set -g remain-on-exit on\nset -g history-limit 10000\nset -g status off\n"
-            "set -sg escape-time 0\nset -g default-terminal tmux-256color\n"
+            "set -sg escape-time 0\nset -g default-shell /bin/sh\n"
+            "set -g default-terminal tmux-256color\n"
         )
         where = ["-x", str(columns), "-y", str(rows), "-c", str(self._folder)]
         self._tmux("-f", str(config), "new-session", "-d", "-s", "main", *where, program)
@@ -112,7 +113,8 @@ class TmuxScreen:
 
     def _tmux(self, *arguments: str, check: bool = True) -> str:
         socket = Path(self._sockets.name) / "socket"
-        environment = {**os.environ, "TMUX": "", "LC_ALL": "C.UTF-8"}
+        # tmux starts programs by the user's shell, which for some users is one that refuses.
+        environment = {**os.environ, "TMUX": "", "LC_ALL": "C.UTF-8", "SHELL": "/bin/sh"}
         done = subprocess.run(
             ["tmux", "-u", "-S", str(socket), *arguments],
             env=environment,
