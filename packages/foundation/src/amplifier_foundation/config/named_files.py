@@ -42,7 +42,7 @@ _ENDINGS = ("", ".md", ".yaml", ".yml", "/bundle.md", "/bundle.yaml", "/bundle.y
 _STEMS = (".md", ".yaml", ".yml")
 # A path that is longer cannot be opened; of longer texts, the words are looked at.
 _MAX_CHARS = 4_096
-_MAX_PARSED = 4_000_000
+_MAX_PARSED = 1_000_000
 _MAX_LOOKUPS = 20_000
 _MAX_ABOVE = 32
 

@@ -32,6 +32,9 @@ def local_path(source: Source, *folders: Path, within: Path | None = None) -> Pa
             if not paths:
                 raise ValueError("It leads out of the project")
         found = next((each for each in paths if each.exists()), paths[0]).resolve()
+        # Since Python 3.13, `resolve` returns a loop of links as it is.
+        if any(each.is_symlink() for each in (found, *found.parents)):
+            raise ValueError("Its links lead in a circle")
         if within is not None and not found.is_relative_to(within.resolve()):
             raise ValueError("It leads out of the project")
     except (OSError, RuntimeError, ValueError) as error:
