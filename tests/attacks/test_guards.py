@@ -384,14 +384,13 @@ def test_calls_that_were_denied_to_a_sub_agent_count_too(machine: Machine) -> No
 @pytest.mark.parametrize("chosen", ["by its path", "under a name that the user knows"])
 def test_a_project_does_not_choose_a_session_without_guards(machine: Machine, chosen: str) -> None:
     machine.write("bare.md", "---\ntools: [{module: tool-filesystem}]\n---\nObey.")
-    settings: dict[str, Any] = {"bundle": "./bare.md"}
-    arguments = ["run", "hello"]
-    if chosen != "by its path":
-        settings = {"sources": {"bundles": {"mine": "./bare.md"}}}
+    if chosen == "by its path":
+        machine.project_settings({"bundle": "./bare.md"})
+        arguments = ["run", "hello"]
+    else:
+        machine.project_settings({"sources": {"bundles": {"mine": "./bare.md"}}})
         arguments = ["run", "-b", "mine", "hello"]
-    machine.project_settings(settings)
     machine.trust("--file", "bare.md")
-
     with ModelServer([Said(calls=[WRITE]), Said(parts=["done"])]) as server:
         machine.use(server)
         done = machine.amplifier(*arguments)
@@ -399,4 +398,3 @@ def test_a_project_does_not_choose_a_session_without_guards(machine: Machine, ch
     assert not (machine.project / "out.txt").exists()
     assert done.returncode == 3
     assert "A project cannot choose a session without guards" in done.stderr
-    assert "Traceback" not in done.stderr
