@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import shlex
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from amplifier_foundation.errors import FoundationError
 
@@ -99,6 +97,8 @@ def _repair_from(wheels: str) -> str:
 
 def _installer() -> list[str]:
     """Return the program that installs into this environment: pip, or uv where pip is not."""
+    import importlib.util  # noqa: PLC0415
+
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip", "install"]
     return ["uv", "pip", "install", "--python", sys.executable]
@@ -106,6 +106,9 @@ def _installer() -> list[str]:
 
 def _origin(distribution: str) -> Path | None:
     """Return the folder or wheel that a distribution was installed from, if it is still there."""
+    # Loaded here because every start would pay for it, and only a message needs it.
+    from urllib.parse import unquote, urlsplit  # noqa: PLC0415
+
     url = urlsplit(str(_direct_url(distribution).get("url", "")))
     path = Path(unquote(url.path))
     return path if url.scheme == "file" and path.exists() else None

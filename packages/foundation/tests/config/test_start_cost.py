@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 # Processor time, so that other work on the machine counts little; YAML is the yardstick, because
 # a slow machine is slow for both. Paths and dataclasses every app has anyway.
@@ -29,28 +30,48 @@ print(json.dumps([yaml_cost, done - start, sorted(sys.modules)]))
 """
 
 
+# The least of several rounds is what the work costs; a busy machine needs more of them to show it.
+FEWEST_ROUNDS = 5
+MOST_ROUNDS = 30
+
+
+class Round(NamedTuple):
+    """What importing YAML cost, what ours cost, and the modules that were loaded."""
+
+    yaml: float
+    ours: float
+    modules: list[str]
+
+
+def measure(project: Path) -> Round:
+    """Start a process that measures itself."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE],
+        cwd=project,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return Round(*json.loads(done.stdout))
+
+
 def test_settings_default_bundle_and_plan_cost_less_than_importing_yaml_and_a_half(
     home: Path, project: Path
 ) -> None:
     (home / "settings.yaml").write_text("session: {metadata: {a: 1}}", encoding="utf-8")
-    rounds = [
-        json.loads(
-            subprocess.run(
-                [sys.executable, "-c", MEASURE],
-                cwd=project,
-                check=True,
-                capture_output=True,
-                text=True,
-                timeout=60,
-            ).stdout
-        )
-        for _ in range(5)
-    ]
+    rounds = [measure(project) for _ in range(FEWEST_ROUNDS)]
 
-    least_yaml = min(each[0] for each in rounds)
-    least_ours = min(each[1] for each in rounds)
-    assert least_ours < 1.5 * least_yaml
-    heavy = {"asyncio", "difflib", "logging", "pydantic"}
-    assert heavy.isdisjoint(rounds[0][2])
+    def is_cheap() -> bool:
+        return min(each.ours for each in rounds) < 1.5 * min(each.yaml for each in rounds)
+
+    while not is_cheap() and len(rounds) < MOST_ROUNDS:
+        rounds.append(measure(project))
+
+    assert is_cheap()
+    heavy = {"asyncio", "difflib", "logging", "pydantic", "urllib.parse"}
+    if sys.version_info < (3, 13):
+        heavy.remove("urllib.parse")  # `pathlib` itself loads it there
+    assert heavy.isdisjoint(rounds[0].modules)
     # The kernel's root is imported for its version, and loads no file of the kernel.
-    assert [name for name in rounds[0][2] if name.startswith("amplifier_core.")] == []
+    assert [name for name in rounds[0].modules if name.startswith("amplifier_core.")] == []
