@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import select
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,6 +22,7 @@ from amplifier_foundation.sources import (
     RejectedArchiveError,
     SourceResolver,
     UnpinnedError,
+    fetching,
 )
 
 Resolvers = Callable[..., SourceResolver]
@@ -269,11 +272,16 @@ def stubborn_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A `git` that never ends, with a child of its own; both write their ids to a file."""
     programs, ids = tmp_path / "bin", tmp_path / "ids"
     programs.mkdir()
-    script = f"#!/bin/sh\nsleep 60 &\necho $! >> {ids}\necho $$ >> {ids}\nwait\n"
+    script = f"#!/bin/sh\nsleep 600 &\necho $! $$ > {ids}\nwait\n"
     (programs / "git").write_text(script, encoding="utf-8")
     (programs / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     return ids
+
+
+def has_text(file: Path) -> bool:
+    """Tell whether a file is there and not empty."""
+    return file.exists() and file.stat().st_size > 0
 
 
 def has_ended(process: int) -> bool:
@@ -289,8 +297,12 @@ def has_ended(process: int) -> bool:
 
 
 def test_a_fetch_that_takes_too_long_is_ended_with_all_its_processes_and_told_meanwhile(
-    resolver_with: Resolvers, stubborn_git: Path, home: Path
+    resolver_with: Resolvers, stubborn_git: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Time passes only when git has started: on a busy machine that can take seconds.
+    readings = itertools.count(step=0.4)
+    clock = SimpleNamespace(monotonic=lambda: next(readings) if has_text(stubborn_git) else 0.0)
+    monkeypatch.setattr(fetching, "time", clock)
     told: list[Progress] = []
     resolver = resolver_with(limits=Limits(seconds=1.5), progress=told.append)
 
