@@ -34,6 +34,7 @@ _SAMPLE = ("tests/attacks", "packages/foundation/tests/sources", "packages/found
 # No attacks are in there, and they import tools that are not installed for the matrix.
 _IGNORED = ("--ignore=tests/architecture", "--ignore=tests/wire", "--ignore=tests/real_model")
 _COUNTS = ("passed", "failed", "skipped")
+_FAILED = re.compile(r"^(?:FAILED|ERROR) .*", re.MULTILINE)
 _BLOCKED = re.compile(r"^attacks blocked: ([\d,]+) of ([\d,]+)", re.MULTILINE)
 _HOURS = 3
 
@@ -121,6 +122,9 @@ def _try(place: Place, user: User, *, sample: bool) -> Row:
         status, output = _run(place, user, rest, log)
         row = counted(row, output, status)
     print(f"python {row.python} as {row.user}: done, see {log}", flush=True)
+    # A log stays on the machine that ran it; the names of what failed must reach the reader.
+    for line in _FAILED.findall(log.read_text(encoding="utf-8", errors="replace")):
+        print(f"  {line}", flush=True)
     return row
 
 
