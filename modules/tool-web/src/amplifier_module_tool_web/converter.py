@@ -1,7 +1,8 @@
 """A program of its own that turns the bytes of a page into text, within limits.
 
-A page can make a parser crash or take all memory; here that does not end the session. It is
-started by path, because its package would load what it does not need.
+A page can make a parser crash or take all memory; here that does not end the session. A page that
+takes the parser over finds a process that can open nothing: the kernel's filter is in force before
+the parser sees a byte. It is started by path, because its package would load what it does not need.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import resource
 import sys
 
 from html_to_markdown import ConversionOptions, InlineDataMedia, convert
+
+from amplifier_kit.sandbox.launcher import restrict_this_process
 
 LIMITS = {resource.RLIMIT_DATA: 40 << 20, resource.RLIMIT_CPU: 10, resource.RLIMIT_CORE: 0}
 MOST_CHARACTERS = 1_000_000
@@ -30,21 +33,29 @@ def decode(page: bytes, charset: str) -> str:
         return page.decode("utf-8", errors="replace")
 
 
-def main(kind: str, charset: str, url: str) -> None:
-    """Read the page from standard input, write what it says as JSON to standard output."""
+def main(kind: str, charset: str, url: str, instructions: str) -> None:
+    """Read the page from standard input, write what it says as JSON to standard output.
+
+    `instructions` are the kernel's filter in hexadecimal, empty where there is none.
+    """
     for limit, value in LIMITS.items():
         resource.setrlimit(limit, (value, value))
     page = sys.stdin.buffer.read()
-    title, is_complete = "", True
+    title = ""
+    is_complete = True
     if kind == "html":
         declared = _CHARSET.search(page[:_HEAD])
+        # Python opens a file to decode a charset, so this comes before the filter.
         source = decode(page, charset or (declared[1].decode() if declared else ""))
+        if instructions:
+            restrict_this_process(bytes.fromhex(instructions))
         named = _TITLE.search(source[:_HEAD])
         title = " ".join(html.unescape(named[1]).split()) if named else ""
         images = InlineDataMedia.ALT_TEXT_ONLY
         options = ConversionOptions(extract_metadata=False, inline_data_media=images, base_url=url)
         result = convert(source, options)
-        text, is_complete = (result.content or "").strip(), not result.warnings
+        text = (result.content or "").strip()
+        is_complete = not result.warnings
     else:
         text = decode(page, charset)
     is_complete = is_complete and len(text) <= MOST_CHARACTERS

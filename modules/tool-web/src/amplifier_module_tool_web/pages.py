@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from amplifier_kit.sandbox.errors import SandboxError
+from amplifier_kit.sandbox.seccomp import computing_program
 from amplifier_module_tool_web.destinations import FetchError
 from amplifier_module_tool_web.fetcher import Fetched
 
@@ -45,8 +47,9 @@ async def page_of(fetched: Fetched) -> Page:
 
 async def _converted(fetched: Fetched, kind: str, size: int) -> dict[str, Any] | None:
     """Return what the converter made of the first bytes, or None when it broke a limit."""
+    arguments = [kind, fetched.charset, fetched.url, _filter()]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", str(_CONVERTER), kind, fetched.charset, fetched.url),
+        *(sys.executable, "-I", str(_CONVERTER), *arguments),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -59,3 +62,11 @@ async def _converted(fetched: Fetched, kind: str, size: int) -> dict[str, Any] |
             process.kill()
             await process.wait()
     return json.loads(output) if process.returncode == 0 else None
+
+
+def _filter() -> str:
+    """Return the filter for the parser's system calls; only Linux has one, for two processors."""
+    try:
+        return computing_program().hex() if sys.platform == "linux" else ""
+    except SandboxError:
+        return ""

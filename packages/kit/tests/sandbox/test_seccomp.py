@@ -9,7 +9,12 @@ import struct
 import pytest
 
 from amplifier_kit.sandbox.errors import SandboxError
-from amplifier_kit.sandbox.seccomp import _FORBIDDEN, _METADATA, filter_program
+from amplifier_kit.sandbox.seccomp import (
+    _FORBIDDEN,
+    _METADATA,
+    computing_program,
+    filter_program,
+)
 
 ALLOW, KILL, DENY = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM
 NOT_THERE = 0x00050000 | errno.ENOSYS
@@ -186,6 +191,21 @@ def test_another_table_of_calls_is_not_a_way_round(machine: str) -> None:
     assert verdict(program, architecture, 470) == NOT_THERE
 
 
+@every_machine
+def test_a_program_that_computes_may_read_and_write_but_open_nothing(machine: str) -> None:
+    architecture, column = MACHINES[machine]
+    program = computing_program(machine=machine)
+    refused = [entry[column] for entry in (_FORBIDDEN | _METADATA).values()]
+    refused += [NUMBERS[name][column] for name in ("openat", "socket", "clone", "execve")]
+
+    assert verdict(program, architecture, NUMBERS["read"][column]) == ALLOW
+    assert {verdict(program, architecture, each) for each in refused if each is not None} == {DENY}
+    assert verdict(program, architecture, 470) == DENY
+    assert verdict(program, 0x40000003, NUMBERS["read"][column]) == KILL
+
+
 def test_an_unknown_machine_has_no_filter() -> None:
     with pytest.raises(SandboxError, match="riscv64"):
         filter_program(network=False, machine="riscv64")
+    with pytest.raises(SandboxError, match="riscv64"):
+        computing_program(machine="riscv64")

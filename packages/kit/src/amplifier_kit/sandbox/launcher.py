@@ -122,6 +122,12 @@ def filter_system_calls(program: bytes) -> None:
     _checked(_libc.prctl(_PR_SET_SECCOMP, mode, address, ctypes.c_ulong(0), ctypes.c_ulong(0)))
 
 
+def restrict_this_process(program: bytes) -> None:
+    """Put a filter in force for a process that has not been restricted yet."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    filter_system_calls(program)
+
+
 def _start(plan: dict[str, Any], argv: list[str]) -> None:
     """Become the program, contained as planned; never returns."""
     try:

@@ -108,6 +108,30 @@ _OPENERS: dict[str, tuple[int | None, int | None, int]] = {
     "open": (2, None, 1),
     "openat": (257, 56, 2),
 }
+# What a program needs that has its input already, and only computes and writes the result.
+_COMPUTING: dict[str, _Numbers] = {
+    "brk": (12, 214),
+    "clock_gettime": (228, 113),
+    "close": (3, 57),
+    "exit": (60, 93),
+    "exit_group": (231, 94),
+    "fstat": (5, 80),
+    "futex": (202, 98),
+    "getrandom": (318, 278),
+    "lseek": (8, 62),
+    "madvise": (28, 233),
+    "mmap": (9, 222),
+    "mprotect": (10, 226),
+    "mremap": (25, 216),
+    "munmap": (11, 215),
+    "read": (0, 63),
+    "rt_sigaction": (13, 134),
+    "rt_sigprocmask": (14, 135),
+    "rt_sigreturn": (15, 139),
+    "sched_yield": (24, 124),
+    "sigaltstack": (131, 132),
+    "write": (1, 64),
+}
 # Their arguments are behind a pointer that a filter cannot follow; libraries use older ones then.
 _UNREADABLE: dict[str, _Numbers] = {"clone3": (435, 435), "openat2": (437, 437)}
 _SOCKET, _SOCKETPAIR, _CONNECT = (41, 198), (53, 199), (42, 203)
@@ -146,18 +170,8 @@ def filter_program(
     Raises:
         SandboxError: the machine is neither x86_64 nor aarch64.
     """
-    name = machine or platform.machine()
-    if name not in _ARCHITECTURES:
-        raise SandboxError(f"there is no system call filter for `{name}`, only for x86_64, aarch64")
-    architecture, column = _ARCHITECTURES[name]
-    program = [
-        _instruction(_LOAD, _OFFSET_ARCHITECTURE),
-        # A call through another architecture's table has other numbers.
-        _instruction(_EQUAL, architecture, 1, 0),
-        _instruction(_RETURN, _KILL_PROCESS),
-        _instruction(_LOAD, _OFFSET_NUMBER),
-        _instruction(_AT_LEAST, _FIRST_X32, 0, 1),
-        _instruction(_RETURN, _KILL_PROCESS),
+    program, column = _start(machine)
+    program += [
         # What did not exist when this list was made has not been thought about.
         _instruction(_AT_LEAST, _NEWEST_KNOWN + 1, 0, 1),
         _instruction(_RETURN, _ERROR | errno.ENOSYS),
@@ -179,6 +193,40 @@ def filter_program(
         program += _when(numbers[column], _refuse_new_files(flags, _LENDING))
     program.append(_instruction(_RETURN, _ALLOW))
     return b"".join(program)
+
+
+@cache
+def computing_program(*, machine: str | None = None) -> bytes:
+    """Return a filter under which a program can use what is open already, and nothing else.
+
+    It opens no file, makes no socket and no process, and sends no signal.
+
+    Raises:
+        SandboxError: the machine is neither x86_64 nor aarch64.
+    """
+    program, column = _start(machine)
+    for numbers in _COMPUTING.values():
+        program += _when(numbers[column], [_instruction(_RETURN, _ALLOW)])
+    program.append(_refuse())
+    return b"".join(program)
+
+
+def _start(machine: str | None) -> tuple[_Program, int]:
+    """Return the first instructions, and the column of the machine's numbers."""
+    name = machine or platform.machine()
+    if name not in _ARCHITECTURES:
+        raise SandboxError(f"there is no system call filter for `{name}`, only for x86_64, aarch64")
+    architecture, column = _ARCHITECTURES[name]
+    program = [
+        _instruction(_LOAD, _OFFSET_ARCHITECTURE),
+        # A call through another architecture's table has other numbers.
+        _instruction(_EQUAL, architecture, 1, 0),
+        _instruction(_RETURN, _KILL_PROCESS),
+        _instruction(_LOAD, _OFFSET_NUMBER),
+        _instruction(_AT_LEAST, _FIRST_X32, 0, 1),
+        _instruction(_RETURN, _KILL_PROCESS),
+    ]
+    return program, column
 
 
 def _families(*, network: bool, unix: bool) -> tuple[int, ...]:
