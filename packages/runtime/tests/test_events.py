@@ -15,7 +15,6 @@ from runtime_stage import Trace, plan_with
 from amplifier_kit.calls.block_stream import BLOCK_DELTA, BLOCK_END, BlockStream
 from amplifier_kit.secrets.examples import EXAMPLES
 from amplifier_runtime.client import Client
-from amplifier_runtime.clock import now_ms
 from amplifier_runtime.database import Connection, Database, all_of, execute
 from amplifier_runtime.errors import CursorError, NotFoundError
 from amplifier_runtime.event_reading import GONE, LogEntry, LogReader
@@ -64,12 +63,11 @@ async def bare_log(database: Database, state: str = "ready") -> None:
 
 
 def event(number: int, *, epoch: int = 0, at: int | None = None) -> Record:
-    moment = now_ms() if at is None else at
-    return Record("s", "turn", epoch, "n", f'{{"n":"{number:04}"}}', moment, key=f"turn:{number}")
+    return Record("s", "turn", epoch, "n", f'{{"n":"{number:04}"}}', key=f"turn:{number}", at=at)
 
 
 def live(number: int, *, epoch: int = 0) -> Record:
-    return Record("s", "turn", epoch, "shown", "{}", now_ms(), number=number)
+    return Record("s", "turn", epoch, "shown", "{}", number=number)
 
 
 async def write(database: Database, *records: Record) -> None:

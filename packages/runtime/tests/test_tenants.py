@@ -14,7 +14,6 @@ import pytest
 import amplifier_runtime
 from amplifier_runtime.budgets import Budgets
 from amplifier_runtime.client import Client
-from amplifier_runtime.clock import now_ms
 from amplifier_runtime.database import SCHEMA, Connection, Database, all_of, execute
 from amplifier_runtime.errors import NotFoundError
 from amplifier_runtime.event_reading import LogReader
@@ -131,12 +130,11 @@ async def turn(database: Database) -> Turn:
             connection,
             "INSERT INTO approvals (approval_id, tenant_id, session_id, turn_id, key, prompt, "
             "options, asked_at) VALUES (:approval, :tenant, :session, :turn, 'k', '\"Pay?\"', "
-            '\'["Allow", "Deny"]\', :now)',
+            '\'["Allow", "Deny"]\', now_ms())',
             approval=APPROVAL,
             tenant=MINE,
             session=SESSION,
             turn=turn.turn_id,
-            now=now_ms(),
         )
 
     await database.run(ask)

@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from amplifier_runtime.clock import now_ms
 from amplifier_runtime.database import Connection, Row, all_of, execute, one_of
 from amplifier_runtime.errors import NotFoundError
 from amplifier_runtime.store import hold_session, wake_turn
@@ -104,9 +103,9 @@ def overdue_approvals(connection: Connection) -> list[tuple[str, str]]:
     """Return the session and the id of each question whose time is up."""
     sql = (
         "SELECT session_id, approval_id FROM approvals "
-        "WHERE state = 'open' AND expires_at <= :now ORDER BY expires_at LIMIT 1000"
+        "WHERE state = 'open' AND expires_at <= now_ms() ORDER BY expires_at LIMIT 1000"
     )
-    rows = all_of(connection, sql, now=now_ms())
+    rows = all_of(connection, sql)
     return [(row["session_id"], row["approval_id"]) for row in rows]
 
 
@@ -120,16 +119,15 @@ def withdraw_approvals(connection: Connection, turn_id: str) -> None:
     """Decide inside a transaction that nobody needs the open answers of a turn any more."""
     execute(
         connection,
-        "UPDATE approvals SET state = 'withdrawn', decided_at = :now "
+        "UPDATE approvals SET state = 'withdrawn', decided_at = now_ms() "
         "WHERE turn_id = :turn AND state = 'open'",
         turn=turn_id,
-        now=now_ms(),
     )
 
 
 def _expire(connection: Connection, approval_id: str) -> None:
-    sql = "SELECT 1 FROM approvals WHERE approval_id = :approval AND expires_at <= :now"
-    if one_of(connection, sql, approval=approval_id, now=now_ms()) is not None:
+    sql = "SELECT 1 FROM approvals WHERE approval_id = :approval AND expires_at <= now_ms()"
+    if one_of(connection, sql, approval=approval_id) is not None:
         _decide(connection, approval_id, "expired")
 
 
@@ -143,12 +141,11 @@ def _decide(
     row = one_of(
         connection,
         "UPDATE approvals SET state = :state, answer = :answer, answered_by = :by, "
-        "decided_at = :now WHERE approval_id = :approval AND state = 'open' RETURNING turn_id",
+        "decided_at = now_ms() WHERE approval_id = :approval AND state = 'open' RETURNING turn_id",
         approval=approval_id,
         state=state,
         answer=answer,
         by=by,
-        now=now_ms(),
     )
     if row is not None:
         wake_turn(connection, row["turn_id"])

@@ -11,7 +11,6 @@ from typing import Any, Literal
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_runtime.approvals import Approval
 from amplifier_runtime.claims import check_fence
-from amplifier_runtime.clock import now_ms
 from amplifier_runtime.database import Connection, Database, Row, execute, one_of
 from amplifier_runtime.ids import new_id
 from amplifier_runtime.journal import announced, call_digest, scope
@@ -102,15 +101,14 @@ class DurableApprovals:
 
     async def _ask(self, key: str, prompt: str, options: list[str], timeout: float) -> Approval:
         """Put the question, or find it where it has been put before."""
-        claim, now = self._run.claim, now_ms()
+        claim = self._run.claim
         values = {
             "approval": new_id("approval"),
             "turn": claim.turn_id,
             "key": key,
             "prompt": to_json(prompt),
             "options": to_json(options),
-            "now": now,
-            "expires": now + int(timeout * 1000) if math.isfinite(timeout) else None,
+            "lasts": int(timeout * 1000) if math.isfinite(timeout) else None,
         }
 
         def work(connection: Connection) -> Row | None:
@@ -121,7 +119,7 @@ class DurableApprovals:
                 "INSERT INTO approvals (approval_id, tenant_id, session_id, turn_id, key, prompt, "
                 "options, asked_at, expires_at, state) SELECT CAST(:approval AS TEXT), tenant_id, "
                 "session_id, turn_id, CAST(:key AS TEXT), CAST(:prompt AS TEXT), "
-                "CAST(:options AS TEXT), CAST(:now AS BIGINT), CAST(:expires AS BIGINT), "
+                "CAST(:options AS TEXT), now_ms(), now_ms() + CAST(:lasts AS BIGINT), "
                 "CASE WHEN cancel IS NULL THEN 'open' ELSE 'withdrawn' END "
                 "FROM turns WHERE turn_id = :turn ON CONFLICT DO NOTHING",
                 **values,

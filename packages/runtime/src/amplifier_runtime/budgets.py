@@ -10,8 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from amplifier_runtime.call_costs import NANO, CallCost, Charge, Fit
 from amplifier_runtime.claims import Claim, check_fence
-from amplifier_runtime.clock import now_ms
-from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of
+from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of, read_now
 from amplifier_runtime.store import own_session
 
 __all__ = ["Budgets", "Hold", "Purse", "Shortage", "open_tree", "settle_lost"]
@@ -132,7 +131,9 @@ class Budgets:
         known = [each["account_id"] for each in _found(connection, _ACCOUNT, map(_tree, line))]
         if quota is None and not known:
             return None
-        tree, period = _tree(line[0]), "" if quota is None else _quota(tenant_id, quota["period"])
+        tree, period = _tree(line[0]), ""
+        if quota is not None:
+            period = _quota(tenant_id, quota["period"], read_now(connection))
         return Purse(tree, period, tuple(each for each in known if each != tree))
 
     async def limits_dollars(self, tenant_id: str, purse: Purse) -> bool:
@@ -370,8 +371,8 @@ def _tree(root_id: str) -> str:
     return f"tree:{root_id}"
 
 
-def _quota(tenant_id: str, period: str) -> str:
-    today = datetime.fromtimestamp(now_ms() / 1000, UTC)
+def _quota(tenant_id: str, period: str, now: int) -> str:
+    today = datetime.fromtimestamp(now / 1000, UTC)
     return (
         f"quota:{tenant_id}:{today:%Y-%m-%d}"
         if period == "day"

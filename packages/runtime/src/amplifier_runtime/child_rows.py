@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from amplifier_runtime.claims import Claim, check_fence
-from amplifier_runtime.clock import now_ms
 from amplifier_runtime.database import Connection, Row, all_of, execute, one_of
 from amplifier_runtime.store import hold_session, read_messages, submit_turn, to_json, wake_turn
 
@@ -29,7 +28,8 @@ __all__ = [
 CHILD = "child"
 _REST = "('waiting', 'ready', 'parked')"
 _JOINED = (
-    "SELECT c.*, t.state, t.answer, t.error, t.submitted_at, t.finished_at "
+    "SELECT c.*, t.state, t.answer, t.error, t.submitted_at, "
+    "COALESCE(t.finished_at, now_ms()) AS until "
     "FROM children c JOIN turns t ON t.turn_id = c.turn_id"
 )
 
@@ -87,12 +87,11 @@ def start_child(
     execute(
         connection,
         "INSERT INTO sessions (session_id, tenant_id, parent_id, plan, created_at) "
-        "VALUES (:session, :tenant, :parent, :plan, :now)",
+        "VALUES (:session, :tenant, :parent, :plan, now_ms())",
         session=session_id,
         tenant=claim.tenant_id,
         parent=claim.session_id,
         plan=to_json(given["plan"]),
-        now=now_ms(),
     )
     turn = submit_turn(connection, claim.tenant_id, session_id, order["prompt"], key, claim.turn_id)
     if order["instruction"]:
@@ -152,7 +151,7 @@ def _insert(
         "CAST(:parent AS TEXT), CAST(:asker AS TEXT), CAST(:key AS TEXT), "
         "'task-' || (COUNT(*) + 1), CAST(:agent AS TEXT), CAST(:background AS INTEGER), "
         "CAST(:depth AS INTEGER), CAST(:limits AS TEXT), CAST(:state AS TEXT), "
-        "CAST(:deadline AS BIGINT) FROM children WHERE parent_session_id = :parent "
+        "now_ms() + CAST(:lasts AS BIGINT) FROM children WHERE parent_session_id = :parent "
         "RETURNING handle",
         turn=turn["turn_id"],
         session=turn["session_id"],
@@ -165,7 +164,7 @@ def _insert(
         depth=order["depth"],
         limits=to_json(order["limits"]),
         state=to_json(given["state"]),
-        deadline=now_ms() + int(order["seconds"] * 1000),
+        lasts=int(order["seconds"] * 1000),
     )
     assert row is not None
     return row["handle"]
@@ -188,13 +187,12 @@ def facts_of(
 
 
 def _facts(connection: Connection, row: Row, *, is_whole: bool) -> dict[str, Any]:
-    until = row["finished_at"] or now_ms()
     facts: dict[str, Any] = {
         "handle": row["handle"],
         "agent": row["agent"],
         "background": bool(row["background"]),
         "child_session_id": row["session_id"],
-        "seconds": round((until - row["submitted_at"]) / 1000, 3),
+        "seconds": round((row["until"] - row["submitted_at"]) / 1000, 3),
         "stop_reason": row["stop_reason"],
     }
     if is_whole and row["stop_reason"] is not None:
@@ -211,16 +209,15 @@ def request_stop(connection: Connection, children: Sequence[Row], reason: str) -
         execute(
             connection,
             "UPDATE children SET stop = COALESCE(stop, :reason), "
-            "stop_at = COALESCE(stop_at, :now) WHERE turn_id = :turn AND stop_reason IS NULL",
+            "stop_at = COALESCE(stop_at, now_ms()) WHERE turn_id = :turn AND stop_reason IS NULL",
             turn=child["turn_id"],
             reason=reason,
-            now=now_ms(),
         )
         sql = (
-            "UPDATE turns SET state = 'cancelled', reason = NULL, finished_at = :now "
+            "UPDATE turns SET state = 'cancelled', reason = NULL, finished_at = now_ms() "
             f"WHERE turn_id = :turn AND state IN {_REST}"
         )
-        if execute(connection, sql, turn=child["turn_id"], now=now_ms()) == 1:
+        if execute(connection, sql, turn=child["turn_id"]) == 1:
             conclude(connection, child["turn_id"], reason)
 
 
@@ -265,12 +262,10 @@ def end_what_is_due(connection: Connection, grace_seconds: float) -> None:
 
     Any worker may do it, at any moment, and again.
     """
-    now = now_ms()
     is_open = "c.stop_reason IS NULL"
     late = all_of(
         connection,
-        f"{_JOINED} WHERE {is_open} AND c.stop IS NULL AND c.deadline_at <= :now",
-        now=now,
+        f"{_JOINED} WHERE {is_open} AND c.stop IS NULL AND c.deadline_at <= now_ms()",
     )
     request_stop(connection, late, "deadline")
     orphans = all_of(
@@ -283,10 +278,13 @@ def end_what_is_due(connection: Connection, grace_seconds: float) -> None:
     for child in all_of(connection, ended):
         # Ended by somebody who does not know of children, such as a client that cancels it.
         conclude(connection, child["turn_id"], child["stop"] or "cancelled")
-    stubborn = f"{_JOINED} WHERE {is_open} AND c.stop_at <= :before AND t.state = 'running'"
-    for child in all_of(connection, stubborn, before=now - int(grace_seconds * 1000)):
+    stubborn = (
+        f"{_JOINED} WHERE {is_open} AND c.stop_at <= now_ms() - CAST(:grace AS BIGINT) "
+        "AND t.state = 'running'"
+    )
+    for child in all_of(connection, stubborn, grace=int(grace_seconds * 1000)):
         _cut_off(connection, child)
-    _end_waits(connection, now)
+    _end_waits(connection)
 
 
 def _cut_off(connection: Connection, child: Row) -> None:
@@ -294,21 +292,20 @@ def _cut_off(connection: Connection, child: Row) -> None:
     sql = "UPDATE sessions SET epoch = epoch + 1 WHERE session_id = :session"
     execute(connection, sql, session=child["session_id"])
     sql = (
-        "UPDATE turns SET state = 'cancelled', worker_id = NULL, finished_at = :now "
+        "UPDATE turns SET state = 'cancelled', worker_id = NULL, finished_at = now_ms() "
         "WHERE turn_id = :turn AND state = 'running'"
     )
-    if execute(connection, sql, turn=child["turn_id"], now=now_ms()) == 1:
+    if execute(connection, sql, turn=child["turn_id"]) == 1:
         conclude(connection, child["turn_id"], child["stop"])
 
 
-def _end_waits(connection: Connection, now: int) -> None:
-    sql = "SELECT waiter FROM children WHERE waiter IS NOT NULL AND waited_until <= :now"
-    if one_of(connection, sql, now=now) is not None:
+def _end_waits(connection: Connection) -> None:
+    sql = "SELECT waiter FROM children WHERE waiter IS NOT NULL AND waited_until <= now_ms()"
+    if one_of(connection, sql) is not None:
         rows = all_of(
             connection,
             "UPDATE children SET waited_until = NULL WHERE waiter IS NOT NULL "
-            "AND waited_until <= :now RETURNING waiter",
-            now=now,
+            "AND waited_until <= now_ms() RETURNING waiter",
         )
         for waiter in sorted({row["waiter"] for row in rows}):
             wake_turn(connection, waiter)

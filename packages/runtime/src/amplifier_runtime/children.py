@@ -25,8 +25,7 @@ from amplifier_runtime.child_rows import (
     start_child,
 )
 from amplifier_runtime.claims import Outcome, check_fence
-from amplifier_runtime.clock import now_ms
-from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of
+from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of, read_now
 from amplifier_runtime.errors import Fenced
 from amplifier_runtime.journal import scope
 from amplifier_runtime.turns import TurnPart, TurnRun
@@ -96,7 +95,7 @@ class ChildTurns:
             check_fence(connection, self._run.claim.session_id, self._run.claim.epoch)
             [facts] = facts_of(connection, self._run.claim.session_id, handle=handle)
             is_ended = facts["stop_reason"] is not None
-            if is_ended or (until is not None and until <= now_ms()):
+            if is_ended or (until is not None and until <= read_now(connection)):
                 self._note(connection, handle, waiter=None, told=_READ if is_ended else None)
                 return facts
             self._note(connection, handle, waiter=self._run.claim.turn_id, until=until)
@@ -112,8 +111,10 @@ class ChildTurns:
         """Return when a wait is over: the moment that its first run has named."""
         key = f"child:wait:{scope()}"
         kept = self._run.journal.get(key)
-        until = now_ms() + int(seconds * 1000) if kept is None else kept["until"]
-        if kept is None and seconds > 0:
+        if kept is not None:
+            return kept["until"]
+        until = await self._database.run(read_now) + int(seconds * 1000)
+        if seconds > 0:
             await self._run.write(key, {"until": until})
         return until
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from amplifier_runtime.clock import now_ms
 from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of
 from amplifier_runtime.errors import Fenced
 from amplifier_runtime.store import FINISHED, read_messages, to_json
@@ -120,7 +119,7 @@ class Claims:
         names = {f"version{index}": version for index, version in enumerate(self._versions)}
         known = ", ".join(f":{name}" for name in names)
         is_ready = (
-            "state = 'ready' AND ready_at <= :now "
+            "state = 'ready' AND ready_at <= now_ms() "
             f"AND (code_version IS NULL OR code_version IN ({known}))"
         )
         which = "turn_id, session_id, tenant_id, submitted_at"
@@ -140,7 +139,6 @@ class Claims:
             "    WHERE state = 'running' GROUP BY tenant_id) r ON r.tenant_id = t.tenant_id"
             ") line WHERE max_running IS NULL OR place <= max_running "
             "ORDER BY place / weight, submitted_at, turn_id LIMIT :room",
-            now=now_ms(),
             room=room,
             worker=self._worker_id,
             # With a limit of one, every turn would be a suspect from the beginning.
@@ -168,12 +166,11 @@ class Claims:
             connection,
             "UPDATE turns SET state = 'running', worker_id = :worker, runs = runs + 1, "
             "epoch = :epoch, code_version = COALESCE(code_version, :version), "
-            "started_at = COALESCE(started_at, :now) WHERE turn_id = :turn RETURNING *",
+            "started_at = COALESCE(started_at, now_ms()) WHERE turn_id = :turn RETURNING *",
             turn=turn_id,
             worker=self._worker_id,
             epoch=session["epoch"],
             version=self._versions[0],
-            now=now_ms(),
         )
         assert row is not None
         return _claim(row, session, read_messages(connection, row["session_id"]))
@@ -202,12 +199,11 @@ class Claims:
             execute(
                 connection,
                 "UPDATE turns SET state = :state, answer = :answer, error = :error, "
-                "worker_id = NULL, finished_at = :now WHERE turn_id = :turn",
+                "worker_id = NULL, finished_at = now_ms() WHERE turn_id = :turn",
                 turn=claim.turn_id,
                 state=outcome.state,
                 answer=outcome.answer,
                 error=None if outcome.error is None else to_json(outcome.error),
-                now=now_ms(),
             )
             if outcome.session_state != claim.state:
                 sql = "UPDATE sessions SET state = :state WHERE session_id = :session"
@@ -234,12 +230,13 @@ class Claims:
         def work(connection: Connection) -> None:
             execute(
                 connection,
-                f"UPDATE turns SET {_CRASHED}, ready_at = :at WHERE turn_id = :turn "
+                f"UPDATE turns SET {_CRASHED}, ready_at = now_ms() + CAST(:delay AS BIGINT) "
+                "WHERE turn_id = :turn "
                 "AND state = 'running' AND epoch = :epoch AND worker_id = :worker",
                 turn=claim.turn_id,
                 epoch=claim.epoch,
                 worker=self._worker_id,
-                at=now_ms() + int(delay_seconds * 1000),
+                delay=int(delay_seconds * 1000),
                 more=int(crashed),
                 limit=self._crash_limit if crashed else _NO_LIMIT,
             )
@@ -372,9 +369,8 @@ def let_next_go(connection: Connection, session_id: str) -> None:
     """Make the next turn of a session ready inside a transaction, when the one before is over."""
     execute(
         connection,
-        "UPDATE turns SET state = 'ready', ready_at = :now WHERE turn_id = "
+        "UPDATE turns SET state = 'ready', ready_at = now_ms() WHERE turn_id = "
         "(SELECT turn_id FROM turns WHERE session_id = :session AND state = 'waiting' "
         "ORDER BY ordinal LIMIT 1)",
         session=session_id,
-        now=now_ms(),
     )

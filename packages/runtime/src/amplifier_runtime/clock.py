@@ -1,18 +1,31 @@
-"""The runtime's only source of time."""
+"""The runtime's only source of time: the clock of the database, and durations of this process.
+
+No machine's own clock decides anything: clients and workers may disagree by minutes. On SQLite all
+processes are on one machine, whose clock is the database's.
+"""
 
 from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
 
+NOW = "now_ms()"
+"""What a statement says for the present moment; `in_sql` makes it one that the database knows."""
 
-def now_ms() -> int:
-    """Return the wall clock in milliseconds; for people and for delays, never for liveness."""
-    return time.time_ns() // 1_000_000
+_NOW_IN = {
+    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)",
+    # Constant within a statement, so that an index may be used for what is compared with it.
+    "postgresql": "CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000 AS BIGINT)",
+}
+
+
+def in_sql(sql: str, dialect: str) -> str:
+    """Return a statement in which `now_ms()` is the clock of the database, in milliseconds."""
+    return sql.replace(NOW, _NOW_IN[dialect])
 
 
 def iso(milliseconds: int) -> str:
-    """Return a time of the wall clock as text that says its zone."""
+    """Return a time of the database as text that says its zone."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat()
 
 

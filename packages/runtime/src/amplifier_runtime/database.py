@@ -16,7 +16,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from amplifier_runtime.clock import monotonic
+from amplifier_runtime.clock import NOW, in_sql, monotonic
 
 __all__ = [
     "IDLE_SECONDS",
@@ -27,8 +27,10 @@ __all__ = [
     "all_of",
     "execute",
     "execute_among",
+    "execute_many",
     "one_of",
     "persistently",
+    "read_now",
 ]
 
 logger = logging.getLogger(__name__)
@@ -50,40 +52,58 @@ _SHORTEST_WAIT, _LONGEST_WAIT = 0.02, 1.0
 
 
 @functools.cache
-def _statement(sql: str) -> sa.TextClause:
-    return sa.text(sql)
+def _statement(sql: str, dialect: str) -> sa.TextClause:
+    return sa.text(in_sql(sql, dialect))
 
 
 def execute(connection: Connection, sql: str, **values: Any) -> int:
     """Run a statement and return how many rows it changed."""
-    return connection.execute(_statement(sql), values).rowcount
+    return connection.execute(_statement(sql, connection.dialect.name), values).rowcount
 
 
 def one_of(connection: Connection, sql: str, **values: Any) -> Row | None:
     """Return the first row of the result, or None."""
-    return connection.execute(_statement(sql), values).mappings().first()
+    return connection.execute(_statement(sql, connection.dialect.name), values).mappings().first()
 
 
 def all_of(connection: Connection, sql: str, **values: Any) -> Sequence[Row]:
     """Return all rows of the result."""
-    return connection.execute(_statement(sql), values).mappings().all()
+    return connection.execute(_statement(sql, connection.dialect.name), values).mappings().all()
+
+
+def execute_many(connection: Connection, sql: str, rows: list[dict[str, Any]]) -> None:
+    """Run a statement once for each row."""
+    connection.execute(_statement(sql, connection.dialect.name), rows)
+
+
+def read_now(connection: Connection) -> int:
+    """Return the database's clock in milliseconds; a statement says `now_ms()` instead."""
+    row = one_of(connection, f"SELECT {NOW} AS now")
+    assert row is not None
+    return row["now"]
 
 
 def all_among(
     connection: Connection, sql: str, among: Iterable[str], **values: Any
 ) -> Sequence[Row]:
     """Return all rows of the result of a statement that has `IN :among`."""
-    return connection.execute(_among(sql), {"among": list(among), **values}).mappings().all()
+    return (
+        connection.execute(_among(sql, connection.dialect.name), {"among": list(among), **values})
+        .mappings()
+        .all()
+    )
 
 
 def execute_among(connection: Connection, sql: str, among: Iterable[str], **values: Any) -> int:
     """Run a statement that has `IN :among` and return how many rows it changed."""
-    return connection.execute(_among(sql), {"among": list(among), **values}).rowcount
+    return connection.execute(
+        _among(sql, connection.dialect.name), {"among": list(among), **values}
+    ).rowcount
 
 
 @functools.cache
-def _among(sql: str) -> sa.TextClause:
-    return sa.text(sql).bindparams(sa.bindparam("among", expanding=True))
+def _among(sql: str, dialect: str) -> sa.TextClause:
+    return sa.text(in_sql(sql, dialect)).bindparams(sa.bindparam("among", expanding=True))
 
 
 class Database:

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, Serializer, SetWorkflowID
 from dbos import error as dbos_error
 
-from amplifier_runtime.clock import iso, now_ms
+from amplifier_runtime.clock import iso
 from amplifier_runtime.database import IDLE_SECONDS, persistently
 from amplifier_runtime.errors import Fenced
 from amplifier_runtime.store import to_json
@@ -166,22 +166,22 @@ class Engine:
         """Return everything that is journaled for a turn."""
         return await DBOS.get_all_events_async(turn_id)
 
-    async def sweep(self, older_than_seconds: float) -> int:
-        """Remove journals of turns that ended so long ago; returns how many."""
-        ended = await self._ids(status="SUCCESS", completed_before=_ago(older_than_seconds))
+    async def sweep(self, before_ms: int) -> int:
+        """Remove journals of turns that ended before that moment; returns how many."""
+        ended = await self._ids(status="SUCCESS", completed_before=iso(before_ms))
         await self._remove(ended)
         return len(ended)
 
     async def sweep_unended(
-        self, older_than_seconds: float, are_over: Callable[[list[str]], Awaitable[list[str]]]
+        self, before_ms: int, are_over: Callable[[list[str]], Awaitable[list[str]]]
     ) -> None:
-        """Remove journals begun so long ago whose end the engine has not seen.
+        """Remove journals begun before that moment whose end the engine has not seen.
 
         `are_over` says which of some turns have ended without it.
         """
         offset = 0
         while turns := await self._ids(
-            status=["PENDING", "ENQUEUED"], end_time=_ago(older_than_seconds), offset=offset
+            status=["PENDING", "ENQUEUED"], end_time=iso(before_ms), offset=offset
         ):
             over = await are_over(turns)
             await self._remove(over)
@@ -209,7 +209,3 @@ class Engine:
         # The engine made its threads the loop's own, and they are gone now.
         loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix="asyncio"))
         self._threads.shutdown(wait=False)
-
-
-def _ago(seconds: float) -> str:
-    return iso(now_ms() - int(seconds * 1000))

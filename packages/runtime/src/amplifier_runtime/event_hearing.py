@@ -18,7 +18,6 @@ from amplifier_kit.secrets.scrubber import Scrubber
 from amplifier_kit.secrets.streams import EventStreams
 from amplifier_kit.secrets.watch import Watch
 from amplifier_runtime.asking import ANSWERED, ASKED
-from amplifier_runtime.clock import now_ms
 from amplifier_runtime.effects import OUTCOME_UNKNOWN
 from amplifier_runtime.event_rows import SUPERSEDED, Record, first_number
 from amplifier_runtime.journal import latest_model_call, scope
@@ -88,7 +87,7 @@ class Hearing:
         claim = self.run.claim
         key = f"{claim.turn_id}:{name}:{identity}"
         return Record(
-            claim.session_id, claim.turn_id, claim.epoch, name, self._clean(facts), now_ms(), key
+            claim.session_id, claim.turn_id, claim.epoch, name, self._clean(facts), key=key
         )
 
     def give_up_live(self) -> None:
@@ -137,7 +136,6 @@ class Hearing:
                 claim.epoch,
                 name,
                 self._clean(facts),
-                now_ms(),
                 number=self._number,
                 call=made,
             )

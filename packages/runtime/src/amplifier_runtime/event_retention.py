@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from amplifier_runtime.clock import now_ms
-from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of
+from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of, read_now
 from amplifier_runtime.event_rows import Head
 
 __all__ = ["LogLimits", "is_too_large", "sweep_log", "trim_log"]
@@ -62,7 +61,7 @@ async def sweep_log(database: Database, limits: LogLimits) -> int:
             "AND turns.state IN ('waiting', 'ready', 'running', 'parked'))",
         )
         sql = "SELECT session_id FROM logs WHERE oldest_at < :before LIMIT :batch"
-        rows = all_of(connection, sql, before=_oldest_kept(limits), batch=_BATCH)
+        rows = all_of(connection, sql, before=_oldest_kept(connection, limits), batch=_BATCH)
         return [row["session_id"] for row in rows]
 
     gone = 0
@@ -74,8 +73,8 @@ async def sweep_log(database: Database, limits: LogLimits) -> int:
     return gone
 
 
-def _oldest_kept(limits: LogLimits) -> int:
-    return 0 if limits.days is None else now_ms() - int(limits.days * _DAY_MS)
+def _oldest_kept(connection: Connection, limits: LogLimits) -> int:
+    return 0 if limits.days is None else read_now(connection) - int(limits.days * _DAY_MS)
 
 
 def _trim_batch(connection: Connection, session_id: str, limits: LogLimits) -> int:
@@ -97,7 +96,7 @@ def _trim_batch(connection: Connection, session_id: str, limits: LogLimits) -> i
         session=session_id,
         batch=_BATCH,
     )
-    rows, size = _too_many(oldest, head, limits)
+    rows, size = _too_many(oldest, head, limits, _oldest_kept(connection, limits))
     if rows:
         _cut(connection, session_id, oldest[rows - 1]["seq"])
     execute(
@@ -112,12 +111,13 @@ def _trim_batch(connection: Connection, session_id: str, limits: LogLimits) -> i
     return rows
 
 
-def _too_many(oldest: Sequence[Row], head: Row, limits: LogLimits) -> tuple[int, int]:
+def _too_many(oldest: Sequence[Row], head: Row, limits: LogLimits, before: int) -> tuple[int, int]:
     """Return how many of the oldest events have to go, and how large they are."""
     left_rows, left_bytes = head["row_count"], head["byte_count"]
     is_over = left_rows > limits.session_rows or left_bytes > limits.session_bytes
     most_rows, most_bytes = _LEFT * limits.session_rows, _LEFT * limits.session_bytes
-    before, rows, size = _oldest_kept(limits), 0, 0
+    rows = 0
+    size = 0
     for row in oldest:
         is_much = is_over and (left_rows - rows > most_rows or left_bytes - size > most_bytes)
         if not is_much and row["created_at"] >= before:

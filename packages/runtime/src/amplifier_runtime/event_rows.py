@@ -6,11 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
-
 from amplifier_runtime.claims import Claim, check_fence
-from amplifier_runtime.clock import now_ms
-from amplifier_runtime.database import Connection, all_among, all_of, execute, execute_among
+from amplifier_runtime.database import (
+    Connection,
+    all_among,
+    all_of,
+    execute,
+    execute_among,
+    execute_many,
+)
 from amplifier_runtime.store import to_json
 
 __all__ = [
@@ -40,10 +44,11 @@ class Record:
     epoch: int
     name: str
     data: str
-    at: int
     key: str = ""
     number: int = 0
     call: str = ""
+    # When it happened, if not when it is written: by the clock of the database, as all times are.
+    at: int | None = None
 
 
 @dataclass(slots=True)
@@ -89,7 +94,6 @@ def open_log(connection: Connection, claim: Claim, is_kept: Callable[[str], bool
             claim.epoch,
             SUPERSEDED,
             to_json({"turn_id": claim.turn_id, "numbers": lost}),
-            now_ms(),
             key=f"{claim.turn_id}:{SUPERSEDED}:{claim.epoch}",
         )
         append(connection, [marker])
@@ -119,7 +123,7 @@ def append(connection: Connection, records: Sequence[Record]) -> dict[str, Head]
         _insert_events(connection, durable)
         _move(connection, heads, durable)
     if live:
-        connection.execute(_INSERT_LIVE, live)
+        execute_many(connection, _INSERT_LIVE, live)
     return heads
 
 
@@ -135,22 +139,24 @@ _HEADS = (
 )
 # In the order in which everybody locks sessions. Who claims one waits until this has ended.
 _LOCKING = ' ORDER BY s.session_id COLLATE "C" FOR SHARE OF s FOR NO KEY UPDATE OF l'
-_INSERT_EVENT = sa.text(
+_INSERT_EVENT = (
     "INSERT INTO events (session_id, seq, turn_id, key, name, data, size, created_at) "
-    "VALUES (:session_id, :seq, :turn_id, :key, :name, :data, :size, :created_at)"
+    "VALUES (:session_id, :seq, :turn_id, :key, :name, :data, :size, "
+    "COALESCE(CAST(:created_at AS BIGINT), now_ms()))"
 )
 # Nothing is shown of a turn that has ended while this waited for the lock.
-_INSERT_LIVE = sa.text(
+_INSERT_LIVE = (
     "INSERT INTO live_events (session_id, number, after_seq, turn_id, call, name, data, "
     "created_at) SELECT CAST(:session_id AS TEXT), CAST(:number AS BIGINT), "
     "CAST(:after_seq AS BIGINT), CAST(:turn_id AS TEXT), CAST(:call AS TEXT), "
-    "CAST(:name AS TEXT), CAST(:data AS TEXT), CAST(:created_at AS BIGINT) "
+    "CAST(:name AS TEXT), CAST(:data AS TEXT), "
+    "COALESCE(CAST(:created_at AS BIGINT), now_ms()) "
     "WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turn_id = :turn_id "
     "AND state IN ('done', 'failed', 'cancelled')) ON CONFLICT DO NOTHING"
 )
-_MOVE = sa.text(
+_MOVE = (
     "UPDATE logs SET next_seq = :next_seq, row_count = :row_count, byte_count = :byte_count, "
-    "oldest_at = COALESCE(oldest_at, :at) WHERE session_id = :session_id"
+    "oldest_at = COALESCE(oldest_at, CAST(:at AS BIGINT), now_ms()) WHERE session_id = :session_id"
 )
 
 
@@ -190,7 +196,7 @@ def _shared(record: Record) -> dict[str, Any]:
 
 
 def _insert_events(connection: Connection, rows: list[dict[str, Any]]) -> None:
-    connection.execute(_INSERT_EVENT, rows)
+    execute_many(connection, _INSERT_EVENT, rows)
 
 
 def _move(connection: Connection, heads: dict[str, Head], rows: list[dict[str, Any]]) -> None:
@@ -206,7 +212,7 @@ def _move(connection: Connection, heads: dict[str, Head], rows: list[dict[str, A
         }
         for session_id, at in sorted(oldest.items())
     ]
-    connection.execute(_MOVE, moved)
+    execute_many(connection, _MOVE, moved)
 
 
 def _ranges(numbers: Iterable[int]) -> list[list[int]]:

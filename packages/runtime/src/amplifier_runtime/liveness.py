@@ -8,7 +8,7 @@ import socket
 from typing import NamedTuple
 
 from amplifier_runtime.claims import CRASH_LIMIT, take_from_the_dead
-from amplifier_runtime.clock import monotonic, now_ms
+from amplifier_runtime.clock import monotonic
 from amplifier_runtime.database import Connection, Database, all_of, execute, one_of
 
 __all__ = ["DEAD_AFTER_SECONDS", "Liveness", "Observer", "has_worker", "remove_retired"]
@@ -21,7 +21,7 @@ DEAD_AFTER_SECONDS = 5.0
 
 # The share of a deadly silence below which it is only the pause between two beats.
 _WORTH_TELLING = 0.3
-# By the wall clock: good enough to tell a person, not to act on.
+# Between two moments of the database: enough to tell a user, too coarse to act on.
 _BEAT_LOST_MS = 10_000
 
 
@@ -59,13 +59,12 @@ class Liveness:
                 connection,
                 "INSERT INTO workers (worker_id, address, code_version, concurrency, state, beat, "
                 "beat_at, started_at) VALUES (:worker, :address, :version, :concurrency, 'alive', "
-                "1, :now, :now) ON CONFLICT (worker_id) DO UPDATE SET state = 'alive', "
+                "1, now_ms(), now_ms()) ON CONFLICT (worker_id) DO UPDATE SET state = 'alive', "
                 "beat = workers.beat + 1, beat_at = excluded.beat_at",
                 worker=self._worker_id,
                 address=f"{socket.gethostname()}:{os.getpid()}",
                 version=self._code_version,
                 concurrency=self._concurrency,
-                now=now_ms(),
             )
 
         await self._database.run(work)
@@ -75,10 +74,10 @@ class Liveness:
 
         def work(connection: Connection) -> bool:
             sql = (
-                "UPDATE workers SET beat = beat + 1, beat_at = :now "
+                "UPDATE workers SET beat = beat + 1, beat_at = now_ms() "
                 "WHERE worker_id = :worker AND state IN ('alive', 'draining')"
             )
-            return execute(connection, sql, worker=self._worker_id, now=now_ms()) == 1
+            return execute(connection, sql, worker=self._worker_id) == 1
 
         return await self._database.run(work)
 
@@ -192,16 +191,16 @@ class Observer:
 
 def has_worker(connection: Connection) -> bool:
     """Whether a worker that takes turns has beaten lately, inside a transaction."""
-    sql = "SELECT 1 FROM workers WHERE state = 'alive' AND beat_at > :since LIMIT 1"
-    return one_of(connection, sql, since=now_ms() - _BEAT_LOST_MS) is not None
+    sql = "SELECT 1 FROM workers WHERE state = 'alive' AND beat_at > now_ms() - :lost LIMIT 1"
+    return one_of(connection, sql, lost=_BEAT_LOST_MS) is not None
 
 
 def remove_retired(connection: Connection, older_than_seconds: float) -> list[str]:
     """Remove the rows of workers that ended so long ago, inside a transaction; returns them."""
     rows = all_of(
         connection,
-        "DELETE FROM workers WHERE state IN ('dead', 'gone') AND beat_at < :before "
-        "RETURNING worker_id",
-        before=now_ms() - int(older_than_seconds * 1000),
+        "DELETE FROM workers WHERE state IN ('dead', 'gone') "
+        "AND beat_at < now_ms() - CAST(:age AS BIGINT) RETURNING worker_id",
+        age=int(older_than_seconds * 1000),
     )
     return [row["worker_id"] for row in rows]

@@ -8,7 +8,6 @@ import logging
 from importlib.resources import files
 from typing import NamedTuple
 
-from amplifier_runtime.clock import now_ms
 from amplifier_runtime.database import SCHEMA, Connection, Database, all_of, execute, one_of
 from amplifier_runtime.errors import SchemaError
 
@@ -159,12 +158,11 @@ def _apply(connection: Connection, migration: Migration) -> None:
         execute(connection, statement)
     execute(
         connection,
-        "INSERT INTO migrations VALUES (:number, :name, :digest, :breaking, :now)",
+        "INSERT INTO migrations VALUES (:number, :name, :digest, :breaking, now_ms())",
         number=migration.number,
         name=migration.name,
         digest=migration.digest,
         breaking=int(migration.is_breaking),
-        now=now_ms(),
     )
     logger.info("migration applied name=%s", migration.name)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from amplifier_runtime.clock import now_ms
 from amplifier_runtime.database import Connection, Database, all_of, execute, one_of
 
 __all__ = ["Bucket", "bucket_names", "set_rate_limit"]
@@ -13,7 +12,7 @@ __all__ = ["Bucket", "bucket_names", "set_rate_limit"]
 REQUESTS, TOKENS = "requests", "tokens"
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.02, 1.0
 _MINUTE_MS = 60_000.0
-# One clock for all: the server's, where there is a server.
+# The moment of the update, not of the statement, which may have waited for the row before.
 _SERVER_NOW = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
 _FILLED = "(level + CASE WHEN clock.now > filled_at THEN clock.now - filled_at ELSE 0 END * per_ms)"
 _LEVEL = f"(CASE WHEN {_FILLED} > capacity THEN capacity ELSE {_FILLED} END)"
@@ -51,14 +50,13 @@ async def set_rate_limit(
             execute(
                 connection,
                 "INSERT INTO rate_buckets (bucket, per_minute, per_ms, capacity, level, filled_at) "
-                "VALUES (:bucket, :rate, :per_ms, :capacity, 0, :now) "
+                "VALUES (:bucket, :rate, :per_ms, :capacity, 0, now_ms()) "
                 "ON CONFLICT (bucket) DO UPDATE SET per_minute = excluded.per_minute, "
                 "per_ms = excluded.per_ms, capacity = excluded.capacity",
                 bucket=bucket,
                 rate=rate,
                 per_ms=(rate - capacity) / _MINUTE_MS,
                 capacity=capacity,
-                now=now_ms(),
             )
 
     await database.run(work)
@@ -80,7 +78,7 @@ class Bucket:
     def __init__(self, database: Database, name: str) -> None:
         self._database = database
         self._name = name
-        self._take = _TAKE.format(now=":now" if database.is_sqlite else _SERVER_NOW)
+        self._take = _TAKE.format(now="now_ms()" if database.is_sqlite else _SERVER_NOW)
         self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
         self._credit = 0.0
         self._pump: asyncio.Task[None] | None = None
@@ -135,10 +133,9 @@ class Bucket:
         return False
 
     async def _ask(self, wanted: float) -> float:
-        values = {"now": now_ms()} if self._database.is_sqlite else {}
 
         def work(connection: Connection) -> tuple[float, float]:
-            row = one_of(connection, self._take, bucket=self._name, amount=wanted, **values)
+            row = one_of(connection, self._take, bucket=self._name, amount=wanted)
             # A limit that was taken away holds nobody back.
             return (wanted, 1.0) if row is None else (row["granted"], row["per_ms"])
 

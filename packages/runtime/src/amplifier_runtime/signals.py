@@ -12,7 +12,6 @@ from amplifier_runtime.approvals import (
     withdraw_approvals,
 )
 from amplifier_runtime.claims import let_next_go
-from amplifier_runtime.clock import now_ms
 from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of
 from amplifier_runtime.errors import AlreadyDecidedError
 from amplifier_runtime.ids import new_id
@@ -129,10 +128,9 @@ def _locked(connection: Connection, turn_id: str) -> Row:
 def _end_here(connection: Connection, turn: Row) -> None:
     execute(
         connection,
-        "UPDATE turns SET state = 'cancelled', reason = NULL, finished_at = :now "
+        "UPDATE turns SET state = 'cancelled', reason = NULL, finished_at = now_ms() "
         "WHERE turn_id = :turn",
         turn=turn["turn_id"],
-        now=now_ms(),
     )
     if turn["state"] != "waiting":
         let_next_go(connection, turn["session_id"])
@@ -146,12 +144,11 @@ def _steer(connection: Connection, session_id: str, steer_id: str, text: str) ->
         connection,
         "INSERT INTO steers (session_id, steer_id, seq, text, said_at) "
         "SELECT CAST(:session AS TEXT), CAST(:steer AS TEXT), COALESCE(MAX(seq), 0) + 1, "
-        "CAST(:text AS TEXT), CAST(:now AS BIGINT) FROM steers WHERE session_id = :session "
+        "CAST(:text AS TEXT), now_ms() FROM steers WHERE session_id = :session "
         "ON CONFLICT DO NOTHING",
         session=session_id,
         steer=steer_id,
         text=to_json(text),
-        now=now_ms(),
     )
     # One that is parked goes on waiting for what it waits for.
     execute(

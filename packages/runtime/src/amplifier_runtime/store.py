@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from amplifier_runtime.clock import now_ms
 from amplifier_runtime.database import (
     Connection,
     Database,
@@ -103,12 +102,11 @@ class Store:
             execute(
                 connection,
                 "INSERT INTO tenants (tenant_id, weight, max_running, created_at) "
-                "VALUES (:tenant, :weight, :most, :now) ON CONFLICT (tenant_id) DO UPDATE "
+                "VALUES (:tenant, :weight, :most, now_ms()) ON CONFLICT (tenant_id) DO UPDATE "
                 "SET weight = excluded.weight, max_running = excluded.max_running",
                 tenant=tenant_id,
                 weight=weight,
                 most=max_running,
-                now=now_ms(),
             )
 
         await self.database.run(work)
@@ -130,21 +128,20 @@ class Store:
         def work(connection: Connection) -> None:
             if parent_id is not None:
                 own_session(connection, tenant_id, parent_id)
-            values = {"tenant": tenant_id, "now": now_ms()}
             execute(
                 connection,
-                "INSERT INTO tenants (tenant_id, created_at) VALUES (:tenant, :now) "
+                "INSERT INTO tenants (tenant_id, created_at) VALUES (:tenant, now_ms()) "
                 "ON CONFLICT DO NOTHING",
-                **values,
+                tenant=tenant_id,
             )
             execute(
                 connection,
                 "INSERT INTO sessions (session_id, tenant_id, parent_id, plan, created_at) "
-                "VALUES (:session, :tenant, :parent, :plan, :now) ON CONFLICT DO NOTHING",
+                "VALUES (:session, :tenant, :parent, :plan, now_ms()) ON CONFLICT DO NOTHING",
                 session=session_id,
                 parent=parent_id,
                 plan=to_json(plan),
-                **values,
+                tenant=tenant_id,
             )
 
         await self.database.run(work)
@@ -273,7 +270,7 @@ def submit_turn(
         "parent_turn_id, prompt, ready_at, submitted_at, state) "
         "SELECT CAST(:turn AS TEXT), CAST(:tenant AS TEXT), CAST(:session AS TEXT), "
         "CAST(:ordinal AS BIGINT), CAST(:key AS TEXT), CAST(:parent AS TEXT), "
-        "CAST(:prompt AS TEXT), CAST(:now AS BIGINT), CAST(:now AS BIGINT), "
+        "CAST(:prompt AS TEXT), now_ms(), now_ms(), "
         f"CASE WHEN EXISTS (SELECT 1 FROM turns WHERE session_id = :session AND {_IS_OPEN}) "
         "THEN 'waiting' ELSE 'ready' END ON CONFLICT DO NOTHING RETURNING *",
         turn=new_id("turn"),
@@ -283,7 +280,6 @@ def submit_turn(
         key=idempotency_key,
         parent=parent_turn_id,
         prompt=prompt,
-        now=now_ms(),
     )
     return turn or _turn_of_before(connection, session_id, idempotency_key)
 

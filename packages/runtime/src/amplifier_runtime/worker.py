@@ -17,7 +17,7 @@ from amplifier_core.session import AmplifierSession
 from amplifier_foundation.guards import with_required_guards
 from amplifier_runtime.claims import CRASH_LIMIT, Claim, Claims
 from amplifier_runtime.clock import monotonic
-from amplifier_runtime.database import Database
+from amplifier_runtime.database import Database, read_now
 from amplifier_runtime.engine import Engine
 from amplifier_runtime.errors import DurableError, Fenced, SchemaError
 from amplifier_runtime.ids import new_id
@@ -275,18 +275,20 @@ class Worker:
         keep = self.settings.keep_journal_seconds
         for number in itertools.count(1):
             await asyncio.sleep(self.settings.sweep_seconds)
-            while await self._engine.sweep(keep):
+            # The engine dates journals by the same clock.
+            before_ms = await self.database.run(read_now) - int(keep * 1000)
+            while await self._engine.sweep(before_ms):
                 pass
             if number % _SWEEPS_UNTIL_REST == 0:
-                await self._sweep_rest(keep)
+                await self._sweep_rest(keep, before_ms)
 
-    async def _sweep_rest(self, keep_seconds: float) -> None:
+    async def _sweep_rest(self, keep_seconds: float, before_ms: int) -> None:
         """Remove what nothing else leads to: of turns ended by nobody's run, and of old workers."""
 
         async def are_over(turns: list[str]) -> list[str]:
             return await self.database.run(partial(finished_among, turn_ids=turns))
 
-        await self._engine.sweep_unended(keep_seconds, are_over)
+        await self._engine.sweep_unended(before_ms, are_over)
         # Not at once: one that was given up by mistake needs what the engine keeps for it.
         for worker_id in await self.database.run(
             partial(remove_retired, older_than_seconds=keep_seconds)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from amplifier_foundation.store.session_store import SessionStore
 from amplifier_kit.session_folder import amplifier_home
-from amplifier_runtime.clock import now_ms
 from amplifier_runtime.commands.address import shown
 from amplifier_runtime.database import Connection, Database, Row, all_of, one_of
 from amplifier_runtime.errors import SchemaError
@@ -58,14 +57,15 @@ def _whole(connection: Connection) -> Lines:
 def _workers(connection: Connection) -> Iterator[tuple[str, str]]:
     rows = all_of(
         connection,
-        "SELECT w.*, (SELECT COUNT(*) FROM turns t WHERE t.worker_id = w.worker_id "
+        "SELECT w.*, now_ms() - w.beat_at AS silent_ms, "
+        "(SELECT COUNT(*) FROM turns t WHERE t.worker_id = w.worker_id "
         "AND t.state = 'running') AS running FROM workers w "
         "WHERE w.state IN ('alive', 'draining') ORDER BY w.started_at",
     )
     if not rows:
         yield "workers", f"none: durable turns wait; {_START}"
     for row in rows:
-        seconds = (now_ms() - row["beat_at"]) / 1000
+        seconds = row["silent_ms"] / 1000
         yield (
             "worker",
             f"{row['worker_id']} at {row['address']}, {row['state']}, code {row['code_version']}, "
