@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from amplifier_runtime.clock import NOW, in_sql, monotonic
+from amplifier_runtime.private_database import make_private
 
 __all__ = [
     "IDLE_SECONDS",
@@ -177,6 +178,7 @@ def _may_pass(error: Exception) -> bool:
 
 
 def _sqlite(url: str) -> sa.Engine:
+    make_private(url)
     engine = sa.create_engine(url)
 
     @event.listens_for(engine, "connect")

@@ -6,6 +6,7 @@ DurableError
 ├── AlreadyDecidedError     outcome; the question of an approval has one already
 ├── CursorError             cursor
 ├── SchemaError             fix; a command
+├── ExposedDatabaseError    fix; a command
 ├── NoWorkerError
 └── TurnFailedError         turn_id, error
 
@@ -63,6 +64,14 @@ class SchemaError(DurableError):
     """The tables are not those that this code needs; `fix` is the command to go on with."""
 
     def __init__(self, message: str, fix: str = "amplifier runtime status") -> None:
+        super().__init__(message)
+        self.fix = fix
+
+
+class ExposedDatabaseError(DurableError):
+    """Other users of this machine could read or have written the database's file."""
+
+    def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
         self.fix = fix
 

@@ -11,10 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_kit.memory.private_files import make_private_folder
 from amplifier_kit.session_folder import amplifier_home
 from amplifier_runtime.database import Database
-from amplifier_runtime.errors import DurableError, NoWorkerError, SchemaError
+from amplifier_runtime.errors import DurableError, ExposedDatabaseError, NoWorkerError, SchemaError
 
 __all__ = ["database_option", "failure_of", "run_on", "shown"]
 
@@ -25,9 +24,7 @@ _PATIENCE_SECONDS = 5.0
 
 
 def _default_url() -> str:
-    home = amplifier_home()
-    make_private_folder(home)
-    return f"sqlite:///{home / 'runtime.sqlite'}"
+    return f"sqlite:///{amplifier_home() / 'runtime.sqlite'}"
 
 
 database_option = click.option(
@@ -67,6 +64,9 @@ def failure_of(error: DurableError | SQLAlchemyError, url: str) -> FoundationErr
     """Return what a person is told instead of an error of the runtime or of its database."""
     if isinstance(error, SchemaError):
         return FoundationError(str(error), fix=error.fix)
+    if isinstance(error, ExposedDatabaseError):
+        why = "Plans, prompts and answers are in it."
+        return FoundationError(str(error), why=why, fix=error.fix)
     if isinstance(error, NoWorkerError):
         return FoundationError(str(error), fix="amplifier worker")
     if isinstance(error, DurableError):
