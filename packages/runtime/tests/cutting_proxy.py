@@ -167,7 +167,7 @@ def proxy_before(url: str) -> Generator[tuple[CuttingProxy, str]]:
     proxy = CuttingProxy(address.host, address.port)
     proxy.start()
     plain = {"sslmode": "disable", "gssencmode": "disable"}
-    through = address.set(port=proxy.port, query=plain)
+    through = address.set(port=proxy.port, query={**address.query, **plain})
     try:
         yield proxy, through.render_as_string(hide_password=False)
     finally:

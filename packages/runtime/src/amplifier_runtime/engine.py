@@ -41,6 +41,18 @@ _POLL_SECONDS = 0.2
 _run_turn: Callable[[str], Awaitable[None]] | None = None
 
 
+def _is_of_interest(record: logging.LogRecord) -> bool:
+    """Whether a message of the engine is worth showing.
+
+    It looks for its database in the one named `postgres`, which a role that owns one database may
+    not enter; our tables are in it by then, so it is there.
+    """
+    return not record.getMessage().startswith("Could not connect to postgres database to verify")
+
+
+logging.getLogger("dbos").addFilter(_is_of_interest)
+
+
 @DBOS.step(name="amplifier.loop")
 async def _loop(turn_id: str) -> str:
     """Run the whole loop of a turn; what happens in it is journaled by key, not by position."""

