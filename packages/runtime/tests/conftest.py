@@ -23,6 +23,7 @@ sys.path.insert(0, str(_HERE))
 _OF_PROCESSES = {
     "test_children_crashes",
     "test_commands",
+    "test_crash_pairs",
     "test_crash_points",
     "test_database_away",
     "test_double_crash",

@@ -232,3 +232,19 @@ async def test_an_error_before_the_first_wait_outlasts_a_cancellation() -> None:
 
     with pytest.raises(LookupError, match="lost"):
         await task
+
+
+async def test_each_work_has_the_context_of_whoever_starts_it_also_in_a_task_used_again() -> None:
+    starter, seen = Starter(), list[str]()
+
+    async def work(name: str) -> None:
+        seen.append(place.get())
+        place.set(name)
+
+    starter.start(work("first"))
+    starter.start(work("second"))
+    place.set("later")
+    starter.start(work("third"))
+    await asyncio.sleep(0)
+
+    assert seen == ["outside", "outside", "later"]

@@ -83,7 +83,9 @@ class DurableApprovals:
         run, is_inside = self._run, bool(scope())
         self.has_asked = True
         try:
+            run.reach("before question")
             approval = await self._ask(key, prompt, options, timeout)
+            run.reach("after question")
             await run.session.coordinator.hooks.emit(ASKED, _question(approval))
             if approval.state == "open" and not is_inside:
                 await asyncio.sleep(_TOGETHER_SECONDS)

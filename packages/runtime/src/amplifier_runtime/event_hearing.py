@@ -40,6 +40,9 @@ _OF_THE_PROCESS = frozenset(
 _LIVE = frozenset({"tool:output", "tool:heartbeat"})
 # Each is said by one run only; no later run would say it again.
 _ONLY_ONCE = frozenset({OUTCOME_UNKNOWN, DIVERGED})
+# In the log before the journal continues. A run that finds the answer of a question in the journal
+# does not say that it was asked; the log would have an answer without its question.
+_BEFORE_THE_JOURNAL = _ONLY_ONCE | {ASKED}
 _TEXTS = ("text", "delta")
 
 # The tool call that the running task is about: its hooks, its approval, its result.
@@ -122,7 +125,7 @@ class Hearing:
         self._occurrences[event + identity] += 1
         identity = f"{identity}:{self._occurrences[event + identity]}"
         self._take(self.event(event, facts, identity))
-        if scope() or event in _ONLY_ONCE:
+        if scope() or event in _BEFORE_THE_JOURNAL:
             self.urgent = self.taken
 
     def _show(self, name: str, facts: dict[str, Any]) -> None:
@@ -189,6 +192,10 @@ def _identity(event: str, facts: dict[str, Any]) -> str:
 
 
 def _parts(event: str, facts: dict[str, Any]) -> Iterator[str]:
+    if event in (ASKED, ANSWERED):
+        # By its row alone: a run that finds some answers in the journal counts fewer questions.
+        yield str(facts.get("approval_id"))
+        return
     call = latest_model_call()
     yield scope()
     yield _place.get()

@@ -127,6 +127,10 @@ class TurnRun:
         self._ended = self._ended or ended
         return self._ended
 
+    def reach(self, boundary: str) -> None:
+        """Announce a durable write that is not the journal's."""
+        self._boundary(boundary)
+
     def stop(self, reason: str) -> None:
         """Suspend the run at its next step, when the calls in flight are kept."""
         self._stopping = self._stopping or reason
@@ -271,7 +275,9 @@ class TurnRunner:
             self._boundary("after finish")
         except Suspended as suspended:
             if suspended.reason not in (DRAIN, FAULT):
+                self._boundary("before park")
                 await self._claims.park(claim, suspended.reason, run.signals_seen)
+                self._boundary("after park")
             raise
         finally:
             del self.runs[claim.turn_id]

@@ -19,7 +19,8 @@ class Starter:
     """Starts work in tasks of its own.
 
     A task whose work was done at once is used again until the event loop comes round to it, so
-    pieces of work that never wait may share a task and its context.
+    pieces of work that never wait may share a task. They share no context: each has that of
+    whoever starts it.
     """
 
     __slots__ = ("_spare",)
@@ -69,8 +70,15 @@ class _Rest(Coroutine[Any, Any, None]):
         self._error: BaseException | None = None
 
     def is_free(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether the task still waits for its first turn in this event loop."""
-        return self._is_idle and self._loop is loop and not self.task.cancelling()
+        """Whether the task still waits for its first turn, in the caller's loop and context."""
+        is_idle = self._is_idle and self._loop is loop and not self.task.cancelling()
+        return is_idle and self._has_the_context_of_the_caller()
+
+    def _has_the_context_of_the_caller(self) -> bool:
+        # A task cannot be given another context. What was set since, by the caller or by the work
+        # before, would be missing there or too much.
+        now, own = contextvars.copy_context(), self.context
+        return len(now) == len(own) and all(own.get(key) is value for key, value in now.items())
 
     def keep(self, work: Work, awaited: Any = _NOTHING, error: BaseException | None = None) -> None:
         """Take over `work` behind its first step, which waits for something or failed."""
