@@ -40,6 +40,9 @@ async def mount(
     """Put every provider of this session, and of all forked from it, under one budget."""
     settings = read_config(BudgetConfig, config, NAME)
     budget = _enter(coordinator, settings)
+    budget.prices.take_budget(settings.prices)
+    if budget.account is not None:
+        budget.account.prices = budget.prices
     coordinator.register_capability("budget.ledger", budget.ledger)
     coordinator.register_capability("budget.lease", budget.lease)
     coordinator.register_capability("budget.status", budget.status)

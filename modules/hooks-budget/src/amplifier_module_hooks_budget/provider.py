@@ -7,20 +7,28 @@ import logging
 from decimal import Decimal
 from typing import Any
 
-from amplifier_core.llm_errors import ConfigurationError, InvalidRequestError, LLMError
+from amplifier_core.llm_errors import InvalidRequestError, LLMError
 from amplifier_core.message_models import ChatRequest, ChatResponse, Message, ToolCall
 from amplifier_core.models import ModelInfo, ProviderInfo
 from amplifier_kit.calls.budget_news import news_of_charge, news_of_unpriced
 from amplifier_kit.calls.call_costs import (
-    FREE_FAILURES,
     Charge,
     WorstCase,
     charge_for,
+    is_free,
     most_input_tokens,
     most_output_tokens,
 )
 from amplifier_kit.calls.last_answers import closed, closing_answer
-from amplifier_kit.calls.prices import Price, find_price, free
+from amplifier_kit.calls.price_table import (
+    UnknownPriceError,
+    find_price,
+    listed_price,
+    own_table,
+    priced_at,
+    with_cost,
+)
+from amplifier_kit.calls.prices import Price, free
 from amplifier_module_hooks_budget.amounts import Amount
 from amplifier_module_hooks_budget.answers import LAST_CALL, describe
 from amplifier_module_hooks_budget.ledger import Account, Hold, Shortage
@@ -48,7 +56,9 @@ class BudgetedProvider:
         self._mounted_as = name
         self._module = module
         self._budget = budget
-        self._prices: dict[str, Price] = {}
+        self._prices: dict[str, Price | None] = {}
+        # Models without a price of which it was said that they are called all the same.
+        self._admitted: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -82,7 +92,7 @@ class BudgetedProvider:
         gives it, if that much is left.
 
         Raises:
-            ConfigurationError: dollars are limited, and the price is not known.
+            UnknownPriceError: dollars are limited, and the price is not known.
             LLMError: as the provider raised it.
         """
         if not isinstance(request, ChatRequest):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
@@ -114,7 +124,7 @@ class BudgetedProvider:
         ledger, defaults = self._budget.ledger, self.get_info().defaults
         price = await self._price(request.model or defaults.get("model") or "", account)
         most, wanted = most_input_tokens(request), most_output_tokens(request, defaults)
-        call = WorstCase(price, most, wanted, ledger.config.min_output_tokens)
+        call = WorstCase(price or free, most, wanted, ledger.config.min_output_tokens)
         room = ledger.room(account, final=final)
         fit = call.fit(room.usd, room.tokens)
         if isinstance(fit, str) or fit.output_tokens < wanted:
@@ -131,18 +141,22 @@ class BudgetedProvider:
             logger.exception("tokens not counted, bytes are provider=%s", self._mounted_as)
             return otherwise
 
-    async def _price(self, model: str, account: Account) -> Price:
-        """Return what calls of a model cost; it does not matter where nobody limits dollars."""
-        if not self._budget.ledger.room(account).usd.is_finite():
-            return free
-        if model not in self._prices:
+    async def _price(self, model: str, account: Account) -> Price | None:
+        """Return what calls of a model cost; None when it is unknown and the call may be made."""
+        is_limited = self._budget.ledger.room(account).usd.is_finite()
+        price = self._prices.get(model)
+        if price is None and (is_limited or model not in self._prices):
             # The root's come first: nobody makes calls cheaper for those above.
-            told = [each.config.prices for each in reversed(account.lineage)]
-            price = await find_price(told, self._mounted_as, self.get_info().id, model)
-            if price is None:
-                await self._admit_unpriced(model, account)
-            self._prices[model] = price or free
-        return self._prices[model]
+            tables = [each.prices for each in reversed(account.lineage)]
+            tables.append(own_table(self._module))
+            known = [each for each in tables if each is not None]
+            price = await find_price(known, self._mounted_as, self.get_info().id, model)
+            if price is None and is_limited:
+                price = await listed_price(self._module, model)
+            self._prices[model] = price
+        if price is None and is_limited:
+            await self._admit_unpriced(model, account)
+        return price
 
     async def _admit_unpriced(self, model: str, account: Account) -> None:
         """Say that a model has no price; who limits dollars decides whether it is called."""
@@ -150,9 +164,13 @@ class BudgetedProvider:
         deciding = [each for each in configs if each.usd is not None] or configs[-1:]
         is_refused = any(each.unknown_price == "refuse" for each in deciding)
         news = news_of_unpriced(self._mounted_as, model, is_refused=is_refused)
-        await self._budget.announce(*news)
         if is_refused:
-            raise ConfigurationError(news.line, provider=self._mounted_as, model=model)
+            # The error says it; a line besides it would say it twice.
+            await self._budget.coordinator.hooks.emit(news.event, news.facts)
+            raise UnknownPriceError(self._mounted_as, model)
+        if model not in self._admitted:
+            self._admitted.add(model)
+            await self._budget.announce(*news)
 
     async def _make(
         self,
@@ -170,9 +188,12 @@ class BudgetedProvider:
             request = request.model_copy(update={"max_output_tokens": hold.output_tokens})
         # What a call cost that nobody can tell of is its worst case.
         charge: Amount | None = None
+        price = None if call.price is free else call.price
         try:
             async with asyncio.timeout(ledger.seconds_left(final=final)) as flight.clock:
-                response: ChatResponse = await self._module.complete(request, **options)
+                with priced_at(price):
+                    response: ChatResponse = await self._module.complete(request, **options)
+            response = with_cost(response, price)
             cost = charge_for(request, response, call.price)
             if cost is not None:
                 charge = Amount(cost.usd, Decimal(cost.tokens))
@@ -183,19 +204,24 @@ class BudgetedProvider:
                 raise
             return flight.shortage or Shortage("seconds", ledger.root)
         except LLMError as error:
-            charge = Amount() if type(error).__name__ in FREE_FAILURES else None
+            charge = Amount() if is_free(error) else None
             raise
         finally:
             FLIGHT.reset(token)
             ledger.settle(hold, charge)
+        if price is None and (response.usage is None or response.usage.cost_usd is None):
+            ledger.count_unpriced()
         await self._report(hold, charge)
         return response
 
     async def _report(self, hold: Hold, charge: Amount | None) -> None:
-        held = Charge(hold.amount.usd, int(hold.amount.tokens))
-        charged = None if charge is None else Charge(charge.usd, int(charge.tokens))
-        if news := news_of_charge(self._mounted_as, held, charged):
-            await self._budget.announce(*news)
+        room = self._budget.ledger.room(hold.account)
+        if room.usd.is_finite() or room.tokens.is_finite():
+            limits_dollars = room.usd.is_finite()
+            held = _charge(hold.amount, with_dollars=limits_dollars)
+            charged = None if charge is None else _charge(charge, with_dollars=limits_dollars)
+            if news := news_of_charge(self._mounted_as, held, charged):
+                await self._budget.announce(*news)
         await self._budget.warn()
 
     async def _final_answer(self, request: ChatRequest, account: Account) -> ChatResponse | None:
@@ -224,6 +250,11 @@ class BudgetedProvider:
         facts = {"cause": cause, "answered_by": "model" if answer else "budget"}
         await self._budget.announce(EXHAUSTED, facts, f"The turn ends: {cause}.")
         return answer or closing_answer(cause, request)
+
+
+def _charge(amount: Amount, *, with_dollars: bool) -> Charge:
+    """Return an amount as it is reported; dollars that nobody limits have no worst case."""
+    return Charge(amount.usd if with_dollars else Decimal(0), int(amount.tokens))
 
 
 def _with(request: ChatRequest, notice: str) -> ChatRequest:

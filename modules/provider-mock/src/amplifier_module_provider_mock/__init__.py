@@ -6,6 +6,8 @@ from typing import Any
 
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_kit.calls.block_stream import STREAM_EVENTS
+from amplifier_kit.calls.price_table import price_table
+from amplifier_kit.calls.settings import FREE
 from amplifier_module_provider_mock.config import MockConfig
 from amplifier_module_provider_mock.provider import MockProvider
 
@@ -17,6 +19,7 @@ async def mount(coordinator: ModuleCoordinator, config: dict[str, Any] | None = 
     """Mount `mock`. Config: see `MockConfig`. Nothing to clean up."""
     provider = MockProvider(MockConfig.model_validate(config or {}), coordinator.hooks)
     await coordinator.mount("providers", provider, name=provider.name)
+    price_table(coordinator).take_provider(provider.name, None, FREE)
     coordinator.register_contributor(
         "observability.events", "provider-mock", lambda: list(STREAM_EVENTS)
     )

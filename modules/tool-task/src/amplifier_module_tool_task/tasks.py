@@ -78,10 +78,12 @@ class Tasks:
         await self.close()
 
     def cost(self) -> dict[str, str] | None:
-        """Return what the children that have ended did cost."""
+        """Return what the children that have ended did cost; None unless it is known of all."""
         ended = [each.outcome for each in self.children.values() if each.outcome]
         known = [outcome.cost_usd for outcome in ended if outcome.cost_usd is not None]
-        return {"cost_usd": str(sum(known, Decimal(0)))} if known else None
+        if not known or len(known) < len(ended):
+            return None
+        return {"cost_usd": str(sum(known, Decimal(0)))}
 
     async def tell_news(self, event: str, data: dict[str, Any]) -> HookResult:
         """Let the model know, with its next request, which tasks have ended unread."""

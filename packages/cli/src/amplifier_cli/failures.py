@@ -74,6 +74,10 @@ def described(error: Exception) -> tuple[str, str, str]:
     if isinstance(error, click.ClickException):
         return error.format_message(), "", _help_of(error)
     if _is_of_kernel(error, "llm_errors", "LLMError"):
+        what = getattr(error, "what", "")
+        if what:
+            # One of ours that knows the next step.
+            return what, getattr(error, "why", ""), getattr(error, "fix", "")
         return f"The provider failed: {error}", repr(error), "amplifier provider test"
     if _is_of_kernel(error, "errors", "AmplifierError"):
         return str(error), "", "amplifier doctor"

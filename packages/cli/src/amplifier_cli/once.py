@@ -22,7 +22,7 @@ from amplifier_cli.failures import report as show_error
 from amplifier_cli.held import Answer, choose
 from amplifier_cli.kept_log import KeptLog, keeping_log
 from amplifier_cli.output import say, say_json, styled
-from amplifier_cli.render.plain import money, one_line
+from amplifier_cli.render.plain import cost_text, one_line
 from amplifier_cli.terminal import fitted, is_terminal, notice, screen_width
 from amplifier_cli.times import took
 from amplifier_cli.turn_report import TurnReport, is_guard_failure
@@ -62,6 +62,7 @@ class Once:
         self._session_id: str | None = None
         self._takeover = False
         self._denied: list[dict[str, Any]] = []
+        self._unpriced = 0
 
     def run(self, prompt: str) -> int:
         """Run the prompt and return the exit code."""
@@ -120,6 +121,7 @@ class Once:
             self._session_id = live.session_id
             self._listen(live)
             before = live.cost_usd
+            unpriced_before = live.unpriced_calls
             try:
                 answer = await self._execute(live, prompt)
             except Exception as error:
@@ -127,6 +129,7 @@ class Once:
                     raise self._trouble_in(live) or error from error
                 raise
             cost = live.cost_usd
+            self._unpriced = live.unpriced_calls - unpriced_before
             trouble = self._trouble_in(live)
         if cost is not None and before is not None:
             cost -= before
@@ -216,7 +219,8 @@ class Once:
                 "session_id": self._session_id,
                 "stop_reason": reason,
                 "usage": report.usage,
-                "cost_usd": None if cost is None else str(cost),
+                "cost_usd": None if cost is None or self._unpriced else str(cost),
+                "unpriced_calls": self._unpriced,
                 "tools": report.tools,
                 "denied": self._denied,
                 "provider": ready.provider.removeprefix("provider-"),
@@ -243,8 +247,9 @@ class Once:
         usage = self._report.usage
         read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
         facts = [f"{read:,} tokens in, {written:,} out"]
-        if cost is not None:
-            facts.append(money(cost))
+        told = cost_text(cost, self._unpriced)
+        if told:
+            facts.append(told)
         if reason != "completed":
             facts.insert(0, f"ended: {reason}")
         level = "info" if reason == "completed" else "warning"

@@ -43,12 +43,17 @@ class LiveSession:
     """A session on its log. `execute` runs a turn; what it did is on the disk when it returns."""
 
     def __init__(
-        self, session: AmplifierSession, recorder: Recorder, cost_before: Decimal | None = None
+        self,
+        session: AmplifierSession,
+        recorder: Recorder,
+        cost_before: Decimal | None = None,
+        unpriced_before: int = 0,
     ) -> None:
         self.session = session
         self.recorder = recorder
         self.writer: Any = recorder.writer
         self._cost_before = cost_before
+        self._unpriced_before = unpriced_before
 
     @property
     def session_id(self) -> str:
@@ -62,9 +67,14 @@ class LiveSession:
 
     @property
     def cost_usd(self) -> Decimal | None:
-        """What all turns and all children did cost; None when no provider has said."""
+        """What all turns and all children did cost, as far as it is known; None: nothing is."""
         known = [each for each in (self._cost_before, self.recorder.cost_usd) if each is not None]
         return sum(known, Decimal(0)) if known else None
+
+    @property
+    def unpriced_calls(self) -> int:
+        """How many model calls have an unknown cost, so that `cost_usd` is less than was spent."""
+        return self._unpriced_before + self.recorder.unpriced_calls
 
     async def execute(self, prompt: str) -> str:
         """Run one turn and return the answer.
@@ -103,7 +113,7 @@ class LiveSession:
         fields: dict[str, Any] = {
             "turns": self.turns,
             "status": self.session.status.status,
-            "cost_usd": None if cost is None else str(cost),
+            "cost_usd": None if cost is None or self.unpriced_calls else str(cost),
         }
         if title is not None and not self.writer.metadata.get("title"):
             fields["title"] = _title_of(self.recorder.without_secrets(title))
@@ -188,7 +198,7 @@ def _recorded(
         turn=state.turns,
         known=state.digests,
     )
-    return LiveSession(session, recorder, state.cost_usd)
+    return LiveSession(session, recorder, state.cost_usd, state.unpriced_calls)
 
 
 async def _mount(live: LiveSession, plan: dict[str, Any], resume: bool, bundle: str | None) -> None:
@@ -287,13 +297,14 @@ def _read_state(store: SessionStore, session_id: str, resume: bool) -> SessionSt
     state = state_of(store.read(session_id).records())
     for child_id in state.children:
         try:
-            cost = _read_state(store, child_id, True).cost_usd
+            child = _read_state(store, child_id, True)
         except Exception:
             # A child's log may have been deleted; what it did cost is then not known any more.
             logger.exception("child not read session=%s child=%s", session_id, child_id)
             continue
-        if cost is not None:
-            state.cost_usd = cost + (state.cost_usd or 0)
+        if child.cost_usd is not None:
+            state.cost_usd = child.cost_usd + (state.cost_usd or 0)
+        state.unpriced_calls += child.unpriced_calls
     return state
 
 

@@ -28,6 +28,7 @@ _KEYS: dict[str, Any] = {
     "session": dict,
     "sources": {"modules": dict, "bundles": dict},
     "config": dict,
+    "pricing": dict,
 }
 _MODULE_LISTS = ("providers", "modules.tools", "modules.hooks", "config.providers")
 

@@ -148,7 +148,5 @@ def _limit(plan: dict[str, Any], usd: str) -> None:
     hooks: list[dict[str, Any]] = plan.get("hooks") or []
     own = next((each for each in hooks if each["module"] == "hooks-budget"), None)
     config: dict[str, Any] = {**((own or {}).get("config") or {}), "usd": usd}
-    if any(each["module"] == MOCK for each in plan["providers"]):
-        config["prices"] = {"mock": {"input": 0, "output": 0}, **(config.get("prices") or {})}
     entry = {**(own or {"module": "hooks-budget"}), "config": config, "required": True}
     plan["hooks"] = [*(each for each in hooks if each is not own), entry]

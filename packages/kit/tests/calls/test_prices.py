@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from amplifier_core.message_models import Usage
-from amplifier_kit.calls.prices import cost_usd, find_price, load_price_data
+from amplifier_kit.calls.price_table import PriceTable, find_price
+from amplifier_kit.calls.prices import cost_usd, load_price_data
 from amplifier_kit.calls.settings import Pricing, ProviderSettings
 
 PRICING = Pricing(input=Decimal(3), output=Decimal(15), cache_read=Decimal("0.3"))
@@ -99,9 +100,9 @@ async def test_a_price_that_was_told_of_the_model_wins_over_that_of_the_provider
 ):
     told = {"p": PRICING, "p/small": Pricing(input=Decimal(1), output=Decimal(1))}
 
-    small = await find_price([told], "p", "openai", "small")
-    other = await find_price([told], "p", "openai", "gpt-4.1-mini")
-    known = await find_price([told], "q", "openai", "gpt-4.1-mini")
+    small = await find_price([PriceTable(told)], "p", "openai", "small")
+    other = await find_price([PriceTable(told)], "p", "openai", "gpt-4.1-mini")
+    known = await find_price([PriceTable(told)], "q", "openai", "gpt-4.1-mini")
 
     assert small is not None
     assert other is not None
@@ -113,7 +114,8 @@ async def test_a_price_that_was_told_of_the_model_wins_over_that_of_the_provider
 
 async def test_a_later_table_tells_only_what_those_before_it_and_the_data_do_not() -> None:
     cheap = Pricing(input=Decimal(0), output=Decimal(0))
-    above, below = {"p": PRICING}, {"p/small": cheap, "q": cheap, "r": cheap}
+    above = PriceTable({"p": PRICING})
+    below = PriceTable({"p/small": cheap, "q": cheap, "r": cheap})
     million = usage(1_000_000, 0)
 
     told = await find_price([above, below], "p", "openai", "small")
@@ -129,9 +131,9 @@ async def test_a_later_table_tells_only_what_those_before_it_and_the_data_do_not
 
 
 async def test_a_price_that_nobody_knows_is_not_found_and_contradictory_counts_have_none() -> None:
-    known = await find_price([{}], "p", "openai", "gpt-4.1-mini")
+    known = await find_price([PriceTable()], "p", "openai", "gpt-4.1-mini")
 
-    assert await find_price([{}], "p", "openai", "made-up-1") is None
+    assert await find_price([PriceTable()], "p", "openai", "made-up-1") is None
     assert known is not None
     with pytest.raises(ValueError, match="no price for openai/gpt-4.1-mini"):
         known(usage(10, 0, read=1_000))

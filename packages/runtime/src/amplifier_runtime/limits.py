@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from amplifier_core import events
+from amplifier_kit.calls.price_table import PriceTable, price_table
 from amplifier_kit.calls.settings import Pricing
 from amplifier_runtime.budgets import Budgets, Purse, open_tree, settle_lost
 from amplifier_runtime.child_rows import ancestors_of, child_of
@@ -69,8 +70,8 @@ class Limits(TurnPart):
         budgets = Budgets(database)
 
         def read(connection: Connection) -> tuple[list[dict[str, Any]], Purse | None, set[str]]:
-            line = _budgets_in_line(connection, claim)
-            above, mine = [{}, *line.values()][-2:]
+            line = _plans_in_line(connection, claim)
+            above, mine = [{}, *map(_budget_in, line.values())][-2:]
             # What a child has from its parent's plan limits the parent already.
             if mine != above:
                 open_tree(connection, claim.tenant_id, claim.session_id, mine)
@@ -80,10 +81,12 @@ class Limits(TurnPart):
             purse = budgets.purse(connection, claim.tenant_id, list(line))
             return list(line.values()), purse, bucket_names(connection)
 
-        configs, purse, buckets = await database.run(read)
+        plans, purse, buckets = await database.run(read)
+        # Also where no money is limited, because what calls cost is shown.
+        terms = _terms(plans, price_table(run.session.coordinator), self._prices)
         if purse is None and not buckets:
             return
-        meter = Meter(run, budgets, purse, _terms(configs, self._prices))
+        meter = Meter(run, budgets, purse, terms)
 
         def wrap(name: str, module: Any) -> Any:
             if name in self._composites:
@@ -143,12 +146,12 @@ def admit(connection: Connection, claim: Claim) -> bool:
     return admitted == 1
 
 
-def _budgets_in_line(connection: Connection, claim: Claim) -> dict[str, dict[str, Any]]:
-    """Return what the plans of a session and of those above it say, by session, the root first."""
+def _plans_in_line(connection: Connection, claim: Claim) -> dict[str, dict[str, Any]]:
+    """Return the plans of a session and of those above it, by session, the root first."""
     above = ancestors_of(connection, child_of(connection, claim.session_id))
     plans = {row["session_id"]: json.loads(row["plan"]) for row in above}
     plans[claim.session_id] = claim.plan
-    return {session: _budget_in(plan) for session, plan in plans.items()}
+    return plans
 
 
 def _budget_in(plan: dict[str, Any]) -> dict[str, Any]:
@@ -158,16 +161,36 @@ def _budget_in(plan: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _terms(configs: Sequence[dict[str, Any]], prices: Mapping[str, Pricing]) -> Terms:
-    """Return what holds for the last of a line: nobody is more generous than those above it."""
-    tables: list[dict[str, Pricing]] = []
-    for config in configs:
-        told: dict[str, Any] = config.get("prices") or {}
-        table = {name: Pricing.model_validate(each) for name, each in told.items()}
-        tables.append({**prices, **table})
+def _terms(plans: Sequence[dict[str, Any]], own: PriceTable, fleet: Mapping[str, Pricing]) -> Terms:
+    """Return what applies to the last of a line: nobody is more generous than those above it.
+
+    `own` is the price table of the session itself, which is the last.
+    """
+    configs = [_budget_in(plan) for plan in plans]
+    tables = [*(_table_of(plan) for plan in plans[:-1]), own]
+    own.take_budget(_prices_in(configs[-1]))
+    for table in tables:
+        table.take_fleet(fleet)
     deciding = [each for each in configs if each.get("usd") is not None] or configs[:1]
     return Terms(
         tables,
         allows_unpriced=all(each.get("unknown_price") == "allow" for each in deciding),
         charges_worst_case=any(each.get("settle") == "worst_case" for each in configs),
     )
+
+
+def _table_of(plan: dict[str, Any]) -> PriceTable:
+    """Return the prices of a session that runs elsewhere, if it runs."""
+    table = PriceTable(_prices_in(_budget_in(plan)))
+    table.take_plan(plan)
+    for entry in plan.get("providers") or ():
+        config = entry.get("config") or {}
+        if config.get("pricing"):
+            name = config.get("name") or entry["module"].removeprefix("provider-")
+            table.take_pricing(name, Pricing.model_validate(config["pricing"]))
+    return table
+
+
+def _prices_in(budget: dict[str, Any]) -> dict[str, Pricing]:
+    told: dict[str, Any] = budget.get("prices") or {}
+    return {name: Pricing.model_validate(each) for name, each in told.items()}

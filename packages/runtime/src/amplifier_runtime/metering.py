@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from amplifier_core.llm_errors import ConfigurationError, LLMError
+from amplifier_core.llm_errors import LLMError
 from amplifier_core.message_models import ChatRequest, ChatResponse, Usage
 from amplifier_kit.calls.budget_news import (
     DOUBTED,
@@ -19,13 +19,22 @@ from amplifier_kit.calls.budget_news import (
 )
 from amplifier_kit.calls.call_costs import (
     FREE_FAILURES,
+    is_free,
     likely_tokens,
     most_input_tokens,
     most_output_tokens,
 )
 from amplifier_kit.calls.last_answers import closing_answer
-from amplifier_kit.calls.prices import Price, find_price, free
-from amplifier_kit.calls.settings import Pricing
+from amplifier_kit.calls.price_table import (
+    PriceTable,
+    UnknownPriceError,
+    find_price,
+    listed_price,
+    own_table,
+    priced_at,
+    with_cost,
+)
+from amplifier_kit.calls.prices import Price, free
 from amplifier_kit.notices import show
 from amplifier_runtime.budgets import Budgets, Hold, Purse, Shortage
 from amplifier_runtime.call_costs import CallCost, Charge, charge_for, in_dollars
@@ -47,7 +56,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.05, 1.0
 class Terms:
     """How calls are priced and charged; of the price tables, the first comes first."""
 
-    tables: Sequence[Mapping[str, Pricing]]
+    tables: Sequence[PriceTable]
     allows_unpriced: bool
     charges_worst_case: bool
 
@@ -204,11 +213,14 @@ class MeteredProvider:
         meter = self._meter
         # What a call cost that nobody can tell of is its worst case.
         charge: Charge | None = None
+        price = None if call.price is free else call.price
         flight = _Flight(meter, call, hold)
         token = _flight.set(flight)
         try:
             async with flight.clock:
-                response: ChatResponse = await self._module.complete(request, **options)
+                with priced_at(price):
+                    response: ChatResponse = await self._module.complete(request, **options)
+            response = with_cost(response, price)
             charge = charge_for(request, response, call.price)
             if charge is not None and meter.terms.charges_worst_case:
                 charge = charge.at_least(flight.hold.fit)
@@ -217,31 +229,43 @@ class MeteredProvider:
                 raise
             return flight.shortage
         except LLMError as error:
-            charge = Charge(0, 0) if type(error).__name__ in FREE_FAILURES else None
+            charge = Charge(0, 0) if is_free(error) else None
             raise
         finally:
             _flight.reset(token)
             if flight.shortage is None:
                 await asyncio.shield(meter.settle(flight.hold, charge))
         charged = None if charge is None else in_dollars(charge)
-        if news := news_of_charge(self._mounted_as, in_dollars(flight.hold.fit), charged):
+        news = news_of_charge(self._mounted_as, in_dollars(flight.hold.fit), charged)
+        if news is not None and await self._is_news(flight.hold, charge):
             await meter.announce(*news)
         return response
 
+    async def _is_news(self, hold: Hold, charge: Charge | None) -> bool:
+        """Whether a charge is strange in what is limited; other dollars have no worst case."""
+        beyond_tokens = charge is None or charge.tokens > hold.fit.tokens
+        return beyond_tokens or await self._meter.limits_dollars()
+
     async def _price(self, model: str) -> Price:
         if model not in self._prices:
-            tables, vendor = self._meter.terms.tables, self._module.get_info().id
+            own = own_table(self._module)
+            tables = [*self._meter.terms.tables, *([] if own is None else [own])]
+            vendor = self._module.get_info().id
             self._prices[model] = await find_price(tables, self._mounted_as, vendor, model)
         price = self._prices[model]
         if price is None and await self._meter.limits_dollars():
-            await self._admit_unpriced(model)
+            price = self._prices[model] = await listed_price(self._module, model)
+            if price is None:
+                await self._admit_unpriced(model)
         return price or free
 
     async def _admit_unpriced(self, model: str) -> None:
         name, is_refused = self._mounted_as, not self._meter.terms.allows_unpriced
         news = news_of_unpriced(name, model, is_refused=is_refused)
-        if is_refused or model not in self._admitted:
-            await self._meter.announce(*news)
         if is_refused:
-            raise ConfigurationError(news.line, provider=name, model=model)
-        self._admitted.add(model)
+            # The error says it; a line besides it would say it twice.
+            await self._meter.run.session.coordinator.hooks.emit(news.event, news.facts)
+            raise UnknownPriceError(name, model)
+        if model not in self._admitted:
+            self._admitted.add(model)
+            await self._meter.announce(*news)

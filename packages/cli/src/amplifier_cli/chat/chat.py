@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -206,7 +205,8 @@ class Chat:
             session=self.live.session_id,
             tokens=self.usage.context if self.usage.context is not None else 0,
             window=self.window,
-            cost=self.live.cost_usd if self.live.cost_usd is not None else Decimal(0),
+            cost=self.live.cost_usd,
+            unpriced_calls=self.live.unpriced_calls,
             budget=budget_limit(self.budget()),
             queued=len(scene.queue),
         )

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from amplifier_cli.render.items import Notice
-from amplifier_cli.render.plain import count, counted, money, one_line
+from amplifier_cli.render.plain import cost_text, count, counted, one_line
 
 if TYPE_CHECKING:
     from amplifier_cli.chat.chat import Chat
@@ -52,7 +52,7 @@ async def show_cost(chat: Chat, argument: str) -> None:
         ("tokens read", f"{usage.input:,}"),
         ("of them cached", f"{usage.cached:,}"),
         ("tokens written", f"{usage.output:,}"),
-        ("cost", "no provider has said" if cost is None else money(cost)),
+        ("cost", cost_text(cost, chat.live.unpriced_calls) or "none yet"),
     ]
     status = chat.budget()
     if status is not None:

@@ -8,7 +8,7 @@ import click
 
 from amplifier_cli.failures import CommandError
 from amplifier_cli.output import say, say_json, styled
-from amplifier_cli.render.plain import count, counted, money
+from amplifier_cli.render.plain import cost_text, count, counted
 from amplifier_cli.sessions import SESSION, read_session
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 from amplifier_foundation.reading.explanation import Explanation, Part
@@ -79,10 +79,12 @@ def _show_usage(usage: dict[str, Any]) -> None:
     ]
     if cached is not None:
         facts.insert(1, f"{cached:,} of them from the cache")
-    if usage.get("cost_usd") is not None:
+    if usage.get("cost_usd") is None:
+        facts.append("cost unknown")
+    else:
         from decimal import Decimal  # noqa: PLC0415 - for this line alone
 
-        facts.append(money(Decimal(str(usage["cost_usd"]))))
+        facts.append(cost_text(Decimal(str(usage["cost_usd"]))))
     say(f"{styled('used ', dim=True)}  {', '.join(facts)}")
 
 

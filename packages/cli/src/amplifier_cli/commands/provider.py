@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from amplifier_cli.output import say, styled
-from amplifier_cli.render.plain import count, money
+from amplifier_cli.render.plain import cost_text, count
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width, working
 from amplifier_cli.times import took
 from amplifier_kit.visible_text import exact
@@ -79,7 +79,7 @@ async def _test(name: str | None, model: str | None) -> None:
     say(f"{mark}  {found.name} answered in {took(seconds)}: {fitted(said, 60)}")
     usage = response.usage
     if usage is not None:
-        cost = "price unknown" if usage.cost_usd is None else money(usage.cost_usd)
+        cost = "price unknown" if usage.cost_usd is None else cost_text(usage.cost_usd)
         notice(f"{usage.input_tokens} tokens in, {usage.output_tokens} out, {cost}")
 
 

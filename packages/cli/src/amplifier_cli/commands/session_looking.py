@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from amplifier_cli.output import say, say_json, styled
-from amplifier_cli.render.plain import counted, money
+from amplifier_cli.render.plain import cost_text, counted
 from amplifier_cli.sessions import SESSION, read_session, store
 from amplifier_cli.story import Story, tell
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
@@ -41,7 +41,7 @@ def list_sessions(limit: int, everywhere: bool, as_json: bool) -> None:
                 styled(each.session_id[:_ID_SHOWN], fg="cyan"),
                 age(each.updated_at),
                 str(each.turns),
-                _money(each.cost_usd),
+                _money(each.cost_usd, each.turns),
                 each.status,
                 fitted(_title(each, everywhere), room),
             )
@@ -114,7 +114,8 @@ def export(session_id: str, output: Path | None, form: str) -> None:
 
 def _show_facts(session_id: str, metadata: dict[str, Any]) -> None:
     heading(fitted(str(metadata.get("title") or "(no title)"), screen_width()))
-    cost = _money(metadata.get("cost_usd"))
+    cost = _money(metadata.get("cost_usd"), int(metadata.get("turns") or 0))
+    cost = "cost unknown" if cost == "unknown" else cost or "no cost"
     turns = counted(int(metadata.get("turns") or 0), "turn")
     facts = [
         ("session", session_id),
@@ -146,5 +147,7 @@ def _title(session: Any, everywhere: bool) -> str:
     return f"{Path(session.project).name}: {title}" if everywhere else title
 
 
-def _money(cost: str | None) -> str:
-    return "" if not cost else money(Decimal(cost))
+def _money(cost: str | None, turns: int) -> str:
+    if cost:
+        return cost_text(Decimal(cost))
+    return "unknown" if turns else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from amplifier_cli.output import say_json, styled
-from amplifier_cli.render.plain import count, counted, money
+from amplifier_cli.render.plain import cost_text, count, counted
 from amplifier_cli.sessions import SESSION, children_of, read_session
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 from amplifier_cli.times import took
@@ -33,7 +33,9 @@ def top(session_id: str, as_json: bool) -> None:
         notice(f"with {counted(len(children), 'session')} that it started")
     if took.unpriced_calls:
         calls = counted(took.unpriced_calls, "model call")
-        notice(f"the sum leaves out {calls} without a known price", level="warning")
+        notice(
+            f"{calls} without a known price; set one: `pricing` in the settings", level="warning"
+        )
 
 
 def _show(took: Spending) -> None:
@@ -47,6 +49,7 @@ def _show(took: Spending) -> None:
         sum(each.input_tokens for each in shares),
         sum(each.output_tokens for each in shares),
         took.cost_usd,
+        took.unpriced_calls,
     )
     rows.append((total.module, *_row(total, 0)[1:]))
     heads = ("module", "calls", "time", "", "tokens in", "out", "cost")
@@ -62,5 +65,5 @@ def _row(share: Share, part: float) -> tuple[str, ...]:
         styled(bar, fg="cyan"),
         count(share.input_tokens) if share.input_tokens else "",
         count(share.output_tokens) if share.output_tokens else "",
-        "" if share.cost_usd is None else money(share.cost_usd),
+        cost_text(share.cost_usd, share.unpriced_calls).removeprefix("cost "),
     )

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from rich.cells import cell_len
 
-from amplifier_cli.render.plain import count, money, one_line
+from amplifier_cli.render.plain import cost_text, count, money, one_line
 
 _BAR_CELLS = 5
 _BETWEEN = " · "
@@ -24,6 +24,7 @@ class Meter:
     tokens: int | None = None
     window: int | None = None
     cost: Decimal | None = None
+    unpriced_calls: int = 0
     budget: Decimal | None = None
     queued: int = 0
 
@@ -55,14 +56,22 @@ def _parts(meter: Meter) -> dict[str | None, str]:
         filled = min(_BAR_CELLS, round(share * _BAR_CELLS)) if share else 0
         parts["bar"] = "▰" * filled + "▱" * (_BAR_CELLS - filled)
         parts["context"] = f"{count(meter.tokens)} of {count(meter.window)} {share:.0%}"
-    if meter.cost is not None:
-        limit = f" of {money(meter.budget)}" if meter.budget is not None else ""
-        parts["cost"] = money(meter.cost) + limit
+    cost = _cost(meter)
+    if cost:
+        parts["cost"] = cost
     if meter.session:
         parts["session"] = meter.session[:8]
     if meter.hint:
         parts["hint"] = meter.hint
     return parts
+
+
+def _cost(meter: Meter) -> str:
+    if meter.budget is None:
+        return cost_text(meter.cost, meter.unpriced_calls)
+    if meter.unpriced_calls:
+        return f"{cost_text(meter.cost, meter.unpriced_calls)}, limit {money(meter.budget)}"
+    return f"{money(meter.cost or Decimal(0))} of {money(meter.budget)}"
 
 
 def _style(name: str | None, meter: Meter) -> str:

@@ -60,6 +60,18 @@ def money(amount: Decimal) -> str:
     return f"${amount:.4f}"
 
 
+def cost_text(known: Decimal | None, unpriced_calls: int = 0) -> str:
+    """Return what was spent, in words; empty when no model was called.
+
+    `known` is the sum of the known costs. Nothing but a known price of zero is free.
+    """
+    if unpriced_calls:
+        return "cost unknown" if known is None else f"at least {money(known)}"
+    if known is None:
+        return ""
+    return "free" if known == 0 else money(known)
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number of things, in words: `1 session`, `2 sessions`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -18,6 +18,7 @@ from amplifier_foundation.bundles.providers import (
     detect_provider,
 )
 from amplifier_foundation.config.merge import merge
+from amplifier_foundation.config.model_prices import prices_of
 from amplifier_foundation.config.modules import SESSION_PARTS, long_form, merge_modules, module_list
 from amplifier_foundation.errors import BundleError
 from amplifier_foundation.guards import (
@@ -80,6 +81,8 @@ def compile_bundle(
     values.refuse_ungranted()
     notices += values.notices
     refuse_unlisted(plan, settings)
+    plan["pricing"], withheld = prices_of(settings)
+    notices += withheld
     return Prepared(
         bundle=bundle.name,
         plan={key: value for key, value in plan.items() if value or key == "session"},

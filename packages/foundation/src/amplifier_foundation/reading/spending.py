@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-__all__ = ["Leaf", "Share", "Spending", "cost_of_result", "spending"]
+__all__ = ["Leaf", "Share", "Spending", "cost_of_result", "is_unpriced", "spending"]
 
 LOOP = "loop"
 PERSON = "person"
@@ -17,7 +17,8 @@ _NO_CHILDREN: Mapping[str, Iterable[Any]] = {}
 class Leaf(NamedTuple):
     """One call that asked no other, one answer of a person, or what a turn took besides these.
 
-    A cost of None is one that nobody has told. `session_id` is empty for the session itself.
+    A cost of None is one that nobody has told; `is_unpriced` says that there was one all the same.
+    `session_id` is empty for the session itself.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class Leaf(NamedTuple):
     cache_read_tokens: int = 0
     cost_usd: Decimal | None = None
     session_id: str = ""
+    is_unpriced: bool = False
 
 
 class Share(NamedTuple):
@@ -42,6 +44,7 @@ class Share(NamedTuple):
     input_tokens: int
     output_tokens: int
     cost_usd: Decimal | None
+    unpriced_calls: int = 0
 
 
 class Spending(NamedTuple):
@@ -57,7 +60,7 @@ class Spending(NamedTuple):
     @property
     def unpriced_calls(self) -> int:
         """How many model calls have no cost, so that the sum is less than what was spent."""
-        return sum(each.kind == "model" and each.cost_usd is None for each in self.leaves)
+        return sum(each.is_unpriced for each in self.leaves)
 
     def by_module(self) -> list[Share]:
         """Return the share of each module: the dearest first, then the slowest."""
@@ -72,6 +75,21 @@ def cost_of_result(data: dict[str, Any]) -> Decimal | None:
     """Return what a `model.result` says that the call did cost."""
     cost = _usage_of(data).get("cost_usd")
     return None if cost is None else Decimal(str(cost))
+
+
+def is_unpriced(data: dict[str, Any]) -> bool:
+    """Tell whether a `model.result` is of a call that may have been billed, nobody knows for what.
+
+    A failure from before a model began to work is not billed.
+    """
+    if cost_of_result(data) is not None:
+        return False
+    error: dict[str, Any] = data.get("error") or {}
+    if not error:
+        return True
+    from amplifier_kit.calls.call_costs import FREE_FAILURES  # noqa: PLC0415 - brings the kernel
+
+    return error.get("type") not in (*FREE_FAILURES, "UnknownPriceError")
 
 
 def spending(
@@ -144,6 +162,7 @@ def _leaf(
         output_tokens=usage.get("output_tokens") or 0,
         cache_read_tokens=usage.get("cache_read_tokens") or 0,
         cost_usd=cost_of_result(result),
+        is_unpriced=is_unpriced(result),
     )
 
 
@@ -162,6 +181,7 @@ def _share(module: str, leaves: list[Leaf]) -> Share:
         sum(each.input_tokens for each in leaves),
         sum(each.output_tokens for each in leaves),
         _sum_of(leaves),
+        sum(each.is_unpriced for each in leaves),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from amplifier_foundation.reading.spending import cost_of_result
+from amplifier_foundation.reading.spending import cost_of_result, is_unpriced
 
 __all__ = ["SessionState", "state_of"]
 
@@ -28,6 +28,7 @@ class SessionState:
     config_digest: str | None = None
     was_rewound: bool = False
     cost_usd: Decimal | None = None
+    unpriced_calls: int = 0
     children: list[str] = field(default_factory=list[str])
     first_prompt: str | None = None
 
@@ -79,9 +80,12 @@ def _model_call(state: SessionState, data: dict[str, Any], composite: set[str]) 
 
 
 def _model_result(state: SessionState, data: dict[str, Any], composite: set[str]) -> None:
-    cost = None if data.get("call") in composite else cost_of_result(data)
+    if data.get("call") in composite:
+        return
+    cost = cost_of_result(data)
     if cost is not None:
         state.cost_usd = cost + (state.cost_usd or 0)
+    state.unpriced_calls += is_unpriced(data)
 
 
 def _state(state: SessionState, data: dict[str, Any], _: set[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from amplifier_core import events
 from amplifier_core.errors import describe_error
-from amplifier_foundation.reading.spending import cost_of_result
+from amplifier_foundation.reading.spending import cost_of_result, is_unpriced
 from amplifier_foundation.recording import frames
 from amplifier_foundation.recording.inventory import inventory_of, module_of, opening_of
 from amplifier_foundation.recording.log import Log, LogWriter, RecordingFailedError
@@ -92,7 +92,9 @@ class Recorder:
         self.coordinator = coordinator
         self.writer = writer
         self.turn = turn
+        # The sum of what is known; `unpriced_calls` were made besides.
         self.cost_usd: Decimal | None = None
+        self.unpriced_calls = 0
         self.opened_plan: Any = None
         self.first_prompt: str | None = None
         self.is_paused = False
@@ -282,9 +284,7 @@ class Recorder:
         self.note(f"{call.kind}.result", {"call": call.id, **outcome, "seconds": seconds})
         self._open.pop(call.id, None)
         if call.kind == "model" and not call.asks_others:
-            cost = cost_of_result(outcome)
-            if cost is not None:
-                self._charge(cost)
+            self._charge(cost_of_result(outcome), is_unpriced(outcome))
         self._note_state()
 
     async def begin_turn(self, prompt: str) -> bool:
@@ -386,10 +386,12 @@ class Recorder:
             self._open.pop(call.id, None)
             await self.check()
 
-    def _charge(self, cost: Decimal) -> None:
-        self.cost_usd = cost if self.cost_usd is None else self.cost_usd + cost
+    def _charge(self, cost: Decimal | None, unpriced: bool) -> None:
+        if cost is not None:
+            self.cost_usd = cost if self.cost_usd is None else self.cost_usd + cost
+        self.unpriced_calls += unpriced
         if self._parent is not None:
-            self._parent._charge(cost)
+            self._parent._charge(cost, unpriced)
 
 
 def _is_no_delta(event: str) -> bool:

@@ -27,7 +27,8 @@ def fork(
     try:
         writer.append("fork", {"from": session_id, "at": at})
         state = state_of(store.read(forked).records())
-        cost = None if state.cost_usd is None else str(state.cost_usd)
+        is_known = state.cost_usd is not None and not state.unpriced_calls
+        cost = str(state.cost_usd) if is_known else None
         writer.update(turns=state.turns, cost_usd=cost, status="completed")
     finally:
         writer.close()

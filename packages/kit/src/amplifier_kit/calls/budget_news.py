@@ -34,7 +34,10 @@ def news_of_charge(provider: str, held: Charge, charged: Charge | None) -> News 
 def news_of_unpriced(provider: str, model: str, *, is_refused: bool) -> News:
     """Return what is said of a model without a price where dollars are limited."""
     way = "it is not called" if is_refused else "its calls count as free"
-    line = f"No price is known for {provider}/{model}, so {way}; it can be set under `prices`."
+    line = (
+        f"No price is known for {provider}/{model}, so {way}; it can be set under `pricing` in the "
+        "settings, or `prices` of hooks-budget."
+    )
     return News(UNPRICED, {"provider": provider, "model": model, "refused": is_refused}, line)
 
 

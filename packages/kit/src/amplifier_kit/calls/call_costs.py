@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from amplifier_core.message_models import ChatRequest, ChatResponse, ContentBlockUnion, Usage
 from amplifier_kit.calls.messages import blocks_of
+from amplifier_kit.calls.price_table import UnknownPriceError
 from amplifier_kit.calls.prices import Price
 
 # Failures before a model began to work, as `provider:retry` names them; what fails in any other way
@@ -34,6 +35,11 @@ _CHARS_PER_TOKEN = 4
 _ASSUMED, _ENOUGH, _LEAST = 8_192, 4_096, 256
 # What of a block is certainly read or written as text; vendors leave out earlier thoughts.
 _TEXTS = {"text": "text", "tool_call": "input", "tool_result": "output"}
+
+
+def is_free(error: BaseException) -> bool:
+    """Whether a call that failed so was certainly not billed."""
+    return type(error).__name__ in FREE_FAILURES or isinstance(error, UnknownPriceError)
 
 
 class Charge(NamedTuple):

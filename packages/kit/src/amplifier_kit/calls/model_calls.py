@@ -21,7 +21,7 @@ from amplifier_core.retry import retry_with_backoff
 from amplifier_kit.calls.block_stream import STREAM_EVENTS, BlockStream
 from amplifier_kit.calls.failures import error_from_transport
 from amplifier_kit.calls.prefix import Miss, Prefix, PrefixWatch
-from amplifier_kit.calls.prices import cost_usd
+from amplifier_kit.calls.price_table import price_table
 from amplifier_kit.calls.settings import ProviderSettings
 from amplifier_kit.calls.shortfalls import DEGRADED, joined
 from amplifier_kit.notices import show
@@ -77,17 +77,25 @@ class ModelCalls:
         self._coordinator = coordinator
         self._hooks = getattr(coordinator, "hooks", None)
         self._translate = translate
-        self._price_vendor = price_vendor
+        # Also for whoever pays for these calls.
+        self.prices = price_table(coordinator)
+        self.prices.take_provider(provider, price_vendor, settings.pricing)
         self._watch = PrefixWatch(coordinator, f"provider-{provider}")
-        # None until a call with a known price was made; a call of unknown price makes it a minimum.
+        # None until a call with a known price was made; it is of no use after one of unknown price.
         self._total: Decimal | None = None
+        self._has_unpriced = False
         self._retry = settings.retry_config()
         # The lines that the person has seen.
         self._shown: set[str] = set()
 
     def cost(self) -> dict[str, Any] | None:
-        """Return what this session's calls cost so far, for the channel `session.cost`."""
-        return None if self._total is None else {"cost_usd": str(self._total)}
+        """Return what this session's calls cost so far, for the channel `session.cost`.
+
+        None before the first call, and when the price of one is not known.
+        """
+        if self._total is None or self._has_unpriced:
+            return None
+        return {"cost_usd": str(self._total)}
 
     def wants_stream(self, request: ChatRequest) -> bool:
         """Whether an answer is to be announced as it arrives."""
@@ -181,9 +189,12 @@ class ModelCalls:
     def _price(self, call: Call, response: ChatResponse) -> ChatResponse:
         usage = response.usage
         if usage is None:
+            self._has_unpriced = True
             return response
-        cost = cost_usd(self._price_vendor, call.model, usage, self._settings.pricing)
-        if cost is not None:
+        cost = self.prices.cost_of(self.provider, call.model, usage)
+        if cost is None:
+            self._has_unpriced = True
+        else:
             self._total = (self._total or Decimal(0)) + cost
         priced = usage.model_copy(update={"cost_usd": cost})
         return response.model_copy(update={"usage": priced})

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from decimal import Decimal
-from functools import partial
 
 from amplifier_core.message_models import Usage
 from amplifier_kit.calls.settings import Pricing
@@ -23,30 +21,6 @@ _NOTHING = Usage(input_tokens=0, output_tokens=0, total_tokens=0)
 def load_price_data() -> None:
     """Import the price data and read it once; half a second, so do it in a thread."""
     cost_usd("openai", "", _NOTHING)
-
-
-async def find_price(
-    tables: Iterable[Mapping[str, Pricing]], provider: str, vendor: str, model: str
-) -> Price | None:
-    """Return what calls of a model cost; None when it is not known.
-
-    A table tells prices by `provider/model` or by provider, and wins over the price data of
-    `vendor`. One after the first counts only where those before it, and the data, tell nothing.
-    """
-    for table in tables:
-        pricing = table.get(f"{provider}/{model}") or table.get(provider)
-        if pricing is None:
-            await asyncio.to_thread(load_price_data)
-        if cost_usd(vendor, model, _NOTHING, pricing) is not None:
-            return partial(_known_cost, vendor, model, pricing)
-    return None
-
-
-def _known_cost(vendor: str, model: str, pricing: Pricing | None, usage: Usage) -> Decimal:
-    cost = cost_usd(vendor, model, usage, pricing)
-    if cost is None:
-        raise ValueError(f"no price for {vendor}/{model} with usage {usage}")
-    return cost
 
 
 def free(usage: Usage) -> Decimal:

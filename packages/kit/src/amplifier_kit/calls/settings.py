@@ -20,6 +20,9 @@ class Pricing(BaseModel):
     cache_write: Decimal | None = Field(default=None, ge=0, description="Default: as input.")
 
 
+FREE = Pricing(input=Decimal(0), output=Decimal(0))
+
+
 class ProviderSettings(BaseModel):
     """What a provider can be told in the mount plan; unknown keys are refused by name."""
 
