@@ -20,6 +20,7 @@ class Collector:
         self._announce = announce
         # The call that each index of the server stands for, and the server's id for it.
         self._calls: dict[int, tuple[str, Part]] = {}
+        self._taken_ids = {""}
 
     async def take(self, chunk: Any) -> None:
         """Take a chunk of a stream, or a whole completion."""
@@ -57,8 +58,8 @@ class Collector:
         known_id, part = self._calls.get(index, ("", None))
         # Some servers number all their calls 0 and tell them apart by their ids.
         if part is None or (call_id and known_id and call_id != known_id):
-            taken = {"", *(each.id for each in self.answer.parts)}
-            own_id = f"call_{uuid4().hex}" if call_id in taken else call_id
+            own_id = f"call_{uuid4().hex}" if call_id in self._taken_ids else call_id
+            self._taken_ids.add(own_id)
             part = Part(tool=field_of(function, "name") or "", id=own_id)
             self._calls[index] = (call_id, part)
             await self._begin(part, "tool_use")

@@ -13,6 +13,7 @@ from amplifier_kit.calls.block_stream import (
     BLOCK_DELTA,
     BLOCK_END,
     BLOCK_START,
+    MOST_ANNOUNCED_CALLS,
     BlockStream,
 )
 
@@ -113,3 +114,20 @@ async def test_the_kernels_hooks_are_asked_whether_they_listen() -> None:
     await stream.delta(0, "a")
 
     assert [name for name, _ in recorder.events] == [BLOCK_DELTA]
+
+
+async def test_of_thousands_of_calls_only_the_first_are_announced() -> None:
+    recorder = EventRecorder()
+    stream = BlockStream(recorder)
+
+    for index in range(1_000):
+        await stream.end_all()
+        await stream.start(index, "tool_use", "t")
+    await stream.start(1_000, "text")
+    await stream.delta(1_000, "words")
+    await stream.end_all()
+
+    names = [name for name, _ in recorder.events]
+    assert names.count(BLOCK_START) == MOST_ANNOUNCED_CALLS + 1
+    assert names.count(BLOCK_END) == MOST_ANNOUNCED_CALLS + 1
+    assert names.count(BLOCK_DELTA) == 1

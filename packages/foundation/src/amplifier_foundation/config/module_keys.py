@@ -58,7 +58,9 @@ _PROVIDER = {
 _LOOP = {
     "default_provider": _TEXT,
     "extended_thinking": _TEXT,
+    "max_calls": Key("lower", (128,)),
     "output_schema": _TEXT,
+    "parallel_calls": Key("lower", (8,)),
     "tool_timeouts": _TEXT,
 }
 _MEMORY = {"mark_dropped": _TEXT}

@@ -14,6 +14,9 @@ BLOCK_END = "llm:stream_block_end"
 ABORTED = "llm:stream_aborted"
 STREAM_EVENTS = (BLOCK_START, BLOCK_DELTA, BLOCK_END, ABORTED)
 
+MOST_ANNOUNCED_CALLS = 128
+"""Tool calls of one answer that are announced; each costs as much as running a short hook chain."""
+
 BlockKind = Literal["text", "thinking", "tool_use"]
 
 
@@ -35,10 +38,11 @@ class BlockStream:
     """Announces the blocks of one answer; all its events carry one `request_id`.
 
     Block indices are 0-based over all blocks of the answer. Fragments of tool input are not
-    announced, and nothing is built for events that nobody hears.
+    announced, nor are calls after the first `MOST_ANNOUNCED_CALLS`, and nothing is built for events
+    that nobody hears.
     """
 
-    __slots__ = ("_emit", "_hears", "_open", "_sent_any", "request_id")
+    __slots__ = ("_calls", "_emit", "_hears", "_open", "_sent_any", "request_id")
 
     def __init__(self, hooks: Any, request_id: str | None = None) -> None:
         self.request_id = request_id or new_request_id()
@@ -47,9 +51,14 @@ class BlockStream:
         # kind and next sequence number of each block that has begun and not ended
         self._open: dict[int, list[Any]] = {}
         self._sent_any = False
+        self._calls = 0
 
     async def start(self, index: int, kind: BlockKind, name: str | None = None) -> None:
         """Announce that block `index` begins; `name` is the tool of a `tool_use` block."""
+        if kind == "tool_use":
+            self._calls += 1
+            if self._calls > MOST_ANNOUNCED_CALLS:
+                return
         self._open[index] = [kind, 0]
         if self._hears(BLOCK_START):
             facts = {"request_id": self.request_id, "block_index": index, "block_type": kind}
@@ -60,10 +69,10 @@ class BlockStream:
 
         To be awaited like the others. It is no coroutine itself, for it is called for every token.
         """
-        if not text:
+        block = self._open.get(index)
+        if not text or block is None:
             return _NOTHING
         self._sent_any = True
-        block = self._open[index]
         sequence = block[1]
         block[1] = sequence + 1
         if not self._hears(BLOCK_DELTA):

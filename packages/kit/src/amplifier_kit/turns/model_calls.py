@@ -8,6 +8,7 @@ from typing import Any
 from amplifier_core import events
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_core.message_models import ChatRequest, ChatResponse, ResponseFormat, ToolCall
+from amplifier_kit.turns.accepted_calls import first_calls, report_dropped
 from amplifier_kit.turns.announcer import Announcer
 from amplifier_kit.turns.providers import failure_facts
 from amplifier_kit.turns.requests import Composer, Kept
@@ -34,6 +35,7 @@ class ModelCalls:
         "_composer",
         "_context",
         "_hooks",
+        "_max_calls",
         "_options",
         "answer",
         "count",
@@ -48,14 +50,16 @@ class ModelCalls:
         hooks: Any,
         ask_model: AskModel,
         options: dict[str, Any],
+        max_calls: int,
     ) -> None:
-        """`options` are keywords for the providers."""
+        """`options` are keywords for the providers; `max_calls` of an answer are accepted."""
         self._composer = Composer(kept, context, announcer)
         self._context = context
         self._announcer = announcer
         self._hooks = hooks
         self._ask_model = ask_model
         self._options = options
+        self._max_calls = max_calls
         self.begin()
 
     def begin(self) -> None:
@@ -86,6 +90,9 @@ class ModelCalls:
         if announcer.pending is not None:
             announcer.pending.clear()
         calls: list[ToolCall] = provider.parse_tool_calls(response)
+        total = len(calls)
+        if total > self._max_calls:
+            response, calls = first_calls(response, calls, self._max_calls)
         if (
             hears(events.PROVIDER_RESPONSE)
             or hears(events.CONTENT_BLOCK_START)
@@ -93,6 +100,8 @@ class ModelCalls:
         ):
             await self._announce(name, response, calls)
         await self._context.add_message(self._read(response, calls))
+        if len(calls) < total:
+            await report_dropped(announcer, total, len(calls))
         return calls
 
     async def _send_smaller(

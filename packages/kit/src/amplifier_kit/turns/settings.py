@@ -26,6 +26,12 @@ class TurnSettings(BaseModel):
     tool_timeouts: dict[str, Seconds] = Field(
         default_factory=dict, description="Time for single tools, by name; wins over their own."
     )
+    parallel_calls: int = Field(
+        default=8, ge=1, description="Tool calls of a step that run at the same time."
+    )
+    max_calls: int = Field(
+        default=128, ge=1, description="Tool calls of one answer that are accepted."
+    )
     heartbeat_seconds: Seconds = Field(
         default=5.0, description="How often a running tool is announced."
     )

@@ -1,4 +1,4 @@
-"""Running the tools a model asked for: in parallel, in time, with their results in call order."""
+"""Running the tools a model asked for: a few at a time, in time, with results in call order."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import Any, TypeAlias, cast
 
 from amplifier_core import events
@@ -14,7 +15,9 @@ from amplifier_core.history import interrupted_result
 from amplifier_core.message_models import ToolCall
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_kit.turns.announcer import Announcer
+from amplifier_kit.turns.call_slots import CallSlots
 from amplifier_kit.turns.eager import Starter
+from amplifier_kit.turns.endings import DEADLINE
 from amplifier_kit.turns.settings import TurnSettings
 from amplifier_kit.turns.tool_watch import ToolRun, ToolWatch, result_message
 from amplifier_kit.turns.vocabulary import TOOL_ABANDONED, TOOL_DENIED, TOOL_HEARTBEAT
@@ -27,6 +30,8 @@ SelectTool: TypeAlias = Callable[[ToolRun, dict[str, Any], Announcer], Awaitable
 It may change `name` and `tool_input` of the call. A text it returns is the call's result, and no
 tool runs.
 """
+
+_CANCELLED = "Not run: the session was cancelled before the turn of this call came."
 
 # How long cancelled tools may take to let go before they are left behind.
 _GRACE_SECONDS = 1.0
@@ -44,6 +49,7 @@ class ToolCalls:
         "_groups",
         "_select_tool",
         "_settings",
+        "_slots",
         "_starter",
         "_token",
         "_tools",
@@ -67,6 +73,7 @@ class ToolCalls:
         self._settings = settings
         self._starter = starter
         self._select_tool = select_tool
+        self._slots: CallSlots | None = None
         self.begin(math.inf)
 
     def begin(self, until: float) -> None:
@@ -77,13 +84,17 @@ class ToolCalls:
     async def run(self, calls: list[ToolCall]) -> None:
         """Run `calls` and add their results to the context, in call order.
 
-        A tool that exceeds its time is answered for at once, whether it stops or not. When the turn
-        is cancelled, what is finished by then is kept and the rest is marked as interrupted before
-        the cancellation goes on.
+        At most `parallel_calls` tools run at the same time; the other calls wait. A tool that
+        exceeds its time is answered for at once, whether it stops or not. When the turn is
+        cancelled, what is finished by then is kept and the rest is marked as interrupted before the
+        cancellation goes on.
         """
         self._groups += 1
         runs = [ToolRun(call, self._groups) for call in calls]
         work = self._run_one if self._select_tool is None else self._select_and_run
+        self._slots = None
+        if len(runs) > self._settings.parallel_calls:
+            self._slots = CallSlots(self._settings.parallel_calls)
         waiting: list[ToolRun] = []
         try:
             for run in runs:
@@ -142,6 +153,8 @@ class ToolCalls:
                 return await self._deny(run, before.reason, ran=False)
             if before.data is not None:
                 run.tool_input = before.data.get("tool_input", run.tool_input)
+        if await self._is_refused_after_wait(run):
+            return None
         try:
             result = await self._execute(run)
         except (Exception, asyncio.CancelledError) as error:
@@ -151,42 +164,67 @@ class ToolCalls:
             failure = {"type": type(error).__name__, "msg": str(error)}
             told = await announcer.tell(events.TOOL_ERROR, {**run.facts, "error": failure})
             return run.answer(f"Error executing tool: {_as_told(error, told)}")
-        if run.is_abandoned:
-            return None
-        if hears(events.TOOL_POST):
+        if not run.is_abandoned:
+            await self._take_result(run, result)
+        return None
+
+    async def _take_result(self, run: ToolRun, result: Any) -> None:
+        """Have the hooks look at a result and answer the call with what they leave of it."""
+        if self._announcer.hears(events.TOOL_POST):
             results = {"result": result, "tool_result": result}
-            after = await announcer.ask(events.TOOL_POST, {**run.facts, **results})
+            after = await self._announcer.ask(events.TOOL_POST, {**run.facts, **results})
             if after.action == "deny":
                 return await self._deny(run, after.reason, ran=True)
             result = _as_left_by_hooks(result, after)
-        return run.answer(_content(result))
+        run.answer(_content(result))
+        return None
 
     async def _deny(self, run: ToolRun, reason: str | None, *, ran: bool) -> None:
         """Answer a call that hooks denied, or whose result they did, and announce it."""
         await self._announcer.tell(TOOL_DENIED, {**run.facts, "reason": reason, "ran": ran})
         run.answer(f"Denied by hook: {reason}")
 
+    async def _is_refused_after_wait(self, run: ToolRun) -> bool:
+        """Wait until few enough tools run; True when by then it is too late to run this one."""
+        if self._slots is None:
+            return False
+        await self._slots.take(run)
+        if self._token is not None and self._token.is_cancelled:
+            # A session that is to stop finishes what runs, and starts nothing more.
+            refusal = _CANCELLED
+        elif self._until <= monotonic():
+            refusal = DEADLINE.refusal
+        else:
+            return False
+        run.give_back_slot()
+        run.answer(refusal)
+        failure = {"type": "NotRun", "msg": refusal}
+        await self._announcer.tell(events.TOOL_ERROR, {**run.facts, "error": failure})
+        return True
+
     async def _execute(self, run: ToolRun) -> Any:
         call_id, name, token = run.call_id, run.name, self._token
-        tool = self._tools.get(name)
-        if tool is None:
-            tool = self._named(name)
-        if tool is None:
-            known = ", ".join(self._tools) or "none"
-            raise LookupError(f"there is no tool `{name}`; available: {known}")
-        run.tool_starts(tool)
-        if token is not None:
-            token.register_tool_start(call_id, name)
         try:
+            tool = self._find(name)
+            run.tool_starts(tool)
+            if token is not None:
+                token.register_tool_start(call_id, name)
             return await tool.execute(run.tool_input)
         finally:
             run.is_running = False
+            run.give_back_slot()
             if token is not None:
                 token.register_tool_complete(call_id)
 
-    def _named(self, name: str) -> Any:
-        """Return the tool that calls itself so: it may be mounted under another name."""
-        return next((each for each in self._tools.values() if each.name == name), None)
+    def _find(self, name: str) -> Any:
+        """Return the tool of this name; it may be mounted under another one."""
+        tool = self._tools.get(name)
+        if tool is None:
+            tool = next((each for each in self._tools.values() if each.name == name), None)
+        if tool is None:
+            known = ", ".join(self._tools) or "none"
+            raise LookupError(f"there is no tool `{name}`; available: {known}")
+        return tool
 
     def _seconds_for(self, run: ToolRun) -> float:
         """Return the time a tool has, which is no more than the turn has."""
@@ -211,6 +249,8 @@ class ToolCalls:
             "taken effect, check before you repeat it."
         )
         run.answer(said)
+        # Now, not when the tool lets go: one that never does would keep the others waiting.
+        run.give_back_slot()
         parting = asyncio.create_task(self._part_from([run]))
         _partings.add(parting)
         parting.add_done_callback(_partings.discard)

@@ -25,6 +25,7 @@ class ToolRun:
         "is_abandoned",
         "is_running",
         "name",
+        "release_slot",
         "result",
         "seconds",
         "started_at",
@@ -43,6 +44,7 @@ class ToolRun:
         self.result: dict[str, Any] | None = None
         self.task: asyncio.Task[None] | None = None
         self.watch: ToolWatch | None = None
+        self.release_slot: Callable[[], None] | None = None
         self.is_running = self.is_abandoned = False
 
     @property
@@ -65,6 +67,13 @@ class ToolRun:
         self.tool, self.started_at, self.is_running = tool, monotonic(), True
         if self.watch is not None:
             self.watch.take(self)
+
+    def give_back_slot(self) -> None:
+        """Let the next call that waits run; a second time has no effect."""
+        release = self.release_slot
+        self.release_slot = None
+        if release is not None:
+            release()
 
     def answer(self, content: Any) -> None:
         """Take `content` for the result."""

@@ -154,7 +154,9 @@ class _Turn:
         self._tools = tools
         self._token = token = None if coordinator is None else coordinator.cancellation
         self._announcer = announcer = Announcer(loop.name, hooks, coordinator)
-        self._model = ModelCalls(loop.kept, context, announcer, hooks, loop.ask_model, loop.options)
+        self._model = ModelCalls(
+            loop.kept, context, announcer, hooks, loop.ask_model, loop.options, config.max_calls
+        )
         self._tool_calls = ToolCalls(
             tools, context, announcer, token, config, loop.starter, loop.select_tool
         )

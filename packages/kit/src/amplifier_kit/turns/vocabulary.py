@@ -5,6 +5,7 @@ from __future__ import annotations
 TOOL_HEARTBEAT = "tool:heartbeat"
 TOOL_DENIED = "tool:denied"
 TOOL_ABANDONED = "tool:abandoned"
+CALLS_DROPPED = "orchestrator:calls_dropped"
 STUCK = "orchestrator:stuck"
 LAST_STEP = "orchestrator:last_step"
 ANSWER_CUT = "orchestrator:answer_cut"
