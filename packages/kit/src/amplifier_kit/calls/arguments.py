@@ -6,6 +6,7 @@ import json
 from typing import Any, cast
 
 from amplifier_core.llm_errors import InvalidToolCallError
+from amplifier_kit.valid_text import is_too_deep
 
 
 def parse_arguments(
@@ -22,10 +23,14 @@ def parse_arguments(
     reason = "are not a JSON object"
     try:
         arguments: Any = json.loads(raw) if raw.strip() else {}
-        if isinstance(arguments, dict):
+        if is_too_deep(arguments):
+            reason = "are nested too deep"
+        elif isinstance(arguments, dict):
             return cast("dict[str, Any]", arguments)
     except ValueError as error:
         reason = f"are not JSON: {error}"
+    except RecursionError:
+        reason = "are nested too deep"
     if cut_off:
         reason = "were cut off by the output limit; raise `max_output_tokens`"
     raise InvalidToolCallError(

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from amplifier_core.correlation import new_request_id
 from amplifier_core.errors import error_text
+from amplifier_kit.valid_text import TextStream
 
 BLOCK_START = "llm:stream_block_start"
 BLOCK_DELTA = "llm:stream_block_delta"
@@ -48,7 +49,8 @@ class BlockStream:
         self.request_id = request_id or new_request_id()
         self._emit = hooks.emit
         self._hears: Callable[[str], bool] = getattr(hooks, "has_handlers", _yes)
-        # kind and next sequence number of each block that has begun and not ended
+        # Of each block that has begun and not ended: its kind, its next sequence number, and what
+        # makes its text valid once a piece needs it.
         self._open: dict[int, list[Any]] = {}
         self._sent_any = False
         self._calls = 0
@@ -59,7 +61,7 @@ class BlockStream:
             self._calls += 1
             if self._calls > MOST_ANNOUNCED_CALLS:
                 return
-        self._open[index] = [kind, 0]
+        self._open[index] = [kind, 0, None]
         if self._hears(BLOCK_START):
             facts = {"request_id": self.request_id, "block_index": index, "block_type": kind}
             await self._emit(BLOCK_START, facts if name is None else {**facts, "name": name})
@@ -67,10 +69,24 @@ class BlockStream:
     def delta(self, index: int, text: str) -> Awaitable[object]:
         """Announce a fragment of block `index`; empty ones are not worth an event.
 
-        To be awaited like the others. It is no coroutine itself, for it is called for every token.
+        Half of a character waits for its other half. To be awaited like the others. It is no
+        coroutine itself, for it is called for every token.
+
+        Raises:
+            TypeError: the server sent something that is not a text.
         """
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - from the wire
+            raise TypeError(f"a piece of text is a {type(text).__name__}")
         block = self._open.get(index)
-        if not text or block is None:
+        if block is None:
+            return _NOTHING
+        if block[2] is not None or not text.isascii() or "\0" in text:
+            block[2] = block[2] or TextStream()
+            text = block[2].feed(text)
+        return self._announce(index, block, text)
+
+    def _announce(self, index: int, block: list[Any], text: str) -> Awaitable[object]:
+        if not text:
             return _NOTHING
         self._sent_any = True
         sequence = block[1]
@@ -89,6 +105,8 @@ class BlockStream:
     async def end(self, index: int) -> None:
         """Announce that block `index` is complete; without effect on a block that never began."""
         block = self._open.pop(index, None)
+        if block is not None and block[2] is not None:
+            await self._announce(index, block, block[2].rest())
         if block is not None and self._hears(BLOCK_END):
             facts = {"request_id": self.request_id, "block_index": index, "block_type": block[0]}
             await self._emit(BLOCK_END, facts)

@@ -91,6 +91,8 @@ def error_from_transport(
         return LLMTimeoutError(f"no answer in time ({text})", **facts)
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         return StreamError(f"the server sent what is not JSON ({text})", **facts)
+    if isinstance(error, RecursionError):
+        return StreamError("the server sent JSON that is nested too deep", **facts)
     if _is_of_transport(error, "RemoteProtocolError", "ReadError", "DecodingError", "StreamError"):
         return StreamError(f"the connection broke off ({text})", **facts)
     if isinstance(error, OSError) or _is_of_transport(error, "TransportError"):

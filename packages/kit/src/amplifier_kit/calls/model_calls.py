@@ -25,6 +25,7 @@ from amplifier_kit.calls.price_table import price_table
 from amplifier_kit.calls.settings import ProviderSettings
 from amplifier_kit.calls.shortfalls import DEGRADED, joined
 from amplifier_kit.notices import show
+from amplifier_kit.valid_text import valid
 
 CACHE_MISS = "provider:cache_miss"
 OWN_EVENTS = (*STREAM_EVENTS, CACHE_MISS, DEGRADED)
@@ -129,7 +130,7 @@ class ModelCalls:
             outcome = {"status": "error", "error": failure, **_since(started)}
             await self._emit(events.LLM_RESPONSE, {**facts, **outcome})
             raise
-        priced = self._price(call, response)
+        priced = self._price(call, valid(response))
         await self._announce_response(call, facts, priced, started)
         await self._admit(call.shortfalls[foreseen:], facts)
         degradation = joined(call.shortfalls) or priced.degradation

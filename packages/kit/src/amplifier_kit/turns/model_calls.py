@@ -12,6 +12,7 @@ from amplifier_kit.turns.accepted_calls import first_calls, report_dropped
 from amplifier_kit.turns.announcer import Announcer
 from amplifier_kit.turns.providers import failure_facts
 from amplifier_kit.turns.requests import Composer, Kept
+from amplifier_kit.valid_text import valid
 
 AskModel = Callable[[Any, ChatRequest, dict[str, Any], Any], Awaitable[ChatResponse]]
 """Calls a model; takes the provider, the request, keywords for the provider, and the hooks."""
@@ -89,6 +90,8 @@ class ModelCalls:
             raise
         if announcer.pending is not None:
             announcer.pending.clear()
+        # A provider that was written without the kit may hand over half a character.
+        response = valid(response)
         calls: list[ToolCall] = provider.parse_tool_calls(response)
         total = len(calls)
         if total > self._max_calls:

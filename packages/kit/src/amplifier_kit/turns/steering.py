@@ -6,6 +6,8 @@ import asyncio
 from collections import deque
 from typing import Any
 
+from amplifier_kit.valid_text import valid_text
+
 
 class Inbox:
     """Keeps texts in the order they arrive, until each is stored: never lost, never twice."""
@@ -22,7 +24,7 @@ class Inbox:
     def add(self, text: str) -> None:
         """Keep `text` for the next step; returns at once. Blank text is not kept."""
         if text.strip():
-            self._texts.append(text)
+            self._texts.append(valid_text(text))
 
     async def deliver(self, context: Any) -> str | None:
         """Store the oldest text as a message of the user and return it; None when none waits.

@@ -21,6 +21,7 @@ from amplifier_kit.turns.endings import DEADLINE
 from amplifier_kit.turns.settings import TurnSettings
 from amplifier_kit.turns.tool_watch import ToolRun, ToolWatch, result_message
 from amplifier_kit.turns.vocabulary import TOOL_ABANDONED, TOOL_DENIED, TOOL_HEARTBEAT
+from amplifier_kit.valid_text import valid
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +157,7 @@ class ToolCalls:
         if await self._is_refused_after_wait(run):
             return None
         try:
-            result = await self._execute(run)
+            result = valid(await self._execute(run))
         except (Exception, asyncio.CancelledError) as error:
             if run.is_abandoned or (isinstance(error, asyncio.CancelledError) and _is_cancelled()):
                 raise

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any
 
 from amplifier_core.message_models import ToolCall
+from amplifier_kit.valid_text import valid
 
 
 class ToolRun:
@@ -77,7 +78,7 @@ class ToolRun:
 
     def answer(self, content: Any) -> None:
         """Take `content` for the result."""
-        self.result = result_message(self.call_id, self.called_name, content)
+        self.result = result_message(self.call_id, self.called_name, valid(content))
 
 
 def result_message(call_id: str, name: str, content: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from amplifier_kit.turns.settings import TurnSettings
 from amplifier_kit.turns.steering import Inbox
 from amplifier_kit.turns.structured import OutputSchema
 from amplifier_kit.turns.tool_calls import SelectTool, ToolCalls
+from amplifier_kit.valid_text import valid_text
 
 _NUDGE = "Repeating them will not help: try another way, or answer with what you have."
 _REPAIR = "Your answer does not fit the JSON Schema it has to. Give it again, as JSON alone. Wrong:"
@@ -244,7 +245,7 @@ class _Turn:
             prompt = (submitted.data or {}).get("prompt", prompt)
         if inbox:
             await self._deliver(inbox)
-        await self._context.add_message({"role": "user", "content": prompt})
+        await self._context.add_message({"role": "user", "content": valid_text(prompt)})
         return True
 
     async def _deliver(self, inbox: Inbox) -> None:

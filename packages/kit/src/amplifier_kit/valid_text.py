@@ -1,0 +1,124 @@
+"""Text from outside, made valid: whatever comes in can be stored, sent and read again."""
+
+from __future__ import annotations
+
+import re
+from math import isfinite
+from typing import Any, TypeVar, cast
+
+__all__ = ["MOST_LEVELS", "TextStream", "is_too_deep", "valid", "valid_text"]
+
+T = TypeVar("T")
+
+MOST_LEVELS = 100
+"""How deep data may be nested. Pydantic writes 255 levels, Python calls 1,000 functions."""
+
+# JSON can spell half of a surrogate pair, UTF-8 cannot. PostgreSQL stores no NUL.
+_INVALID = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]|\x00")
+_HALF_AT_THE_END = re.compile("[\ud800-\udbff]\\Z")
+_TOO_DEEP = f"[left out: nested deeper than {MOST_LEVELS} levels]"
+
+
+def valid_text(text: str) -> str:
+    """Return a text that every encoding and every database takes.
+
+    Two halves of a character become the character, half of one becomes U+FFFD, and NUL becomes its
+    picture, U+2400. A text without any of these comes back as the same object.
+    """
+    if _INVALID.search(text) is None:
+        return text
+    return _INVALID.sub(_replaced, text)
+
+
+def valid(value: T) -> T:
+    """Return data with every text in it valid: the same object when there is nothing to change.
+
+    Dicts, lists, tuples and pydantic models are looked into. What is nested deeper than
+    `MOST_LEVELS` is replaced by a sentence, and a number that JSON does not have by its name.
+    """
+    return cast("T", _valid(value, MOST_LEVELS))
+
+
+def is_too_deep(value: Any, levels: int = MOST_LEVELS) -> bool:
+    """Whether data is nested deeper than `valid` leaves it."""
+    if isinstance(value, dict):
+        inner = list(cast("dict[Any, Any]", value).values())
+    elif isinstance(value, list | tuple):
+        inner = list(cast("list[Any]", value))
+    else:
+        return False
+    return levels == 0 or any(is_too_deep(each, levels - 1) for each in inner)
+
+
+class TextStream:
+    """Makes text valid that comes in pieces: half of a character waits for its other half."""
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def feed(self, text: str) -> str:
+        """Return what is whole by now."""
+        text = self._half + text
+        half = _HALF_AT_THE_END.search(text)
+        self._half = "" if half is None else half[0]
+        return valid_text(text[: len(text) - len(self._half)])
+
+    def rest(self) -> str:
+        """Return what stands for a half that nothing followed, or nothing."""
+        half = self._half
+        self._half = ""
+        return valid_text(half)
+
+
+def _replaced(found: re.Match[str]) -> str:
+    text = found[0]
+    if text == "\x00":
+        return "\u2400"
+    if len(text) == 1:
+        return "\ufffd"
+    high, low = ord(text[0]), ord(text[1])
+    return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
+
+
+def _valid(value: Any, levels: int) -> Any:
+    if isinstance(value, str):
+        return valid_text(value)
+    if isinstance(value, float):
+        return value if isfinite(value) else str(value)
+    is_model = hasattr(cast("Any", type(value)), "model_copy")
+    if not is_model and not isinstance(value, dict | list | tuple):
+        return value
+    if levels == 0:
+        return _TOO_DEEP
+    if isinstance(value, dict):
+        return _valid_dict(cast("dict[Any, Any]", value), levels - 1)
+    if is_model:
+        return _valid_model(value, levels - 1)
+    items = cast("list[Any]", value)
+    changed = [_valid(each, levels - 1) for each in items]
+    if all(new is old for new, old in zip(changed, items, strict=True)):
+        return items
+    return tuple(changed) if isinstance(items, tuple) else changed
+
+
+def _valid_dict(fields: dict[Any, Any], levels: int) -> dict[Any, Any]:
+    changed = {_valid_key(key): _valid(each, levels) for key, each in fields.items()}
+    is_same = len(changed) == len(fields) and all(
+        key in changed and changed[key] is each for key, each in fields.items()
+    )
+    return fields if is_same else changed
+
+
+def _valid_key(key: Any) -> Any:
+    return valid_text(key) if isinstance(key, str) else key
+
+
+def _valid_model(model: Any, levels: int) -> Any:
+    # Pydantic is not imported for this: commands that never call a model start without it.
+    fields: dict[str, Any] = {**model.__dict__, **(model.__pydantic_extra__ or {})}
+    changes: dict[str, Any] = {}
+    for name, each in fields.items():
+        new = _valid(each, levels)
+        if new is not each:
+            changes[name] = new
+    return model.model_copy(update=changes) if changes else model
