@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import click
 
@@ -120,6 +120,9 @@ class _Guarded:
 
 def guard_streams() -> None:
     """Have all that is printed by others made visible too, for the rest of this process."""
+    if sys.stdin is not None:
+        # Bytes that are not text are shown as such; they must not end the command.
+        cast("Any", sys.stdin).reconfigure(errors="replace")
     for name in ("stdout", "stderr"):
         stream: Any = getattr(sys, name)
         if stream is not None and not isinstance(stream, _Guarded):

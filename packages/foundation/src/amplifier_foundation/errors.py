@@ -6,6 +6,7 @@ __all__ = [
     "BundleError",
     "FoundationError",
     "GuardError",
+    "PlanError",
     "SessionStoreError",
     "SettingsError",
     "SourceError",
@@ -47,6 +48,16 @@ class BundleError(FoundationError):
     """A bundle cannot be found, read or composed."""
 
     exit_code = 2
+
+
+class PlanError(FoundationError):
+    """A mount plan does not have the shape of one; `path` is the place of the wrong value."""
+
+    exit_code = 2
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"The mount plan is wrong at `{path}`.", why=why, fix="correct the plan")
+        self.path = path
 
 
 class GuardError(FoundationError):

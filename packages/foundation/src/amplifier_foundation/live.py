@@ -18,12 +18,14 @@ from amplifier_core.history import repair_history
 from amplifier_core.session import AmplifierSession
 from amplifier_foundation.errors import FoundationError, GuardError
 from amplifier_foundation.guards import with_required_guards
+from amplifier_foundation.plan_shape import checked_plan
 from amplifier_foundation.reading.plan_changes import plan_changes
 from amplifier_foundation.reading.state import SessionState, state_of
 from amplifier_foundation.recording.recorder import FAILED, ChildLog, OpenChild, Recorder
 from amplifier_kit.notices import show
 from amplifier_kit.secrets.errors import scrub_error
 from amplifier_kit.secrets.messages import MessageScrubber
+from amplifier_kit.valid_text import valid, valid_text
 
 if TYPE_CHECKING:
     from amplifier_foundation.store import SessionStore
@@ -85,6 +87,7 @@ class LiveSession:
         Raises:
             RecordingFailedError: the log cannot be written; nothing was asked of a model since.
         """
+        prompt = valid_text(prompt)
         await self.recorder.begin_turn(prompt)
         if not self.writer.metadata.get("title"):
             # A session that is killed in its first turn is to be found again.
@@ -147,9 +150,10 @@ async def open_live(
 
     Raises:
         GuardError: a guard did not mount; they are required wherever the plan comes from.
+        PlanError: the plan does not have the shape of one.
         SessionHeldError: another process writes the session; with `takeover` it is taken over.
     """
-    plan = with_required_guards(plan)
+    plan = with_required_guards(checked_plan(plan))
     session = AmplifierSession(
         _taking_over(plan) if takeover else plan,
         session_id=session_id or str(uuid.uuid4()),
@@ -188,7 +192,7 @@ def _recorded(
     """Return the session with a recorder, and with what its modules kept, still to be mounted."""
     coordinator = session.coordinator
     coordinator.register_capability("session.folder", str(writer.folder))
-    coordinator.session_state.update(state.values)
+    coordinator.session_state.update(valid(state.values))
     recorder = Recorder(
         coordinator,
         writer,
@@ -312,8 +316,10 @@ async def _restore(live: LiveSession, state: SessionState) -> None:
     """Give the memory the messages of the log, or the log those of a memory that has its own."""
     coordinator, recorder = live.session.coordinator, live.recorder
     context: Any = coordinator.get("context")
-    messages, repairs = repair_history(state.messages)
+    # Logs of older versions may have half characters in them, which no server takes.
+    messages, repairs = repair_history(valid(state.messages))
     own: list[dict[str, Any]] = await context.get_messages()
+    is_valid = valid(own) is own
     recorder.is_paused = True
     try:
         if own and state.was_rewound:
@@ -321,8 +327,8 @@ async def _restore(live: LiveSession, state: SessionState) -> None:
             own = []
         if own:
             # What a memory keeps by itself it wrote before the log did, so it has no less.
-            messages, repairs = repair_history(own)
-        if not own or repairs:
+            messages, repairs = repair_history(valid(own))
+        if not own or repairs or not is_valid:
             await context.set_messages(messages)
             if await context.get_messages() != messages:
                 # It takes its own file for the truth; that it is cleared is in the file too.

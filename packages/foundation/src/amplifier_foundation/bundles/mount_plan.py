@@ -29,6 +29,7 @@ from amplifier_foundation.guards import (
     replacement_error,
     with_required_guards,
 )
+from amplifier_foundation.plan_shape import checked_plan
 from amplifier_foundation.settings import Settings
 
 __all__ = ["Prepared", "compile_bundle"]
@@ -58,6 +59,7 @@ def compile_bundle(
     Raises:
         BundleError: a file that the bundle names cannot be found, read or used.
         GuardError: settings or an agent would replace a guard without naming it.
+        PlanError: an entry does not have the shape of one.
         TrustError: the project would send requests to an address that was not granted, or a
             server run a script of the project that is not on the list.
     """
@@ -68,6 +70,7 @@ def compile_bundle(
     if not sections["providers"]:
         provider = detect_provider(settings, environ)
         sections["providers"] = [{"module": provider.module, "config": provider.config}]
+    checked_plan(sections)
     agents = agent_overlays(bundle, sections["tools"], texts)
     for name, overlay in agents.items():
         _check_agent(name, overlay, sections["hooks"])

@@ -13,6 +13,7 @@ import yaml
 from amplifier_foundation.config.plain_files import open_plain, require_own
 from amplifier_foundation.config.yaml_bounds import is_bounded
 from amplifier_foundation.errors import FoundationError
+from amplifier_kit.valid_text import valid
 
 __all__ = ["decode", "parse_document", "parse_mapping", "read_bytes", "read_text", "suggestion"]
 
@@ -90,7 +91,7 @@ def parse_mapping(text: str, *, where: str, error: type[FoundationError]) -> dic
     if not isinstance(found, dict):
         kind = type(found).__name__
         raise error(f"`{where}` must hold keys and values.", why=f"It holds a {kind}.")
-    return _Plain(where, error).mapping(cast("dict[Any, Any]", found), 0)
+    return valid(_Plain(where, error).mapping(cast("dict[Any, Any]", found), 0))
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

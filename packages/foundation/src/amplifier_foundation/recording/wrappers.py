@@ -15,6 +15,7 @@ from amplifier_foundation.recording.frames import (
     entered,
 )
 from amplifier_foundation.recording.plain import plain, plain_model
+from amplifier_kit.valid_text import valid
 
 if TYPE_CHECKING:
     from amplifier_foundation.recording.recorder import Recorder
@@ -49,12 +50,13 @@ class RecordedContext(_Passing):
 
     async def add_message(self, message: dict[str, Any]) -> None:
         """Append one message."""
+        message = valid(message)
         await self._inner.add_message(message)
         await self._recorder.note_message(message)
 
     async def set_messages(self, messages: list[dict[str, Any]]) -> None:
         """Replace everything that is stored."""
-        await self._inner.set_messages(messages)
+        await self._inner.set_messages(valid(messages))
         await self._recorder.note_messages(await self._inner.get_messages())
 
     async def clear(self) -> None:
@@ -74,7 +76,7 @@ class RecordedProvider(_Passing):
         call = await recorder.begin_model_call(self._name, self._inner, request, kwargs)
         try:
             with entered(recorder, call.id):
-                response = await self._inner.complete(request, **kwargs)
+                response = valid(await self._inner.complete(request, **kwargs))
         except BaseException as error:
             await recorder.end_call(call, error=error)
             raise
@@ -101,6 +103,7 @@ class RecordedProvider(_Passing):
             call = await recorder.begin_model_call(self._name, self._inner, request, kwargs)
             try:
                 async for chunk in stream(request, **kwargs):
+                    # Not made valid: half of a character may wait for the next chunk.
                     seen.append(plain(chunk))
                     yield chunk
             except BaseException as error:
@@ -122,7 +125,7 @@ class RecordedTool(_Passing):
         call = await recorder.begin_tool_call(name, self._inner, announced_id(name), input)
         try:
             with entered(recorder, call.id):
-                result = await self._inner.execute(input)
+                result = valid(await self._inner.execute(input))
         except BaseException as error:
             await recorder.end_call(call, error=error)
             raise

@@ -1,0 +1,89 @@
+"""The shape of a mount plan: checked before anything is made of it, with the place of a mistake."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from amplifier_foundation.errors import PlanError
+from amplifier_kit.valid_text import MOST_LEVELS, is_too_deep, valid
+
+__all__ = ["checked_plan"]
+
+_PARTS = ("orchestrator", "context")
+_LISTS = ("providers", "tools", "hooks")
+_KINDS: dict[str, Any] = {
+    "config": dict,
+    "source": str | dict,
+    "instance_id": str,
+    "required": bool,
+}
+
+
+def checked_plan(plan: Any) -> dict[str, Any]:
+    """Return a plan that has the shape that sessions read, with every text in it valid.
+
+    Raises:
+        PlanError: it has not; `path` says where.
+    """
+    if is_too_deep(plan):
+        raise PlanError("plan", f"It is nested deeper than {MOST_LEVELS} levels.")
+    if not _is_plain(plan):
+        _explain(plan)
+    sections = cast("dict[str, Any]", plan)
+    agents: Any = sections.get("agents") or {}
+    if not isinstance(agents, dict):
+        raise PlanError("agents", f"agents must be a dict, got {type(agents).__name__}.")
+    return valid(sections)
+
+
+def _is_plain(plan: Any) -> bool:
+    """Whether nothing can be wrong with a plan; quick, and sure only when it says yes."""
+    if not isinstance(plan, dict):
+        return False
+    sections = cast("dict[str, Any]", plan)
+    session: Any = sections.get("session")
+    if not isinstance(session, dict):
+        return False
+    parts = [cast("dict[str, Any]", session).get(name) for name in _PARTS]
+    lists = [sections.get(name) or [] for name in _LISTS]
+    if not all(isinstance(each, list) for each in lists):
+        return False
+    entries = [entry for each in lists for entry in each]
+    long_parts = [each for each in parts if not (isinstance(each, str) and each)]
+    settings: list[Any] = [sections.get(name) or {} for name in _PARTS]
+    return all(map(_is_entry, [*long_parts, *entries])) and all(map(_is_section, settings))
+
+
+def _is_entry(entry: Any) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    fields = cast("dict[str, Any]", entry)
+    module: Any = fields.get("module")
+    return isinstance(module, str) and bool(module.strip()) and _is_section(fields)
+
+
+def _is_section(fields: Any) -> bool:
+    if not isinstance(fields, dict):
+        return False
+    named = cast("dict[str, Any]", fields)
+    return all(
+        named.get(name) is None or isinstance(named[name], kind) for name, kind in _KINDS.items()
+    )
+
+
+def _explain(plan: Any) -> None:
+    """Raise PlanError with the first thing that the kernel's validator finds, if any."""
+    # Brings all validators, which no session with a plan in order pays for.
+    from amplifier_core.validation import MountPlanValidator  # noqa: PLC0415
+
+    # A section that is empty in any way is one that is left out; sessions read it so.
+    given: Any = plan
+    if isinstance(plan, dict):
+        sections = cast("dict[str, Any]", plan)
+        named = (*_LISTS, *_PARTS)
+        given = {name: each for name, each in sections.items() if each or name not in named}
+    wrong = MountPlanValidator(allow_short_form=True).validate(given).errors
+    if wrong:
+        # Every message of the validator begins with the place, but for that of the plan itself.
+        place = wrong[0].message.split()[0]
+        raise PlanError("plan" if place == "Mount" else place, f"{wrong[0].message}.")
