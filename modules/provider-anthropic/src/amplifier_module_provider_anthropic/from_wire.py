@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from pydantic import ValidationError
-
-from amplifier_core.llm_errors import ContentFilterError, StreamError
+from amplifier_core.llm_errors import ContentFilterError
 from amplifier_core.message_models import ChatResponse, Usage
 from amplifier_kit.calls.arguments import parse_arguments
 from amplifier_kit.calls.mounting import calls_in_response
+from amplifier_kit.calls.wire_shapes import reading_answer
 from amplifier_module_provider_anthropic.to_wire import OWN, THOUGHTS, Wire
 
 _FINISH = {
@@ -26,11 +25,8 @@ _FINISH = {
 
 def to_response(message: Wire, model: str) -> ChatResponse:
     """Return the response; a wordless refusal or half of a call's arguments is an `LLMError`."""
-    try:
+    with reading_answer("anthropic", model):
         return _response(message, model)
-    except (AttributeError, LookupError, TypeError, ValidationError) as error:
-        text = f"the server's answer cannot be read ({error!r})"
-        raise StreamError(text, provider="anthropic", model=model) from error
 
 
 def _response(message: Wire, model: str) -> ChatResponse:

@@ -9,6 +9,7 @@ from typing import Any
 from amplifier_core.llm_errors import StreamError
 from amplifier_kit.calls.block_stream import BlockStream
 from amplifier_kit.calls.connections import read_rest
+from amplifier_kit.calls.wire_shapes import reading_answer
 from amplifier_module_provider_anthropic.failures import error_in_stream
 from amplifier_module_provider_anthropic.to_wire import Wire
 
@@ -24,21 +25,19 @@ _FRAGMENTS = {
 async def read_stream(events: AsyncIterator[Any], announce: BlockStream, model: str) -> Wire:
     """Return the message that server-sent events make up; an error among them is raised."""
     answer = _Answer(announce, model)
-    try:
+    with reading_answer("anthropic", model):
         async for event in events:
             if event.data:
                 await answer.take(json.loads(event.data))
             if answer.is_complete:
                 break
-    except (AttributeError, LookupError, TypeError) as error:
-        message = f"the server sent an event that cannot be read ({error!r})"
-        raise StreamError(message, provider="anthropic", model=model) from error
+        message = answer.message()
     if not answer.is_complete:
-        message = "the answer ended before its end: no `message_stop` arrived"
-        raise StreamError(message, provider="anthropic", model=model)
+        reason = "the answer ended before its end: no `message_stop` arrived"
+        raise StreamError(reason, provider="anthropic", model=model)
     await announce.end_all()
     await read_rest(events)
-    return answer.message()
+    return message
 
 
 class _Answer:

@@ -16,6 +16,7 @@ from amplifier_core.message_models import (
 )
 from amplifier_kit.calls.arguments import parse_arguments
 from amplifier_kit.calls.mounting import calls_in_response
+from amplifier_kit.calls.wire_shapes import expected
 from amplifier_module_provider_chat_completions.to_wire import CAME_IN
 
 # The server's word to the kernel's; a word that is not here means that the model came to its end.
@@ -51,27 +52,28 @@ class Answer:
         if not self.parts and (self.refusal or self.finish == _FILTERED):
             raise ContentFilterError(self.refusal or "the server filtered the answer", **facts)
         finish = _FINISH.get(self.finish, "stop")
-        try:
-            content = [_block(part, finish == "length", facts) for part in self.parts]
-            usage = _usage(self.usage)
-        except (TypeError, ValueError) as error:
-            raise StreamError(f"the answer has an unknown form: {error!r}", **facts) from error
+        content = [_block(part, finish == "length", facts) for part in self.parts]
         if self.refusal:
             content.append(TextBlock(text=self.refusal))
         calls = calls_in_response(ChatResponse(content=content))
         return ChatResponse(
             content=content,
             tool_calls=calls or None,
-            usage=usage,
+            usage=_usage(self.usage),
             # Some servers say `stop` when the model calls a tool.
             finish_reason=_CALLS if calls and finish == "stop" else finish,
             metadata={"finish_reason": self.finish},
         )
 
 
-def field_of(thing: Any, name: str) -> Any:
-    """Return a field of an answer; None when the server left it out, which the SDK lets pass."""
-    return getattr(thing, name, None)
+def field_of(thing: Any, name: str, kind: type = object) -> Any:
+    """Return a field of an answer; None when the server left it out, which the SDK lets pass.
+
+    Other kinds than expected pass there too; here they are a TypeError, and no empty answer.
+    """
+    if isinstance(thing, str | float | int | list | dict):
+        raise TypeError(f"`{name}` is not to be found in a {type(thing).__name__}")  # pyright: ignore[reportUnknownArgumentType] - from the wire
+    return expected(getattr(thing, name, None), kind, name)
 
 
 def _block(part: Part, cut_off: bool, facts: dict[str, Any]) -> ContentBlockUnion:

@@ -26,19 +26,19 @@ class Collector:
         """Take a chunk of a stream, or a whole completion."""
         answer = self.answer
         answer.usage = field_of(chunk, "usage") or answer.usage
-        for choice in field_of(chunk, "choices") or ():
+        for choice in field_of(chunk, "choices", list) or ():
             await self._take_delta(field_of(choice, "delta") or field_of(choice, "message"))
-            answer.finish = field_of(choice, "finish_reason") or answer.finish
+            answer.finish = field_of(choice, "finish_reason", str) or answer.finish
 
     async def _take_delta(self, delta: Any) -> None:
         for spelled in _REASONING_FIELDS:
-            if reasoning := field_of(delta, spelled):
+            if reasoning := field_of(delta, spelled, str):
                 await self._speak(reasoning, spelled)
                 break
-        if text := field_of(delta, "content"):
+        if text := field_of(delta, "content", str):
             await self._speak(text, None)
-        self.answer.refusal += field_of(delta, "refusal") or ""
-        for place, call in enumerate(field_of(delta, "tool_calls") or ()):
+        self.answer.refusal += field_of(delta, "refusal", str) or ""
+        for place, call in enumerate(field_of(delta, "tool_calls", list) or ()):
             await self._call(place, call)
 
     async def _speak(self, text: str, reasoning: str | None) -> None:
@@ -51,19 +51,19 @@ class Collector:
 
     async def _call(self, place: int, fragment: Any) -> None:
         # Only in streams do calls have an index.
-        index = field_of(fragment, "index")
+        index = field_of(fragment, "index", int)
         index = place if index is None else index
-        call_id: str = field_of(fragment, "id") or ""
+        call_id: str = field_of(fragment, "id", str) or ""
         function = field_of(fragment, "function")
         known_id, part = self._calls.get(index, ("", None))
         # Some servers number all their calls 0 and tell them apart by their ids.
         if part is None or (call_id and known_id and call_id != known_id):
             own_id = f"call_{uuid4().hex}" if call_id in self._taken_ids else call_id
             self._taken_ids.add(own_id)
-            part = Part(tool=field_of(function, "name") or "", id=own_id)
+            part = Part(tool=field_of(function, "name", str) or "", id=own_id)
             self._calls[index] = (call_id, part)
             await self._begin(part, "tool_use")
-        part.fragments.append(field_of(function, "arguments") or "")
+        part.fragments.append(field_of(function, "arguments", str) or "")
 
     async def _begin(self, part: Part, kind: BlockKind) -> None:
         self.answer.parts.append(part)

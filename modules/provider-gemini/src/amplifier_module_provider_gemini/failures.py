@@ -35,9 +35,10 @@ def translate(error: BaseException, model: str | None = None) -> LLMError | None
     if isinstance(error, errors.UnknownApiResponseError):
         return StreamError(f"the server sent what is not JSON ({error})", **facts)
     if isinstance(error, ValidationError):
+        said = " ".join(str(error).split())
         if error.title.endswith("Response"):
-            return StreamError(f"the server sent what is no answer ({error})", **facts)
-        return InvalidRequestError(f"the request cannot be sent ({error})", **facts)
+            return StreamError(f"the server sent what is no answer ({said})", **facts)
+        return InvalidRequestError(f"the request cannot be sent ({said})", **facts)
     return None
 
 

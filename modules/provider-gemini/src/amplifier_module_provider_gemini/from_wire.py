@@ -17,6 +17,7 @@ from amplifier_core.message_models import (
     Usage,
 )
 from amplifier_kit.calls.mounting import calls_in_response
+from amplifier_kit.valid_text import valid_text
 from amplifier_module_provider_gemini.failures import PROVIDER
 
 if TYPE_CHECKING:
@@ -62,10 +63,16 @@ class TextDraft:
     def block(self) -> TextBlock | ThinkingBlock:
         """Return what it has become."""
         text = "".join(self._fragments)
-        kept: dict[str, Any] = {MARK: {"signed": self._signed}}
+        # A character that came in two halves is one character less: the places move with it.
+        signed = [
+            (len(valid_text(text[:start])), len(valid_text(text[:end])), signature)
+            for start, end, signature in self._signed
+        ]
+        text = valid_text(text)
+        kept: dict[str, Any] = {MARK: {"signed": signed}}
         if self.thought:
             return ThinkingBlock(thinking=text, **kept)
-        return TextBlock(text=text, **(kept if self._signed else {}))
+        return TextBlock(text=text, **(kept if signed else {}))
 
 
 class Draft:

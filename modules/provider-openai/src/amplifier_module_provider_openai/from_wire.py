@@ -16,6 +16,7 @@ from amplifier_core.message_models import (
 )
 from amplifier_kit.calls.arguments import parse_arguments
 from amplifier_kit.calls.mounting import calls_in_response
+from amplifier_kit.calls.wire_shapes import expected
 from amplifier_module_provider_openai.failures import PROVIDER, reported_error
 
 # Why an answer is incomplete, in the words that all providers share.
@@ -44,7 +45,7 @@ def chat_response(
     cut_off = status == "incomplete" or bool(limit and usage and usage.output_tokens >= limit)
     cause: str = details.get("reason") or ("max_output_tokens" if cut_off else "")
     content: list[ContentBlockUnion] = []
-    for item in response.get("output") or ():
+    for item in expected(response.get("output"), list, "output") or ():
         content += _blocks(item, model, origin, cut_off=cut_off)
     _raise_refusal(content, cause, model)
     calls = calls_in_response(ChatResponse(content=content))
@@ -66,7 +67,7 @@ def _blocks(
     mark: dict[str, Any] = {"origin": origin}
     match item["type"]:
         case "message":
-            return [_text(part, item.get("phase"), mark) for part in item.get("content") or ()]
+            return [_text(part, item.get("phase"), mark) for part in _parts(item)]
         case "function_call":
             # An incomplete call whose arguments had not begun would pass for one without any.
             raw = item.get("arguments") or ("{" if item.get("status") == "incomplete" else "")
@@ -82,10 +83,14 @@ def _blocks(
             return [ReasoningBlock(content=[item], summary=[], **mark)]
 
 
+def _parts(item: dict[str, Any]) -> list[Any]:
+    return expected(item.get("content"), list, "content") or []
+
+
 def _text(part: dict[str, Any], phase: str | None, mark: dict[str, Any]) -> TextBlock:
     facts = {"phase": phase, "annotations": part.get("annotations"), "refusal": part.get("refusal")}
     extra = {key: value for key, value in facts.items() if value}
-    text = part.get("text") or part.get("refusal") or ""
+    text = expected(part.get("text"), str, "text") or part.get("refusal") or ""
     return TextBlock(text=text, **extra, **mark) if extra else TextBlock(text=text)
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 from amplifier_core.llm_errors import StreamError
 from amplifier_kit.calls.block_stream import BlockKind, BlockStream
 from amplifier_kit.calls.connections import read_rest
+from amplifier_kit.calls.wire_shapes import expected
 from amplifier_module_provider_openai.failures import PROVIDER, reported_error
 
 _TERMINAL = ("response.completed", "response.incomplete", "response.failed")
@@ -49,7 +50,7 @@ class _Reader:
         kind: str = event.get("type", "")
         if kind in _TERMINAL:
             # Some servers list the items only here, some only before.
-            listed: list[Any] = event["response"].get("output") or []
+            listed: list[Any] = expected(event["response"].get("output"), list, "output") or []
             return {**event["response"], "output": max(self._finished, listed, key=len)}
         if kind == "error":
             raise reported_error(event, self._model)

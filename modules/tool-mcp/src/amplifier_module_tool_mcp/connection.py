@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 import amplifier_core
 from amplifier_kit.sandbox.sandbox import LaunchSpec
+from amplifier_kit.valid_text import valid
 from amplifier_module_tool_mcp.config import HttpServer, McpConfig
 from amplifier_module_tool_mcp.errors import ServerFailure
 from amplifier_module_tool_mcp.stdio import ServerProcess, Tell
@@ -140,7 +141,7 @@ class Connection:
             kind.model_validate(answer, by_name=False)
         except TimeoutError:
             raise ServerFailure("timeout", f"gave no answer within {seconds:g} s") from None
-        except ValidationError as error:
+        except (ValidationError, RecursionError) as error:
             raise ServerFailure("server_error", "answered against the protocol") from error
         except MCPError as error:
             if self.is_lost or error.message.startswith(_LOSSES):
@@ -148,7 +149,7 @@ class Connection:
                 reason = f"ended in mid-call{self._last_words()}"
                 raise ServerFailure("connection_lost", reason) from None
             raise ServerFailure("server_error", f"refused: {error.message[:2_000]}") from None
-        return answer
+        return valid(answer)
 
     async def _hear(self, message: Any) -> None:
         if isinstance(message, ToolListChangedNotification):
