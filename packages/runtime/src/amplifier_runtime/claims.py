@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of
 from amplifier_runtime.errors import Fenced
-from amplifier_runtime.store import FINISHED, read_messages, to_json
+from amplifier_runtime.store import FINISHED, from_json, read_messages, to_json
 
 __all__ = [
     "CRASH_LIMIT",
@@ -337,8 +336,8 @@ def _claim(row: Row, session: Row, messages: list[dict[str, Any]]) -> Claim:
         epoch=session["epoch"],
         runs=row["runs"],
         signals=row["signals"],
-        plan=json.loads(session["plan"]),
-        state=json.loads(session["state"]),
+        plan=from_json(session["plan"]),
+        state=from_json(session["state"]),
         messages=messages,
         parent_id=session["parent_id"],
     )

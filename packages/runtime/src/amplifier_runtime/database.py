@@ -16,6 +16,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from amplifier_kit.valid_text import valid_text
 from amplifier_runtime.clock import NOW, in_sql, monotonic
 from amplifier_runtime.private_database import make_private
 
@@ -59,22 +60,22 @@ def _statement(sql: str, dialect: str) -> sa.TextClause:
 
 def execute(connection: Connection, sql: str, **values: Any) -> int:
     """Run a statement and return how many rows it changed."""
-    return connection.execute(_statement(sql, connection.dialect.name), values).rowcount
+    return _result(connection, sql, values).rowcount
 
 
 def one_of(connection: Connection, sql: str, **values: Any) -> Row | None:
     """Return the first row of the result, or None."""
-    return connection.execute(_statement(sql, connection.dialect.name), values).mappings().first()
+    return _result(connection, sql, values).mappings().first()
 
 
 def all_of(connection: Connection, sql: str, **values: Any) -> Sequence[Row]:
     """Return all rows of the result."""
-    return connection.execute(_statement(sql, connection.dialect.name), values).mappings().all()
+    return _result(connection, sql, values).mappings().all()
 
 
 def execute_many(connection: Connection, sql: str, rows: list[dict[str, Any]]) -> None:
     """Run a statement once for each row."""
-    connection.execute(_statement(sql, connection.dialect.name), rows)
+    connection.execute(_statement(sql, connection.dialect.name), [_valid(row) for row in rows])
 
 
 def read_now(connection: Connection) -> int:
@@ -88,18 +89,30 @@ def all_among(
     connection: Connection, sql: str, among: Iterable[str], **values: Any
 ) -> Sequence[Row]:
     """Return all rows of the result of a statement that has `IN :among`."""
-    return (
-        connection.execute(_among(sql, connection.dialect.name), {"among": list(among), **values})
-        .mappings()
-        .all()
-    )
+    return _result_among(connection, sql, among, values).mappings().all()
 
 
 def execute_among(connection: Connection, sql: str, among: Iterable[str], **values: Any) -> int:
     """Run a statement that has `IN :among` and return how many rows it changed."""
+    return _result_among(connection, sql, among, values).rowcount
+
+
+def _result(connection: Connection, sql: str, values: dict[str, Any]) -> sa.CursorResult[Any]:
+    return connection.execute(_statement(sql, connection.dialect.name), _valid(values))
+
+
+def _result_among(
+    connection: Connection, sql: str, among: Iterable[str], values: dict[str, Any]
+) -> sa.CursorResult[Any]:
+    texts = [valid_text(each) for each in among]
     return connection.execute(
-        _among(sql, connection.dialect.name), {"among": list(among), **values}
-    ).rowcount
+        _among(sql, connection.dialect.name), {"among": texts, **_valid(values)}
+    )
+
+
+def _valid(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values with texts that every database takes: PostgreSQL refuses NUL, UTF-8 halves."""
+    return {name: valid_text(each) if type(each) is str else each for name, each in values.items()}
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from amplifier_core.models import ToolResult
 from amplifier_foundation.recording.plain import plain, plain_error
 from amplifier_foundation.replay.players import build_error
 from amplifier_kit.notices import show
+from amplifier_kit.valid_text import valid
 from amplifier_runtime.journal import inside
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ async def perform(run: TurnRun, key: str, name: str, tool: Any, given: dict[str,
         await run.stand()
     try:
         with inside(f"{key}/"):
-            result = await tool.execute(given)
+            result = valid(await tool.execute(given))
     except Exception as error:
         await run.write(key, {"error": plain_error(error)})
         raise

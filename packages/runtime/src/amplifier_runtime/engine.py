@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import contextvars
 import fcntl
-import json
 import logging
 import os
 from collections.abc import Awaitable, Callable, Generator
@@ -22,7 +21,7 @@ from dbos import error as dbos_error
 from amplifier_runtime.clock import iso
 from amplifier_runtime.database import IDLE_SECONDS, persistently
 from amplifier_runtime.errors import Fenced
-from amplifier_runtime.store import to_json
+from amplifier_runtime.store import from_json, to_json
 
 __all__ = ["Engine", "Write", "make_tables"]
 
@@ -73,7 +72,7 @@ class _Json(Serializer):
         return to_json(data)
 
     def deserialize(self, serialized_data: str) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - its first parameter has another name there
-        return json.loads(serialized_data)
+        return from_json(serialized_data)
 
     def name(self) -> str:
         return "amplifier_json"

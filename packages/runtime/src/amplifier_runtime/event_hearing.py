@@ -188,7 +188,7 @@ def _is_replayed() -> bool:
 
 def _identity(event: str, facts: dict[str, Any]) -> str:
     """Return what an event is about, by names that are the same in every run."""
-    return hashlib.sha256("|".join(_parts(event, facts)).encode()).hexdigest()[:16]
+    return hashlib.sha256("|".join(_parts(event, facts)).encode(errors="replace")).hexdigest()[:16]
 
 
 def _parts(event: str, facts: dict[str, Any]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from amplifier_foundation.recording.plain import plain
+from amplifier_kit.valid_text import valid_text
 
 __all__ = [
     "Journal",
@@ -50,7 +51,8 @@ def inside(key: str) -> Generator[None]:
 
 def announce(tool_name: str, call_id: str) -> None:
     """Note which call of a tool comes next in this task."""
-    _announced.set((tool_name, call_id))
+    # It becomes part of a key in the database.
+    _announced.set((tool_name, valid_text(call_id)))
 
 
 def announced() -> tuple[str, str]:

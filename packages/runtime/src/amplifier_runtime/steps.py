@@ -12,6 +12,7 @@ from amplifier_core.models import HookResult
 from amplifier_foundation.recording.plain import plain, plain_error
 from amplifier_foundation.replay.players import build_error
 from amplifier_kit.notices import show
+from amplifier_kit.valid_text import valid
 from amplifier_runtime.effects import OUTCOME_UNKNOWN, perform, restore_result
 from amplifier_runtime.journal import ModelCall, announce, call_digest, inside, scope
 
@@ -100,7 +101,7 @@ class _Provider(_Passing):
             await run.stand()
             try:
                 with inside(f"{call.key}/"):
-                    response = await self._inner.complete(request, **kwargs)
+                    response = valid(await self._inner.complete(request, **kwargs))
             except Exception as error:
                 await run.write(call.key, {**call.facts, "outcome": {"error": plain_error(error)}})
                 raise

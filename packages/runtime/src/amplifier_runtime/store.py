@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from amplifier_foundation.plan_shape import checked_plan
+from amplifier_kit.valid_text import valid, valid_text
 from amplifier_runtime.database import (
     Connection,
     Database,
@@ -18,7 +20,7 @@ from amplifier_runtime.database import (
 from amplifier_runtime.errors import IdempotencyError, NotFoundError
 from amplifier_runtime.ids import new_id
 
-__all__ = ["FINISHED", "OPEN", "Session", "Store", "Turn", "to_json", "wake_turn"]
+__all__ = ["FINISHED", "OPEN", "Session", "Store", "Turn", "from_json", "to_json", "wake_turn"]
 
 # waiting: behind another turn of its session; ready: may be claimed; parked: waits for a signal.
 OPEN = ("waiting", "ready", "running", "parked")
@@ -29,6 +31,12 @@ _IS_OPEN = "state IN ('waiting', 'ready', 'running', 'parked')"
 def to_json(value: Any) -> str:
     """Return JSON that any database takes: ASCII, so that no text is one it refuses."""
     return json.dumps(value, separators=(",", ":"), default=str)
+
+
+def from_json(text: str) -> Any:
+    """Return what `to_json` wrote; what an older version let through is made valid."""
+    value: Any = json.loads(text)
+    return valid(value) if "\\u" in text else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,7 @@ class Session:
     def from_row(cls, row: Row) -> Session:
         """Read a row of `sessions`."""
         given: dict[str, Any] = {name: row[name] for name in cls.__slots__}
-        return cls(**{**given, "plan": json.loads(row["plan"]), "state": json.loads(row["state"])})
+        return cls(**{**given, "plan": from_json(row["plan"]), "state": from_json(row["state"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,7 @@ class Turn:
     def from_row(cls, row: Row) -> Turn:
         """Read a row of `turns`."""
         given: dict[str, Any] = {name: row[name] for name in cls.__slots__}
-        error: Any = None if row["error"] is None else json.loads(row["error"])
+        error: Any = None if row["error"] is None else from_json(row["error"])
         return cls(**{**given, "error": error})
 
     @property
@@ -123,7 +131,9 @@ class Store:
 
         Raises:
             NotFoundError: the id is another tenant's, or there is no such parent.
+            PlanError: the plan does not have the shape of one.
         """
+        plan = checked_plan(plan)
 
         def work(connection: Connection) -> None:
             if parent_id is not None:
@@ -179,6 +189,7 @@ class Store:
             NotFoundError: there is no such session, or no such parent.
             IdempotencyError: the key was used for another prompt.
         """
+        prompt = valid_text(prompt)
 
         def work(connection: Connection) -> Row:
             if parent_turn_id is not None:
@@ -301,7 +312,7 @@ def wake_turn(connection: Connection, turn_id: str) -> None:
 def read_messages(connection: Connection, session_id: str) -> list[dict[str, Any]]:
     """Return a session's history inside a transaction."""
     sql = "SELECT message FROM messages WHERE session_id = :session ORDER BY position"
-    return [json.loads(row["message"]) for row in all_of(connection, sql, session=session_id)]
+    return [from_json(row["message"]) for row in all_of(connection, sql, session=session_id)]
 
 
 def _turn_of_before(connection: Connection, session_id: str, key: str) -> Row:

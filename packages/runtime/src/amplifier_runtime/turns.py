@@ -7,10 +7,12 @@ import copy
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from amplifier_core.session import AmplifierSession
+from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.recording.plain import plain, plain_error
 from amplifier_kit.secrets.errors import scrub_error
 from amplifier_kit.secrets.messages import MessageScrubber
@@ -53,6 +55,9 @@ RESUMED = "turn:resumed"
 # Reasons to suspend after which the turn is for any worker to go on with, at once or soon.
 DRAIN, FAULT = "drain", "fault"
 _FAULT_DELAY_SECONDS = 2.0
+# What a plan raises that nothing can be made of; a worker that tried again would fail again.
+_WRONG_PLAN = (FoundationError, ValueError, TypeError, AttributeError, LookupError)
+_NO_PLAN: dict[str, Any] = {"session": {"orchestrator": "none", "context": "none"}}
 
 
 class TurnPart:
@@ -104,6 +109,8 @@ class TurnRun:
         self.before_write: list[Gate] = []
         # Awaited between the intent of an unsafe call and its effect.
         self.standing: Gate | None = None
+        # Why there is no session to be made of the plan; the turn fails with it.
+        self.plan_error: Exception | None = None
         self._write = write
         self._boundary = boundary
         self._ended: RunEnded | None = None
@@ -241,14 +248,7 @@ class TurnRunner:
     async def _run(self, claim: Claim, engine: Engine) -> None:
         try:
             entries = await engine.entries(claim.turn_id) if claim.runs > 1 else {}
-            run = TurnRun(
-                claim,
-                self._open_session(claim),
-                Journal(entries, claim.epoch),
-                engine.writer(),
-                self._boundary,
-            )
-            run.standing = self._standing
+            run = self._new_run(claim, Journal(entries, claim.epoch), engine.writer())
             await self._run_to_the_end(run)
         except Suspended as suspended:
             raise await self._put_aside(claim, suspended) from None
@@ -262,6 +262,21 @@ class TurnRunner:
         except asyncio.CancelledError:
             await asyncio.shield(self._claims.give_back(claim))
             raise
+
+    def _new_run(self, claim: Claim, journal: Journal, write: Write) -> TurnRun:
+        """Return a run in the session of its plan, or one that fails with what the plan raises."""
+        plan_error: Exception | None = None
+        try:
+            session = self._open_session(claim)
+        except _WRONG_PLAN as error:
+            # Every part of the turn sees a plan without anything in it, and its end is written.
+            plan_error = error
+            claim = replace(claim, plan=_NO_PLAN)
+            session = self._open_session(claim)
+        run = TurnRun(claim, session, journal, write, self._boundary)
+        run.plan_error = plan_error
+        run.standing = self._standing
+        return run
 
     async def _run_to_the_end(self, run: TurnRun) -> None:
         claim = run.claim
@@ -310,6 +325,8 @@ class TurnRunner:
 
     async def _mount(self, run: TurnRun) -> None:
         session = run.session
+        if run.plan_error is not None:
+            raise run.plan_error
         await session.initialize()
         if run.claim.messages:
             history = copy.deepcopy(run.claim.messages)

@@ -15,6 +15,7 @@ from types import TracebackType
 
 from amplifier_core.session import AmplifierSession
 from amplifier_foundation.guards import with_required_guards
+from amplifier_foundation.plan_shape import checked_plan
 from amplifier_runtime.claims import CRASH_LIMIT, Claim, Claims
 from amplifier_runtime.clock import monotonic
 from amplifier_runtime.database import Database, read_now
@@ -39,7 +40,7 @@ _SWEEPS_UNTIL_REST = 60
 def open_session(claim: Claim) -> AmplifierSession:
     """Return the session of a turn, made from its plan alone."""
     return AmplifierSession(
-        with_required_guards(claim.plan),
+        with_required_guards(checked_plan(claim.plan)),
         session_id=claim.session_id,
         parent_id=claim.parent_id,
         is_resumed=claim.ordinal > 1,
