@@ -119,6 +119,7 @@ def test_every_line_of_the_server_asks_for_a_password(server: LocalPostgres) -> 
 def test_the_password_is_in_a_private_file_and_not_in_the_address(server: LocalPostgres) -> None:
     address = sa.make_url(server.create_database("file"))
     assert address.password is None
+    assert "passfile" in address.query
     path = Path(str(address.query["passfile"]))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700

@@ -257,7 +257,6 @@ async def test_what_belongs_to_another_tenant_is_not_found(database: Database) -
         theirs.turn(turn_id),
         theirs.result(turn_id),
         theirs.submit("s", "prompt k", idempotency_key="k"),
-        theirs.create_session("s", PLAN),
     ):
         with pytest.raises(NotFoundError):
             await call

@@ -36,7 +36,6 @@ async def _tail(database: Database, session_id: str) -> None:
 CALLS: dict[str, Call] = {
     "Budgets.set_tree": lambda d, t: Budgets(d).set_tree(THEIRS, t.session_id, usd=Decimal(9)),
     "Budgets.status": lambda d, t: Budgets(d).status(THEIRS, t.session_id),
-    "Client.create_session": lambda d, t: Client(d, THEIRS).create_session(t.session_id, PLAN),
     "Client.create_session parent": lambda d, t: Client(d, THEIRS).create_session(
         "new", PLAN, parent_id=t.session_id
     ),
@@ -55,7 +54,6 @@ CALLS: dict[str, Call] = {
     "Signals.approvals": lambda d, t: Signals(d, THEIRS).approvals(t.session_id),
     "Signals.cancel": lambda d, t: Signals(d, THEIRS).cancel(t.turn_id, immediate=True),
     "Signals.steer": lambda d, t: Signals(d, THEIRS).steer(t.session_id, "Stop."),
-    "Store.create_session": lambda d, t: Store(d).create_session(THEIRS, t.session_id, PLAN),
     "Store.create_session parent": lambda d, t: Store(d).create_session(
         THEIRS, "new", PLAN, parent_id=t.session_id
     ),
@@ -68,6 +66,7 @@ CALLS: dict[str, Call] = {
         THEIRS, "own", "x", idempotency_key="k", parent_turn_id=t.turn_id
     ),
     "Store.turn": lambda d, t: Store(d).turn(THEIRS, t.turn_id),
+    "Store.session_key": lambda d, t: Store(d).session_key(THEIRS, t.session_id),
     "Store.turns": lambda d, t: Store(d).turns(THEIRS, t.session_id),
 }
 # What takes a tenant's own name and no other id, and what only workers call, with a claim.

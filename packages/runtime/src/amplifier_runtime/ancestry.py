@@ -24,10 +24,10 @@ async def stand_in_for(ancestors: Iterable[Row]) -> list[AmplifierSession]:
         recorded = with_required_guards(json.loads(row["plan"]))
         plan: dict[str, Any] = {**recorded, "tools": [], "providers": []}
         session = (
-            stand_ins[-1].fork(plan, session_id=row["session_id"])
+            stand_ins[-1].fork(plan, session_id=row["session_name"])
             if stand_ins
             else AmplifierSession(
-                plan, session_id=row["session_id"], parent_id=row["parent_id"], is_resumed=True
+                plan, session_id=row["session_name"], parent_id=row["parent_id"], is_resumed=True
             )
         )
         stand_ins.append(session)

@@ -11,6 +11,7 @@ from amplifier_runtime.errors import NotFoundError
 from amplifier_runtime.store import hold_session, wake_turn
 
 __all__ = [
+    "APPROVALS",
     "Approval",
     "answer_approval",
     "expire_approval",
@@ -19,6 +20,12 @@ __all__ = [
     "read_approval",
     "withdraw_approvals",
 ]
+
+
+APPROVALS = (
+    "SELECT a.*, COALESCE(s.name, s.session_id) AS session_name "
+    "FROM approvals a JOIN sessions s ON s.session_id = a.session_id"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +46,10 @@ class Approval:
 
     @classmethod
     def from_row(cls, row: Row) -> Approval:
-        """Read a row of `approvals`."""
+        """Read a row of `APPROVALS`."""
         given: dict[str, Any] = {name: row[name] for name in cls.__slots__}
         texts = {name: json.loads(row[name]) for name in ("prompt", "options")}
-        return cls(**{**given, **texts})
+        return cls(**{**given, **texts, "session_id": row["session_name"]})
 
     @property
     def outcome(self) -> str:
@@ -53,26 +60,26 @@ class Approval:
 
 def read_approval(connection: Connection, tenant_id: str, approval_id: str) -> Approval:
     """Return a tenant's question inside a transaction, or raise NotFoundError."""
-    row = one_of(
-        connection,
-        "SELECT * FROM approvals WHERE approval_id = :approval AND tenant_id = :tenant",
-        approval=approval_id,
-        tenant=tenant_id,
-    )
+    return Approval.from_row(_own_approval(connection, tenant_id, approval_id))
+
+
+def _own_approval(connection: Connection, tenant_id: str, approval_id: str) -> Row:
+    sql = f"{APPROVALS} WHERE a.approval_id = :approval AND a.tenant_id = :tenant"
+    row = one_of(connection, sql, approval=approval_id, tenant=tenant_id)
     if row is None:
         raise NotFoundError("approval", approval_id)
-    return Approval.from_row(row)
+    return row
 
 
 def open_approvals(
     connection: Connection, tenant_id: str, session_id: str | None, limit: int
 ) -> list[Approval]:
-    """Return what a tenant is asked, or one session of it, inside a transaction; oldest first."""
+    """Return what a tenant is asked, or one session by its key, in a transaction; oldest first."""
     rows = all_of(
         connection,
-        "SELECT * FROM approvals WHERE tenant_id = :tenant AND state = 'open' "
-        "AND session_id = COALESCE(CAST(:session AS TEXT), session_id) "
-        "ORDER BY asked_at, approval_id LIMIT :limit",
+        f"{APPROVALS} WHERE a.tenant_id = :tenant AND a.state = 'open' "
+        "AND a.session_id = COALESCE(CAST(:session AS TEXT), a.session_id) "
+        "ORDER BY a.asked_at, a.approval_id LIMIT :limit",
         tenant=tenant_id,
         session=session_id,
         limit=limit,
@@ -89,11 +96,12 @@ def answer_approval(
         NotFoundError: there is no such question.
         ValueError: that is none of its options.
     """
-    approval = read_approval(connection, tenant_id, approval_id)
+    row = _own_approval(connection, tenant_id, approval_id)
+    approval = Approval.from_row(row)
     if answer not in approval.options:
         known = ", ".join(f"`{each}`" for each in approval.options)
         raise ValueError(f"`{answer}` is no answer to approval `{approval_id}`; it takes {known}.")
-    hold_session(connection, approval.session_id)
+    hold_session(connection, row["session_id"])
     _expire(connection, approval_id)
     _decide(connection, approval_id, "answered", answer, by)
     return read_approval(connection, tenant_id, approval_id)

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any, Literal
 
 from amplifier_core.approval import ApprovalTimeoutError
-from amplifier_runtime.approvals import Approval
+from amplifier_runtime.approvals import APPROVALS, Approval
 from amplifier_runtime.claims import check_fence
 from amplifier_runtime.database import Connection, Database, Row, execute, one_of
 from amplifier_runtime.ids import new_id
@@ -126,7 +126,7 @@ class DurableApprovals:
                 "FROM turns WHERE turn_id = :turn ON CONFLICT DO NOTHING",
                 **values,
             )
-            sql = "SELECT * FROM approvals WHERE turn_id = :turn AND key = :key"
+            sql = f"{APPROVALS} WHERE a.turn_id = :turn AND a.key = :key"
             return one_of(connection, sql, turn=claim.turn_id, key=key)
 
         row = await self._database.run(work)

@@ -78,8 +78,8 @@ class Budgets:
         """
 
         def work(connection: Connection) -> None:
-            own_session(connection, tenant_id, root_id)
-            open_account(connection, _tree(root_id), tenant_id, usd, tokens, calls, renew=True)
+            key = own_session(connection, tenant_id, root_id)["session_id"]
+            open_account(connection, _tree(key), tenant_id, usd, tokens, calls, renew=True)
 
         await self._database.run(work)
 
@@ -115,8 +115,8 @@ class Budgets:
         """
 
         def work(connection: Connection) -> Row | None:
-            own_session(connection, tenant_id, root_id)
-            return one_of(connection, _ACCOUNT, account=_tree(root_id))
+            key = own_session(connection, tenant_id, root_id)["session_id"]
+            return one_of(connection, _ACCOUNT, account=_tree(key))
 
         row = await self._database.run(work)
         return None if row is None else _status(row)

@@ -9,6 +9,7 @@ from typing import Any
 
 from amplifier_runtime.claims import Claim, check_fence
 from amplifier_runtime.database import Connection, Row, all_of, execute, one_of
+from amplifier_runtime.session_keys import NAME, insert_session
 from amplifier_runtime.store import hold_session, read_messages, submit_turn, to_json, wake_turn
 
 __all__ = [
@@ -29,8 +30,9 @@ CHILD = "child"
 _REST = "('waiting', 'ready', 'parked')"
 _JOINED = (
     "SELECT c.*, t.state, t.answer, t.error, t.submitted_at, "
-    "COALESCE(t.finished_at, now_ms()) AS until "
-    "FROM children c JOIN turns t ON t.turn_id = c.turn_id"
+    "COALESCE(t.finished_at, now_ms()) AS until, COALESCE(s.name, s.session_id) AS session_name "
+    "FROM children c JOIN turns t ON t.turn_id = c.turn_id "
+    "JOIN sessions s ON s.session_id = c.session_id"
 )
 
 
@@ -52,8 +54,8 @@ def ancestors_of(connection: Connection, child: Row | None) -> list[Row]:
     while child is not None:
         parent = one_of(
             connection,
-            "SELECT session_id, parent_id, plan, CAST(:state AS TEXT) AS state FROM sessions "
-            "WHERE session_id = :session",
+            f"SELECT session_id, {NAME} AS session_name, parent_id, plan, "
+            "CAST(:state AS TEXT) AS state FROM sessions WHERE session_id = :session",
             session=child["parent_session_id"],
             state=child["parent_state"],
         )
@@ -83,17 +85,10 @@ def start_child(
     if refusal := _refusal(connection, claim, root, order):
         return refusal
     digest = hashlib.sha256(f"{claim.turn_id}/{key}".encode()).hexdigest()[:12]
-    session_id = f"{claim.session_id}-{digest}"
-    execute(
-        connection,
-        "INSERT INTO sessions (session_id, tenant_id, parent_id, plan, created_at) "
-        "VALUES (:session, :tenant, :parent, :plan, now_ms())",
-        session=session_id,
-        tenant=claim.tenant_id,
-        parent=claim.session_id,
-        plan=to_json(given["plan"]),
-    )
-    turn = submit_turn(connection, claim.tenant_id, session_id, order["prompt"], key, claim.turn_id)
+    parent = claim.session_name or claim.session_id
+    name = f"{parent}-{digest}"
+    session_id = insert_session(connection, claim.tenant_id, name, to_json(given["plan"]), parent)
+    turn = submit_turn(connection, claim.tenant_id, name, order["prompt"], key, claim.turn_id)
     if order["instruction"]:
         execute(
             connection,
@@ -191,7 +186,7 @@ def _facts(connection: Connection, row: Row, *, is_whole: bool) -> dict[str, Any
         "handle": row["handle"],
         "agent": row["agent"],
         "background": bool(row["background"]),
-        "child_session_id": row["session_id"],
+        "child_session_id": row["session_name"],
         "seconds": round((row["until"] - row["submitted_at"]) / 1000, 3),
         "stop_reason": row["stop_reason"],
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of
 from amplifier_runtime.errors import Fenced
+from amplifier_runtime.session_keys import NAME
 from amplifier_runtime.store import FINISHED, from_json, read_messages, to_json
 
 __all__ = [
@@ -49,6 +50,8 @@ class Claim:
     state: dict[str, Any]
     messages: list[dict[str, Any]]
     parent_id: str | None
+    # What the tenant calls the session; `session_id` is the key of its rows.
+    session_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,7 @@ class Claims:
             connection,
             "UPDATE sessions SET epoch = epoch + 1 WHERE session_id = "
             "(SELECT session_id FROM turns WHERE turn_id = :turn AND state = 'ready') "
-            "RETURNING epoch, plan, state, parent_id",
+            f"RETURNING epoch, plan, state, parent_id, {NAME} AS session_name",
             turn=turn_id,
         )
         if session is None:
@@ -340,6 +343,7 @@ def _claim(row: Row, session: Row, messages: list[dict[str, Any]]) -> Claim:
         state=from_json(session["state"]),
         messages=messages,
         parent_id=session["parent_id"],
+        session_name=session["session_name"],
     )
 
 

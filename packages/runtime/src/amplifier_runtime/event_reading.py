@@ -98,8 +98,8 @@ class LogReader:
             NotFoundError: there is no such session.
             CursorError: the cursor is none of this log.
         """
-        await self._store.session(tenant_id, session_id)
-        return (await self._page(session_id, Place.of(after)))[0]
+        key = await self._store.session_key(tenant_id, session_id)
+        return (await self._page(key, session_id, Place.of(after)))[0]
 
     async def tail(
         self, tenant_id: str, session_id: str, *, after: str = ""
@@ -111,19 +111,19 @@ class LogReader:
             CursorError: the cursor is none of this log.
         """
         place = Place.of(after)
-        await self._store.session(tenant_id, session_id)
-        with self._news.of(session_id) as news:
+        key = await self._store.session_key(tenant_id, session_id)
+        with self._news.of(key) as news:
             while True:
                 news.clear()
-                page, is_all = await self._page(session_id, place)
+                page, is_all = await self._page(key, session_id, place)
                 for entry in page:
                     place = Place(entry.seq, entry.number)
                     yield entry
                 if is_all:
                     await news.wait()
 
-    async def _page(self, session_id: str, place: Place) -> tuple[list[LogEntry], bool]:
-        rows = await self._pages.read(session_id, place)
+    async def _page(self, key: str, session_id: str, place: Place) -> tuple[list[LogEntry], bool]:
+        rows = await self._pages.read(key, place)
         return _entries(session_id, place, rows)
 
 

@@ -15,7 +15,15 @@ from amplifier_runtime.claims import let_next_go
 from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of
 from amplifier_runtime.errors import AlreadyDecidedError
 from amplifier_runtime.ids import new_id
-from amplifier_runtime.store import FINISHED, Store, Turn, hold_session, to_json, wake_turn
+from amplifier_runtime.store import (
+    FINISHED,
+    Store,
+    Turn,
+    hold_session,
+    own_session,
+    to_json,
+    wake_turn,
+)
 
 __all__ = ["Signals", "cancel_turn", "turns_below"]
 
@@ -30,11 +38,14 @@ class Signals:
 
     async def approvals(self, session_id: str | None = None, *, limit: int = 100) -> list[Approval]:
         """Return the open questions, of one session or of all, the oldest first."""
-        if session_id is not None:
-            await self._store.session(self.tenant_id, session_id)
-        return await self._database.run(
-            lambda connection: open_approvals(connection, self.tenant_id, session_id, limit)
-        )
+
+        def work(connection: Connection) -> list[Approval]:
+            key = None
+            if session_id is not None:
+                key = own_session(connection, self.tenant_id, session_id)["session_id"]
+            return open_approvals(connection, self.tenant_id, key, limit)
+
+        return await self._database.run(work)
 
     async def approval(self, approval_id: str) -> Approval:
         """Return a question, open or decided."""
@@ -75,9 +86,13 @@ class Signals:
         """
         if not text.strip():
             raise ValueError("There is nothing in the text to steer by.")
-        await self._store.session(self.tenant_id, session_id)
         said = steer_id or new_id("steer")
-        await self._database.run(partial(_steer, session_id=session_id, steer_id=said, text=text))
+
+        def work(connection: Connection) -> None:
+            key = own_session(connection, self.tenant_id, session_id)["session_id"]
+            _steer(connection, key, said, text)
+
+        await self._database.run(work)
 
 
 def cancel_turn(connection: Connection, turn_id: str, *, immediate: bool) -> None:

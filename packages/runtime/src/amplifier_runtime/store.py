@@ -19,6 +19,7 @@ from amplifier_runtime.database import (
 )
 from amplifier_runtime.errors import IdempotencyError, NotFoundError
 from amplifier_runtime.ids import new_id
+from amplifier_runtime.session_keys import NAME, find_session, insert_session
 
 __all__ = ["FINISHED", "OPEN", "Session", "Store", "Turn", "from_json", "to_json", "wake_turn"]
 
@@ -55,7 +56,10 @@ class Session:
     def from_row(cls, row: Row) -> Session:
         """Read a row of `sessions`."""
         given: dict[str, Any] = {name: row[name] for name in cls.__slots__}
-        return cls(**{**given, "plan": from_json(row["plan"]), "state": from_json(row["state"])})
+        given["session_id"] = row["session_name"]
+        given["plan"] = from_json(row["plan"])
+        given["state"] = from_json(row["state"])
+        return cls(**given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +87,12 @@ class Turn:
     finished_at: int | None
 
     @classmethod
-    def from_row(cls, row: Row) -> Turn:
-        """Read a row of `turns`."""
+    def from_row(cls, row: Row, session_id: str) -> Turn:
+        """Read a row of `turns`, whose session its tenant calls `session_id`."""
         given: dict[str, Any] = {name: row[name] for name in cls.__slots__}
-        error: Any = None if row["error"] is None else from_json(row["error"])
-        return cls(**{**given, "error": error})
+        given["session_id"] = session_id
+        given["error"] = None if row["error"] is None else from_json(row["error"])
+        return cls(**given)
 
     @property
     def is_finished(self) -> bool:
@@ -129,8 +134,10 @@ class Store:
     ) -> Session:
         """Create a session, and its tenant if there is none; one that is there stays as it is.
 
+        Another tenant may have a session of the same id, which is another one.
+
         Raises:
-            NotFoundError: the id is another tenant's, or there is no such parent.
+            NotFoundError: there is no such parent.
             PlanError: the plan does not have the shape of one.
         """
         plan = checked_plan(plan)
@@ -144,15 +151,7 @@ class Store:
                 "ON CONFLICT DO NOTHING",
                 tenant=tenant_id,
             )
-            execute(
-                connection,
-                "INSERT INTO sessions (session_id, tenant_id, parent_id, plan, created_at) "
-                "VALUES (:session, :tenant, :parent, :plan, now_ms()) ON CONFLICT DO NOTHING",
-                session=session_id,
-                parent=parent_id,
-                plan=to_json(plan),
-                tenant=tenant_id,
-            )
+            insert_session(connection, tenant_id, session_id, to_json(plan), parent_id)
 
         await self.database.run(work)
         return await self.session(tenant_id, session_id)
@@ -165,13 +164,21 @@ class Store:
 
         return Session.from_row(await self.database.run(work))
 
+    async def session_key(self, tenant_id: str, session_id: str) -> str:
+        """Return the key of a session's rows, which is for this package alone."""
+
+        def work(connection: Connection) -> str:
+            return own_session(connection, tenant_id, session_id)["session_id"]
+
+        return await self.database.run(work)
+
     async def messages(self, tenant_id: str, session_id: str) -> list[dict[str, Any]]:
         """Return the history, as it was when the last turn finished."""
 
         def work(connection: Connection) -> list[dict[str, Any]]:
-            return read_messages(connection, session_id)
+            key = own_session(connection, tenant_id, session_id)["session_id"]
+            return read_messages(connection, key)
 
-        await self.session(tenant_id, session_id)
         return await self.database.run(work)
 
     async def submit(
@@ -198,7 +205,7 @@ class Store:
                 connection, tenant_id, session_id, prompt, idempotency_key, parent_turn_id
             )
 
-        turn = Turn.from_row(await self.database.run(work))
+        turn = Turn.from_row(await self.database.run(work), session_id)
         if turn.prompt != prompt:
             raise IdempotencyError(idempotency_key, turn.turn_id)
         return turn
@@ -209,23 +216,26 @@ class Store:
         def work(connection: Connection) -> Row:
             return own_turn(connection, tenant_id, turn_id)
 
-        return Turn.from_row(await self.database.run(work))
+        row = await self.database.run(work)
+        return Turn.from_row(row, row["session_name"])
 
     async def turns(self, tenant_id: str, session_id: str) -> list[Turn]:
         """Return the turns of a session, in order."""
 
         def work(connection: Connection) -> list[Turn]:
+            key = own_session(connection, tenant_id, session_id)["session_id"]
             sql = "SELECT * FROM turns WHERE session_id = :session ORDER BY ordinal"
-            return [Turn.from_row(row) for row in all_of(connection, sql, session=session_id)]
+            return [Turn.from_row(row, session_id) for row in all_of(connection, sql, session=key)]
 
-        await self.session(tenant_id, session_id)
         return await self.database.run(work)
 
 
 def own_session(connection: Connection, tenant_id: str, session_id: str) -> Row:
-    """Return a tenant's session inside a transaction, or raise NotFoundError."""
-    sql = "SELECT * FROM sessions WHERE session_id = :session AND tenant_id = :tenant"
-    row = one_of(connection, sql, session=session_id, tenant=tenant_id)
+    """Return a tenant's session inside a transaction, or raise NotFoundError.
+
+    In the row, `session_id` is the key and `session_name` the id by which it was asked for.
+    """
+    row = find_session(connection, tenant_id, session_id)
     if row is None:
         raise NotFoundError("session", session_id)
     return row
@@ -233,7 +243,11 @@ def own_session(connection: Connection, tenant_id: str, session_id: str) -> Row:
 
 def own_turn(connection: Connection, tenant_id: str, turn_id: str) -> Row:
     """Return a tenant's turn inside a transaction, or raise NotFoundError."""
-    sql = "SELECT * FROM turns WHERE turn_id = :turn AND tenant_id = :tenant"
+    sql = (
+        "SELECT t.*, COALESCE(s.name, s.session_id) AS session_name FROM turns t "
+        "JOIN sessions s ON s.session_id = t.session_id "
+        "WHERE t.turn_id = :turn AND t.tenant_id = :tenant"
+    )
     row = one_of(connection, sql, turn=turn_id, tenant=tenant_id)
     if row is None:
         raise NotFoundError("turn", turn_id)
@@ -268,12 +282,13 @@ def submit_turn(
     row = one_of(
         connection,
         "UPDATE sessions SET turn_count = turn_count + 1 "
-        "WHERE session_id = :session AND tenant_id = :tenant RETURNING turn_count",
+        f"WHERE tenant_id = :tenant AND {NAME} = :session RETURNING turn_count, session_id",
         session=session_id,
         tenant=tenant_id,
     )
     if row is None:
         raise NotFoundError("session", session_id)
+    key = row["session_id"]
     # The session's row is locked: nobody else adds or finishes a turn of it now.
     turn = one_of(
         connection,
@@ -286,13 +301,13 @@ def submit_turn(
         "THEN 'waiting' ELSE 'ready' END ON CONFLICT DO NOTHING RETURNING *",
         turn=new_id("turn"),
         tenant=tenant_id,
-        session=session_id,
+        session=key,
         ordinal=row["turn_count"],
         key=idempotency_key,
         parent=parent_turn_id,
         prompt=prompt,
     )
-    return turn or _turn_of_before(connection, session_id, idempotency_key)
+    return turn or _turn_of_before(connection, key, idempotency_key)
 
 
 def wake_turn(connection: Connection, turn_id: str) -> None:

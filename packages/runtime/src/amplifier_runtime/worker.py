@@ -41,7 +41,7 @@ def open_session(claim: Claim) -> AmplifierSession:
     """Return the session of a turn, made from its plan alone."""
     return AmplifierSession(
         with_required_guards(checked_plan(claim.plan)),
-        session_id=claim.session_id,
+        session_id=claim.session_name or claim.session_id,
         parent_id=claim.parent_id,
         is_resumed=claim.ordinal > 1,
     )

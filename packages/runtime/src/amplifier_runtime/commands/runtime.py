@@ -15,6 +15,7 @@ from amplifier_runtime.database import Connection, Database, all_of, execute, on
 from amplifier_runtime.errors import NotFoundError
 from amplifier_runtime.liveness import Observer
 from amplifier_runtime.migrating import check_schema, migrate, pending
+from amplifier_runtime.session_keys import name_of
 from amplifier_runtime.store import hold_session
 
 __all__ = ["runtime"]
@@ -143,7 +144,7 @@ async def _requeue(database: Database, turn_id: str) -> None:
             reason = f", waiting for {row['reason']}" if row["reason"] else ""
             raise FoundationError(
                 f"Turn `{turn_id}` was not parked for crashing: it is {row['state']}{reason}.",
-                fix=f"amplifier runtime status {row['session_id']}",
+                fix=f"amplifier runtime status {name_of(connection, row['session_id'])}",
             )
 
     await check_schema(database)

@@ -11,6 +11,7 @@ from amplifier_runtime.database import Connection, Database, Row, all_of, one_of
 from amplifier_runtime.errors import SchemaError
 from amplifier_runtime.liveness import has_worker
 from amplifier_runtime.migrating import check_schema, pending
+from amplifier_runtime.session_keys import NAME
 
 __all__ = ["Lines", "describe", "describe_session"]
 
@@ -89,13 +90,14 @@ def _turns(connection: Connection) -> Iterator[tuple[str, str]]:
 def _stuck(connection: Connection) -> Iterator[tuple[str, str]]:
     """Return the turns that nothing but a person will move."""
     sql = (
-        "SELECT turn_id, session_id, crashes FROM turns WHERE state = 'parked' "
-        "AND reason = 'crashed' ORDER BY submitted_at LIMIT :most"
+        "SELECT t.turn_id, COALESCE(s.name, s.session_id) AS session_name, t.crashes FROM turns t "
+        "JOIN sessions s ON s.session_id = t.session_id WHERE t.state = 'parked' "
+        "AND t.reason = 'crashed' ORDER BY t.submitted_at LIMIT :most"
     )
     for row in all_of(connection, sql, most=_SHOWN_TURNS):
         yield (
             "crashed",
-            f"{row['turn_id']} of session {row['session_id']}: {row['crashes']} of its workers "
+            f"{row['turn_id']} of session {row['session_name']}: {row['crashes']} of its workers "
             f"died; `amplifier runtime requeue {row['turn_id']}` lets it run again",
         )
     rows = all_of(
@@ -114,15 +116,18 @@ def _stuck(connection: Connection) -> Iterator[tuple[str, str]]:
 
 
 def _session(connection: Connection, session_id: str) -> Lines:
-    sql = "SELECT tenant_id FROM sessions WHERE session_id = :session"
-    row = one_of(connection, sql, session=session_id)
-    if row is None:
-        return []
+    """Return the sessions of an id, of each tenant that has one."""
+    sql = f"SELECT session_id, tenant_id FROM sessions WHERE {NAME} = :name ORDER BY tenant_id"
+    rows = all_of(connection, sql, name=session_id)
+    return [line for row in rows for line in _of_tenant(connection, session_id, row)]
+
+
+def _of_tenant(connection: Connection, session_id: str, row: Row) -> Lines:
     durable = "yes" if has_worker(connection) else f"yes, but no worker runs its turns: {_START}"
     turns = all_of(
         connection,
         "SELECT * FROM turns WHERE session_id = :session ORDER BY ordinal DESC LIMIT :most",
-        session=session_id,
+        session=row["session_id"],
         most=_SHOWN_TURNS,
     )
     lines: Lines = [("session", f"{session_id} of tenant {row['tenant_id']}"), ("durable", durable)]
