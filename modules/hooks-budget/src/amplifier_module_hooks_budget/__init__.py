@@ -7,6 +7,7 @@ from typing import Any
 
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_kit.calls.price_table import price_table
 from amplifier_kit.configuration import read_config
 from amplifier_module_hooks_budget.amounts import limit_of
 from amplifier_module_hooks_budget.config import BudgetConfig
@@ -40,9 +41,10 @@ async def mount(
     """Put every provider of this session, and of all forked from it, under one budget."""
     settings = read_config(BudgetConfig, config, NAME)
     budget = _enter(coordinator, settings)
-    budget.prices.take_budget(settings.prices)
+    prices = price_table(coordinator)
+    prices.take_budget(settings.prices)
     if budget.account is not None:
-        budget.account.prices = budget.prices
+        budget.account.prices = prices
     coordinator.register_capability("budget.ledger", budget.ledger)
     coordinator.register_capability("budget.lease", budget.lease)
     coordinator.register_capability("budget.status", budget.status)

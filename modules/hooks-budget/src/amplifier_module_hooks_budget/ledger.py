@@ -31,8 +31,7 @@ class Account:
     held: Amount = Amount()
     children: int = 0
     is_warned: bool = False
-    # Of its own session; None where it has the one of its parent.
-    prices: PriceTable | None = None
+    prices: PriceTable | None = None  # of its own session; None: as its parent
     lineage: tuple[Account, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -121,16 +120,6 @@ class Ledger:
         for loop, change in waiting:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_wake, change)
-
-    @property
-    def unpriced_calls(self) -> int:
-        """How many calls have an unknown price, so that more was spent than is counted."""
-        return int(self._state.get("unpriced_calls", 0))
-
-    def count_unpriced(self) -> None:
-        """Count a call whose price is not known."""
-        with self._lock:
-            self._state["unpriced_calls"] = self.unpriced_calls + 1
 
     def lease(self, parent: Account, child: str, depth: int | None = None) -> str | None:
         """Open the account of a child with a share of what is left; or return why not."""

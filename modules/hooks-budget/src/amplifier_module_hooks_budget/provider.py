@@ -10,7 +10,7 @@ from typing import Any
 from amplifier_core.llm_errors import InvalidRequestError, LLMError
 from amplifier_core.message_models import ChatRequest, ChatResponse, Message, ToolCall
 from amplifier_core.models import ModelInfo, ProviderInfo
-from amplifier_kit.calls.budget_news import news_of_charge, news_of_unpriced
+from amplifier_kit.calls.budget_news import news_of_charge
 from amplifier_kit.calls.call_costs import (
     Charge,
     WorstCase,
@@ -20,14 +20,8 @@ from amplifier_kit.calls.call_costs import (
     most_output_tokens,
 )
 from amplifier_kit.calls.last_answers import closed, closing_answer
-from amplifier_kit.calls.price_table import (
-    UnknownPriceError,
-    find_price,
-    listed_price,
-    own_table,
-    priced_at,
-    with_cost,
-)
+from amplifier_kit.calls.price_finder import PriceFinder
+from amplifier_kit.calls.price_table import priced_at, with_cost
 from amplifier_kit.calls.prices import Price, free
 from amplifier_module_hooks_budget.amounts import Amount
 from amplifier_module_hooks_budget.answers import LAST_CALL, describe
@@ -35,6 +29,7 @@ from amplifier_module_hooks_budget.ledger import Account, Hold, Shortage
 from amplifier_module_hooks_budget.session_budget import (
     EXHAUSTED,
     FLIGHT,
+    NAME,
     Flight,
     SessionBudget,
 )
@@ -56,9 +51,7 @@ class BudgetedProvider:
         self._mounted_as = name
         self._module = module
         self._budget = budget
-        self._prices: dict[str, Price | None] = {}
-        # Models without a price of which it was said that they are called all the same.
-        self._admitted: set[str] = set()
+        self._prices = PriceFinder(name, module)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -142,35 +135,17 @@ class BudgetedProvider:
             return otherwise
 
     async def _price(self, model: str, account: Account) -> Price | None:
-        """Return what calls of a model cost; None when it is unknown and the call may be made."""
+        """Return what calls of a model cost; who limits dollars decides about an unknown price."""
         is_limited = self._budget.ledger.room(account).usd.is_finite()
-        price = self._prices.get(model)
-        if price is None and (is_limited or model not in self._prices):
-            # The root's come first: nobody makes calls cheaper for those above.
-            tables = [each.prices for each in reversed(account.lineage)]
-            tables.append(own_table(self._module))
-            known = [each for each in tables if each is not None]
-            price = await find_price(known, self._mounted_as, self.get_info().id, model)
-            if price is None and is_limited:
-                price = await listed_price(self._module, model)
-            self._prices[model] = price
+        tables = [each.prices for each in reversed(account.lineage)]
+        price = await self._prices.find(model, tables, is_limited=is_limited)
         if price is None and is_limited:
-            await self._admit_unpriced(model, account)
+            configs = [each.config for each in account.lineage]
+            deciding = [each for each in configs if each.usd is not None] or configs[-1:]
+            refused = any(each.unknown_price == "refuse" for each in deciding)
+            whose = self._budget.coordinator
+            await self._prices.admit_unpriced(model, whose, NAME, is_refused=refused)
         return price
-
-    async def _admit_unpriced(self, model: str, account: Account) -> None:
-        """Say that a model has no price; who limits dollars decides whether it is called."""
-        configs = [each.config for each in account.lineage]
-        deciding = [each for each in configs if each.usd is not None] or configs[-1:]
-        is_refused = any(each.unknown_price == "refuse" for each in deciding)
-        news = news_of_unpriced(self._mounted_as, model, is_refused=is_refused)
-        if is_refused:
-            # The error says it; a line besides it would say it twice.
-            await self._budget.coordinator.hooks.emit(news.event, news.facts)
-            raise UnknownPriceError(self._mounted_as, model)
-        if model not in self._admitted:
-            self._admitted.add(model)
-            await self._budget.announce(*news)
 
     async def _make(
         self,
@@ -188,12 +163,11 @@ class BudgetedProvider:
             request = request.model_copy(update={"max_output_tokens": hold.output_tokens})
         # What a call cost that nobody can tell of is its worst case.
         charge: Amount | None = None
-        price = None if call.price is free else call.price
         try:
             async with asyncio.timeout(ledger.seconds_left(final=final)) as flight.clock:
-                with priced_at(price):
-                    response: ChatResponse = await self._module.complete(request, **options)
-            response = with_cost(response, price)
+                with priced_at(call.price):
+                    said: ChatResponse = await self._module.complete(request, **options)
+            response = with_cost(said, call.price)
             cost = charge_for(request, response, call.price)
             if cost is not None:
                 charge = Amount(cost.usd, Decimal(cost.tokens))
@@ -209,18 +183,16 @@ class BudgetedProvider:
         finally:
             FLIGHT.reset(token)
             ledger.settle(hold, charge)
-        if price is None and (response.usage is None or response.usage.cost_usd is None):
-            ledger.count_unpriced()
         await self._report(hold, charge)
         return response
 
     async def _report(self, hold: Hold, charge: Amount | None) -> None:
         room = self._budget.ledger.room(hold.account)
-        if room.usd.is_finite() or room.tokens.is_finite():
-            limits_dollars = room.usd.is_finite()
-            held = _charge(hold.amount, with_dollars=limits_dollars)
-            charged = None if charge is None else _charge(charge, with_dollars=limits_dollars)
-            if news := news_of_charge(self._mounted_as, held, charged):
+        dollars = room.usd.is_finite()
+        if dollars or room.tokens.is_finite():
+            held = Charge(hold.amount.usd, int(hold.amount.tokens))
+            charged = None if charge is None else Charge(charge.usd, int(charge.tokens))
+            if news := news_of_charge(self._mounted_as, held, charged, limits_dollars=dollars):
                 await self._budget.announce(*news)
         await self._budget.warn()
 
@@ -250,11 +222,6 @@ class BudgetedProvider:
         facts = {"cause": cause, "answered_by": "model" if answer else "budget"}
         await self._budget.announce(EXHAUSTED, facts, f"The turn ends: {cause}.")
         return answer or closing_answer(cause, request)
-
-
-def _charge(amount: Amount, *, with_dollars: bool) -> Charge:
-    """Return an amount as it is reported; dollars that nobody limits have no worst case."""
-    return Charge(amount.usd if with_dollars else Decimal(0), int(amount.tokens))
 
 
 def _with(request: ChatRequest, notice: str) -> ChatRequest:

@@ -10,7 +10,6 @@ from typing import Any
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_kit.calls.budget_news import DOUBTED, OVERRUN, UNPRICED
 from amplifier_kit.calls.call_costs import FREE_FAILURES
-from amplifier_kit.calls.price_table import price_table
 from amplifier_kit.notices import show
 from amplifier_module_hooks_budget.ledger import Account, Hold, Ledger, Shortage
 
@@ -47,7 +46,6 @@ class SessionBudget:
         self.coordinator = coordinator
         self.ledger = ledger
         self.account = account
-        self.prices = price_table(coordinator)
         self.refusal = refusal
 
     async def announce(self, event: str, facts: dict[str, Any], line: str) -> None:
@@ -75,7 +73,6 @@ class SessionBudget:
                 mode="json", include={"usd", "tokens", "steps", "seconds", "depth", "breadth"}
             ),
             "share": ledger.share_used(root),
-            "unpriced_calls": ledger.unpriced_calls,
             "agents": len(ledger.accounts),
         }
 

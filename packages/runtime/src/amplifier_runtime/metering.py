@@ -15,7 +15,6 @@ from amplifier_kit.calls.budget_news import (
     OVERRUN,
     UNPRICED,
     news_of_charge,
-    news_of_unpriced,
 )
 from amplifier_kit.calls.call_costs import (
     FREE_FAILURES,
@@ -25,15 +24,8 @@ from amplifier_kit.calls.call_costs import (
     most_output_tokens,
 )
 from amplifier_kit.calls.last_answers import closing_answer
-from amplifier_kit.calls.price_table import (
-    PriceTable,
-    UnknownPriceError,
-    find_price,
-    listed_price,
-    own_table,
-    priced_at,
-    with_cost,
-)
+from amplifier_kit.calls.price_finder import PriceFinder
+from amplifier_kit.calls.price_table import PriceTable, priced_at, with_cost
 from amplifier_kit.calls.prices import Price, free
 from amplifier_kit.notices import show
 from amplifier_runtime.budgets import Budgets, Hold, Purse, Shortage
@@ -151,9 +143,7 @@ class MeteredProvider:
         self._module = module
         self._meter = meter
         self._rates = rates
-        self._prices: dict[str, Price | None] = {}
-        # Models without a price of which it was said that they are called all the same.
-        self._admitted: set[str] = set()
+        self._prices = PriceFinder(name, module)
 
     def __getattr__(self, name: str) -> Any:
         # A streamed call tells its usage too late, if at all.
@@ -213,14 +203,13 @@ class MeteredProvider:
         meter = self._meter
         # What a call cost that nobody can tell of is its worst case.
         charge: Charge | None = None
-        price = None if call.price is free else call.price
         flight = _Flight(meter, call, hold)
         token = _flight.set(flight)
         try:
             async with flight.clock:
-                with priced_at(price):
+                with priced_at(call.price):
                     response: ChatResponse = await self._module.complete(request, **options)
-            response = with_cost(response, price)
+            response = with_cost(response, call.price)
             charge = charge_for(request, response, call.price)
             if charge is not None and meter.terms.charges_worst_case:
                 charge = charge.at_least(flight.hold.fit)
@@ -236,36 +225,18 @@ class MeteredProvider:
             if flight.shortage is None:
                 await asyncio.shield(meter.settle(flight.hold, charge))
         charged = None if charge is None else in_dollars(charge)
-        news = news_of_charge(self._mounted_as, in_dollars(flight.hold.fit), charged)
-        if news is not None and await self._is_news(flight.hold, charge):
+        limits_dollars = charged is None or await meter.limits_dollars()
+        held = in_dollars(flight.hold.fit)
+        if news := news_of_charge(self._mounted_as, held, charged, limits_dollars=limits_dollars):
             await meter.announce(*news)
         return response
 
-    async def _is_news(self, hold: Hold, charge: Charge | None) -> bool:
-        """Whether a charge is strange in what is limited; other dollars have no worst case."""
-        beyond_tokens = charge is None or charge.tokens > hold.fit.tokens
-        return beyond_tokens or await self._meter.limits_dollars()
-
     async def _price(self, model: str) -> Price:
-        if model not in self._prices:
-            own = own_table(self._module)
-            tables = [*self._meter.terms.tables, *([] if own is None else [own])]
-            vendor = self._module.get_info().id
-            self._prices[model] = await find_price(tables, self._mounted_as, vendor, model)
-        price = self._prices[model]
-        if price is None and await self._meter.limits_dollars():
-            price = self._prices[model] = await listed_price(self._module, model)
-            if price is None:
-                await self._admit_unpriced(model)
+        meter = self._meter
+        is_limited = await meter.limits_dollars()
+        price = await self._prices.find(model, meter.terms.tables, is_limited=is_limited)
+        if price is None and is_limited:
+            is_refused = not meter.terms.allows_unpriced
+            coordinator = meter.run.session.coordinator
+            await self._prices.admit_unpriced(model, coordinator, NAME, is_refused=is_refused)
         return price or free
-
-    async def _admit_unpriced(self, model: str) -> None:
-        name, is_refused = self._mounted_as, not self._meter.terms.allows_unpriced
-        news = news_of_unpriced(name, model, is_refused=is_refused)
-        if is_refused:
-            # The error says it; a line besides it would say it twice.
-            await self._meter.run.session.coordinator.hooks.emit(news.event, news.facts)
-            raise UnknownPriceError(name, model)
-        if model not in self._admitted:
-            self._admitted.add(model)
-            await self._meter.announce(*news)

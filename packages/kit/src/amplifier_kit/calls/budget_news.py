@@ -19,13 +19,18 @@ class News(NamedTuple):
     line: str
 
 
-def news_of_charge(provider: str, held: Charge, charged: Charge | None) -> News | None:
-    """Return what is strange about a charge; None is a report that cannot be true."""
+def news_of_charge(
+    provider: str, held: Charge, charged: Charge | None, *, limits_dollars: bool = True
+) -> News | None:
+    """Return what is strange about a charge; a charge of None is a report that cannot be true.
+
+    Dollars that nobody limits have no worst case.
+    """
     facts: dict[str, Any] = {"provider": provider, "held": _record(held)}
     if charged is None:
         line = f"`{provider}` reports no usage that can be true: charged the worst case."
         return News(DOUBTED, facts, line)
-    if charged.usd > held.usd or charged.tokens > held.tokens:
+    if (limits_dollars and charged.usd > held.usd) or charged.tokens > held.tokens:
         line = f"A call of `{provider}` cost more than its worst case."
         return News(OVERRUN, {**facts, "charged": _record(charged)}, line)
     return None

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from amplifier_core.llm_errors import ConfigurationError
 from amplifier_core.message_models import ChatResponse, Usage
 from amplifier_core.models import ModelInfo
-from amplifier_kit.calls.prices import Price, cost_usd, load_price_data
+from amplifier_kit.calls.prices import Price, cost_usd, free, load_price_data
 from amplifier_kit.calls.settings import Pricing
 
 logger = logging.getLogger(__name__)
@@ -134,9 +134,12 @@ def own_table(provider: Any) -> PriceTable | None:
 
 
 def with_cost(response: ChatResponse, price: Price | None) -> ChatResponse:
-    """Return the response with its cost, where its provider gave none and the price is known."""
+    """Return the response with its cost, where its provider gave none and the price is known.
+
+    `free` is the price of a call for which no money is counted; it says nothing about the cost.
+    """
     usage = response.usage
-    if price is None or usage is None or usage.cost_usd is not None:
+    if price is None or price is free or usage is None or usage.cost_usd is not None:
         return response
     try:
         priced = usage.model_copy(update={"cost_usd": price(usage)})
@@ -187,7 +190,7 @@ async def listed_price(provider: Any, model: str) -> Price | None:
 @contextmanager
 def priced_at(price: Price | None) -> Generator[None]:
     """Have the call inside cost what its payer has found, so that one price counts and is shown."""
-    token = _agreed.set(price)
+    token = _agreed.set(None if price is free else price)
     try:
         yield
     finally:
