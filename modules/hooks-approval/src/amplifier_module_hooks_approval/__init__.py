@@ -23,6 +23,7 @@ _FIRST, _LAST = -10, sys.maxsize
 # Beyond the time that a person has: what the guard itself needs before it counts as failed.
 _GRACE_SECONDS = 10.0
 _FIND_DESK = "approval:desk"
+_ANSWER_SECONDS = 300.0
 
 
 async def mount(
@@ -31,6 +32,9 @@ async def mount(
     """Guard every tool call of this session, and of all sessions forked from it."""
     settings = read_config(ApprovalConfig, config, NAME)
     desk = await _desk_for(coordinator, settings)
+    waits = getattr(coordinator.approval_system, "waits_for_user", False) is True
+    if settings.timeout_seconds is None and not waits:
+        settings = settings.model_copy(update={"timeout_seconds": _ANSWER_SECONDS})
     guard = Guard(coordinator, settings, desk)
     desk.sessions[coordinator.session_id] = coordinator
     coordinator.register_capability("approval.grants", desk)
@@ -41,13 +45,15 @@ async def mount(
         return HookResult(data={"desk": desk})
 
     own_seconds = settings.batch_seconds + _GRACE_SECONDS
-    seconds = settings.timeout_seconds + own_seconds
+    # While a question waits without a limit, `within` still limits the guard's own work.
+    seconds = settings.timeout_seconds
+    limit = None if seconds is None else seconds + own_seconds
     decide = within(own_seconds, guard.decide, lambda: bool(desk.waiting()))
     undo: list[Callable[[], None]] = [
-        coordinator.hooks.register(event, handler, priority, NAME, timeout=limit, on_error="deny")
-        for event, handler, priority, limit in (
+        coordinator.hooks.register(event, handler, priority, NAME, timeout=most, on_error="deny")
+        for event, handler, priority, most in (
             (events.TOOL_PRE, guard.deny_early, _FIRST, _GRACE_SECONDS),
-            (events.TOOL_PRE, decide, _LAST, seconds),
+            (events.TOOL_PRE, decide, _LAST, limit),
             # Guards are what sessions forked from this one inherit; by this one they find the desk.
             (_FIND_DESK, tell_desk, 0, _GRACE_SECONDS),
         )

@@ -43,7 +43,9 @@ class ApprovalConfig(BaseModel):
     headless: Literal["deny", "park"] = Field(
         default="deny", description="What happens to a question when there is nobody to ask."
     )
-    timeout_seconds: float = Field(default=300.0, gt=0, description="For an answer; then it is no.")
+    timeout_seconds: float | None = Field(
+        default=None, gt=0, description="For an answer; null: no limit at a terminal, else 300."
+    )
     batch_seconds: float = Field(
         default=0.05, ge=0, description="Wait for other calls of the same step to ask about."
     )

@@ -160,7 +160,7 @@ class Desk:
         return [] if system is None else [ask_system(system)]
 
     async def ask(
-        self, asked: Asked, risk: str, *, timeout: float, batch: float
+        self, asked: Asked, risk: str, *, timeout: float | None, batch: float
     ) -> tuple[str, Answer]:
         """Ask about a call, together with others of its step; returns the question's id too."""
         call = asked.call

@@ -114,7 +114,8 @@ class Guard:
         session = self._desk.coordinator_of(call)
         if answer.by in ("nobody", "failure"):
             tool = canonical(call.tool)
-            self._desk.tell(call, f"The call of {tool} was denied: {answer.reason}.")
+            way = f" (`timeout_seconds` of {NAME})" if answer.by == "nobody" else ""
+            self._desk.tell(call, f"The call of {tool} was denied: {answer.reason}{way}.")
             ruling = Ruling("deny", "failure", answer.reason)
         elif session.cancellation.is_cancelled:
             words = "the session was cancelled while the question was open"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -44,7 +45,7 @@ Asker: TypeAlias = Callable[["Question"], Awaitable[Answer]]
 class Question:
     """One question about calls of one risk; the first answer that reaches it counts."""
 
-    def __init__(self, question_id: str, risk: str, timeout: float, *asked: Asked) -> None:
+    def __init__(self, question_id: str, risk: str, timeout: float | None, *asked: Asked) -> None:
         self.id = question_id
         self.risk = risk
         self.timeout = timeout
@@ -100,13 +101,15 @@ class Question:
     async def put(self, askers: list[Asker]) -> Answer:
         """Ask everybody at once and return the first answer; silence and failure are a no."""
         tasks = [asyncio.create_task(self._hear(asker)) for asker in askers]
-        silence = Answer(False, "nobody", f"nobody answered within {self.timeout:g} s")
+        within = "" if self.timeout is None else f" within {self.timeout:g} s"
+        silence = Answer(False, "nobody", f"nobody answered{within}")
         try:
             async with asyncio.timeout(self.timeout):
-                everybody = asyncio.gather(*tasks)
+                # With the exceptions: one that nobody looks at would end up on the terminal.
+                everybody = asyncio.gather(*tasks, return_exceptions=True)
                 await asyncio.wait({everybody, self._answer}, return_when="FIRST_COMPLETED")
             if everybody.done() and not self._answer.done():
-                failures = "; ".join(filter(None, everybody.result()))
+                failures = "; ".join(str(each) for each in everybody.result() if each)
                 self.take(Answer(False, "failure", failures) if failures else silence)
         except TimeoutError:
             self.take(silence)
@@ -162,7 +165,7 @@ def ask_system(system: Any) -> Asker:
 
     async def ask(question: Question) -> Answer:
         loop = asyncio.get_running_loop()
-        until = loop.time() + question.timeout
+        until = math.inf if question.timeout is None else loop.time() + question.timeout
 
         async def put(part: Question) -> str:
             left = max(until - loop.time(), 0)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
-from amplifier_cli.output import only_the_question, say, say_now, styled
+from amplifier_cli.bell import ringing
+from amplifier_cli.output import only_the_question, ring_bell, say, say_now, styled
 from amplifier_cli.question_pages import NEXT_PAGE, denial, pages_of, rows_of
 from amplifier_cli.terminal import PAUSE_SECONDS, forget_typed_ahead, notice, screen_size
 from amplifier_kit.visible_text import exact
@@ -33,8 +35,10 @@ class TerminalApproval:
     """Asks for permission, one question at a time.
 
     Only a whole line that was typed after the question was drawn is an answer; anything else is
-    asked about again.
+    asked about again. An endless `timeout` waits for the user.
     """
+
+    waits_for_user = True
 
     def __init__(self) -> None:
         self._one_at_a_time = asyncio.Lock()
@@ -52,8 +56,12 @@ class TerminalApproval:
         columns, rows = screen_size()
         pages = pages_of(prompt, columns - len(_BAR), rows)
         try:
-            async with self._one_at_a_time, asyncio.timeout(timeout):
-                return await self._answer(pages, options)
+            async with (
+                self._one_at_a_time,
+                asyncio.timeout(None if math.isinf(timeout) else timeout),
+            ):
+                with ringing(ring_bell):
+                    return await self._answer(pages, options)
         except TimeoutError as error:
             say(f"No answer in {timeout:g} s.", err=True)
             raise ApprovalTimeoutError from error

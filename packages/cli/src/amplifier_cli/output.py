@@ -17,6 +17,7 @@ __all__ = [
     "AnswerOutput",
     "guard_streams",
     "only_the_question",
+    "ring_bell",
     "say",
     "say_json",
     "say_now",
@@ -58,6 +59,13 @@ def say_now(text: str = "", *, err: bool = False, nl: bool = True) -> None:
     """Print text even while a question is open: the question itself."""
     stream = sys.stderr if err else sys.stdout
     click.echo(_shown(text), file=terminal_file(stream), nl=nl)
+
+
+def ring_bell() -> None:
+    """Ring the bell of the terminal, if there is one."""
+    stream = terminal_file(sys.stderr)
+    if stream.isatty():
+        click.echo("\a", file=stream, nl=False)
 
 
 def say_json(value: Any, *, indent: int | None = 2) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from time import monotonic
 from typing import Any, Literal
 
+from amplifier_cli.bell import ringing
 from amplifier_cli.chat.live_text import Keep
 from amplifier_cli.chat.scene import OpenQuestion, Scene
 from amplifier_cli.question_pages import NEXT_PAGE, denial, pages_of
@@ -15,7 +17,13 @@ from amplifier_core.approval import ApprovalTimeoutError
 
 
 class TerminalApprovals:
-    """The kernel's approval system at a terminal; one question at a time, in their order."""
+    """The kernel's approval system at a terminal; one question at a time, in their order.
+
+    An endless `timeout` waits for the user. The bell rings when a question is shown, and once
+    more after a minute.
+    """
+
+    waits_for_user = True
 
     def __init__(
         self,
@@ -23,10 +31,11 @@ class TerminalApprovals:
         put: Callable[[Item], None],
         keep: Keep,
         size: Callable[[], tuple[int, int]] = lambda: (80, 24),
+        ring: Callable[[], None] = lambda: None,
     ) -> None:
-        """`size` says how many columns and rows the screen has."""
+        """`size` says how many columns and rows the screen has; `ring` rings its bell."""
         self._scene, self._put, self._keep = scene, put, keep
-        self._size = size
+        self._size, self._ring = size, ring
         self._turn = asyncio.Lock()
 
     async def request_approval(
@@ -44,10 +53,11 @@ class TerminalApprovals:
         )
         self._scene.questions.append(asks)
         try:
-            async with asyncio.timeout(timeout), self._turn:
+            async with asyncio.timeout(None if math.isinf(timeout) else timeout), self._turn:
                 self._keep({"prompt": prompt, "options": question.options})
                 self._scene.begin("asks you")
-                question.decision = await self._answer(asks)
+                with ringing(self._ring):
+                    question.decision = await self._answer(asks)
         except TimeoutError:
             question.decision = "no answer in time"
             raise ApprovalTimeoutError(f"nobody answered within {timeout:g} s") from None

@@ -47,7 +47,11 @@ class Chat:
         put = self.terminal.put
         self._keeper = Keeper(put)
         self.approvals = TerminalApprovals(
-            self.terminal.scene, put, self._keeper.keep_question, lambda: self.terminal.size
+            self.terminal.scene,
+            put,
+            self._keeper.keep_question,
+            lambda: self.terminal.size,
+            self.terminal.ring,
         )
         self.notices = TerminalNotices(put)
         self.usage = Usage()

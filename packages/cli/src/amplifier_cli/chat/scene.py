@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
@@ -150,9 +151,10 @@ class Scene:
                 continue
             label = f" {number + 1} {one_line(option)} "
             line.append(label, "reverse" if number == asks.chosen else "question").append(" ")
-        left = max(0, round(asks.until - monotonic()))
-        more = f", {len(self.questions) - 1} more" if len(self.questions) > 1 else ""
-        line.append(obstacle or f"{left}s left{more}", "faint")
+        left = max(0.0, asks.until - monotonic())
+        notes = [] if math.isinf(left) else [f"{round(left)}s left"]
+        notes += [f"{len(self.questions) - 1} more"] if len(self.questions) > 1 else []
+        line.append(obstacle or ", ".join(notes), "faint")
         return Hanging(line, "┗ ", style="question")
 
     def _draw_queue(self) -> RenderableType:

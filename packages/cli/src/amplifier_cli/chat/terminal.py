@@ -137,6 +137,12 @@ class Terminal:
         if self._app is not None:
             self._app.invalidate()
 
+    def ring(self) -> None:
+        """Ring the bell."""
+        if self._app is not None:
+            self._app.output.bell()
+            self._app.output.flush()
+
     # --- running ---------------------------------------------------------------------------------
 
     async def run(self, keys: KeyBindings) -> None:
@@ -158,7 +164,9 @@ class Terminal:
         app.after_render += self._write_frame
         ticking = asyncio.create_task(self._tick())
         try:
-            await app.run_async(handle_sigint=False)
+            # A failure that nobody waits for is logged by asyncio; the usual handler would print it
+            # into the conversation and wait for Enter.
+            await app.run_async(handle_sigint=False, set_exception_handler=False)
         finally:
             ticking.cancel()
             with suppress(asyncio.CancelledError):
