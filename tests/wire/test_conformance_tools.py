@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from amplifier_core.history import INTERRUPTED
-from amplifier_core.llm_errors import InvalidToolCallError
+from amplifier_kit.tool_inputs import broken_problem
 from contract.requirements import requirement
 from wire.conftest import Connect
-from wire.line import LIST_FILES, PICTURE, READ_FILE, calling, results_for, stored
+from wire.line import LIST_FILES, PICTURE, READ_FILE, calling, results_for, stored, text_of
 from wire.vendor import Answer, SentCall, Text, ToolUse, Vendor
 
 WITH_PICTURE: list[dict[str, Any]] = [
@@ -103,22 +103,22 @@ async def test_a_streamed_call_whose_arguments_are_an_empty_text_has_an_empty_di
 
 
 @pytest.mark.needs("argument_text")
-async def test_arguments_cut_off_by_the_limit_are_no_call(connect: Connect) -> None:
+async def test_arguments_cut_off_by_the_limit_are_no_arguments(connect: Connect) -> None:
     half = ToolUse("call_1", "read_file", '{"path": "/etc/pass')
     line = await connect(Answer([Text("Reading."), half], finish="length"))
 
-    with pytest.raises(InvalidToolCallError) as caught:
-        await line.ask("read it", tools=[READ_FILE])
+    response = await line.ask("read it", tools=[READ_FILE])
 
-    assert caught.value.tool_name == "read_file"
-    assert caught.value.raw_arguments == '{"path": "/etc/pass'
-    assert not caught.value.retryable, "the same limit would cut it off again"
-    assert len(line.server.requests) == 1
+    [call] = response.tool_calls or ()
+    assert call.name == "read_file"
+    assert "path" not in call.arguments
+    assert "cut off by the output limit" in (broken_problem(call.arguments) or "")
+    assert len(line.server.requests) == 1, "the same limit would cut it off again"
 
 
 @pytest.mark.needs("argument_text")
 @pytest.mark.parametrize("garbage", ['{"path": "/etc', "[1, 2]", "sorry"])
-async def test_arguments_that_are_no_object_are_asked_for_again(
+async def test_arguments_that_are_no_object_are_a_call_that_nobody_pays_for_again(
     connect: Connect, garbage: str
 ) -> None:
     good = calls(ToolUse("call_2", "read_file", '{"path": "a"}'))
@@ -126,10 +126,25 @@ async def test_arguments_that_are_no_object_are_asked_for_again(
 
     response = await line.ask("read it", tools=[READ_FILE])
 
-    assert [(each.id, each.arguments) for each in response.tool_calls or ()] == [
-        ("call_2", {"path": "a"})
-    ]
-    assert [each["error_type"] for each in line.of("provider:retry")] == ["InvalidToolCallError"]
+    [call] = response.tool_calls or ()
+    assert (call.id, call.name) == ("call_1", "read_file")
+    assert broken_problem(call.arguments) is not None
+    assert response.usage is not None
+    assert line.of("provider:retry") == []
+    assert len(line.server.requests) == 1
+
+
+@pytest.mark.needs("argument_text")
+async def test_a_call_that_could_not_be_read_goes_back_with_the_error_in_its_result(
+    connect: Connect,
+) -> None:
+    line = await connect(calls(ToolUse("call_1", "read_file", '{"path": ')), Answer.of("Sorry."))
+    response = await line.ask("read it", tools=[READ_FILE])
+
+    said = [stored(response), *results_for(response, "not JSON")]
+    answer = await line.ask("read it", *said, tools=[READ_FILE])
+
+    assert text_of(answer) == "Sorry."
 
 
 async def test_tools_are_offered_as_they_were_given(connect: Connect, vendor: Vendor) -> None:

@@ -67,7 +67,7 @@ def test_texts_in_a_plan_are_made_valid() -> None:
 
 
 def _value(chance: random.Random, depth: int = 0) -> Any:
-    atoms = [None, True, 0, -1, "", "x", 1.5, "loop-basic", [], {}]
+    atoms: list[Any] = [None, True, 0, -1, "", "x", 1.5, "loop-basic", [], {}]
     names = ["module", "config", "source", "instance_id", "required", "session", "orchestrator"]
     if depth > 3 or chance.random() < 0.4:
         return chance.choice(atoms)

@@ -80,7 +80,7 @@ def _content(blocks: list[Wire], finish: str, model: str) -> Iterator[Wire]:
             yield {"type": "text", "text": block["text"], **_extras(block, "text")}
         elif kind != "tool_use":
             # The kernel has no block for it; a text of no words carries it, unseen, and back.
-            carried = {**block, **_parsed(block, model)}
+            carried = {**block, **_parsed(block)}
             yield {"type": "text", "text": "", "visibility": "internal", OWN: carried}
         elif finish != "content_filter":  # What a refusal cut short is not to be carried out.
             is_cut = finish == "length"
@@ -89,17 +89,16 @@ def _content(blocks: list[Wire], finish: str, model: str) -> Iterator[Wire]:
                 block = {**block, "input": "{"}
             call = {"type": "tool_call", "id": block["id"], "name": block["name"]}
             extras = _extras(block, "id", "name", "input")
-            yield {**call, **_parsed(block, model, is_cut), **extras}
+            yield {**call, **_parsed(block, is_cut), **extras}
 
 
-def _parsed(block: Wire, model: str, cut_off: bool = False) -> Wire:
+def _parsed(block: Wire, cut_off: bool = False) -> Wire:
     """Return the input of a block, which a stream brings as text."""
     given = block.get("input")
     if given is None:
         return {}
     raw = given if isinstance(given, str) else json.dumps(given)
-    facts = {"tool_name": block["name"], "provider": "anthropic", "model": model}
-    return {"input": parse_arguments(raw, **facts, cut_off=cut_off)}
+    return {"input": parse_arguments(raw, cut_off=cut_off)}
 
 
 def _extras(block: Wire, *known: str) -> Wire:

@@ -52,7 +52,7 @@ class Answer:
         if not self.parts and (self.refusal or self.finish == _FILTERED):
             raise ContentFilterError(self.refusal or "the server filtered the answer", **facts)
         finish = _FINISH.get(self.finish, "stop")
-        content = [_block(part, finish == "length", facts) for part in self.parts]
+        content = [_block(part, finish == "length") for part in self.parts]
         if self.refusal:
             content.append(TextBlock(text=self.refusal))
         calls = calls_in_response(ChatResponse(content=content))
@@ -76,10 +76,10 @@ def field_of(thing: Any, name: str, kind: type = object) -> Any:
     return expected(getattr(thing, name, None), kind, name)
 
 
-def _block(part: Part, cut_off: bool, facts: dict[str, Any]) -> ContentBlockUnion:
+def _block(part: Part, cut_off: bool) -> ContentBlockUnion:
     text = "".join(part.fragments)
     if part.tool is not None:
-        arguments = parse_arguments(text, tool_name=part.tool, cut_off=cut_off, **facts)
+        arguments = parse_arguments(text, cut_off=cut_off)
         return ToolCallBlock(id=part.id, name=part.tool, input=arguments)
     if part.reasoning is None:
         return TextBlock(text=text)

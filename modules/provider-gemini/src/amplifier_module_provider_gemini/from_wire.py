@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import TYPE_CHECKING, Any
 
 from amplifier_core.correlation import new_request_id
-from amplifier_core.llm_errors import ContentFilterError, InvalidToolCallError, StreamError
+from amplifier_core.llm_errors import ContentFilterError, StreamError
 from amplifier_core.message_models import (
     ChatResponse,
     ContentBlockUnion,
@@ -17,6 +18,7 @@ from amplifier_core.message_models import (
     Usage,
 )
 from amplifier_kit.calls.mounting import calls_in_response
+from amplifier_kit.tool_inputs import broken_input
 from amplifier_kit.valid_text import valid_text
 from amplifier_module_provider_gemini.failures import PROVIDER
 
@@ -41,6 +43,7 @@ _BLOCKED = (
     "IMAGE_PROHIBITED_CONTENT",
     "IMAGE_RECITATION",
 )
+_CALLED = re.compile(r"(?:\bdefault_api\.)?\b([A-Za-z_][\w-]*)\s*\(")
 _BAD_CALL = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 
 
@@ -128,8 +131,12 @@ class Draft:
         """Return the answer; an LLMError if it is not complete or was withheld."""
         content = [b.block() if isinstance(b, TextDraft) else b for b in self.blocks]
         finish = self._checked_finish(content)
+        if finish in _BAD_CALL:
+            content.append(_unreadable_call(finish, self._finish_message or ""))
         calls = calls_in_response(ChatResponse(content=content))
         normal = _FINISH.get(finish, "content_filter" if finish in _BLOCKED else finish.lower())
+        if finish in _BAD_CALL:
+            normal = "tool_calls"
         return ChatResponse(
             content=content,
             tool_calls=calls or None,
@@ -144,13 +151,20 @@ class Draft:
             if self._blocked is not None:
                 raise ContentFilterError(f"the prompt was blocked ({self._blocked})", **self._facts)
             raise StreamError("the answer ended before its end: without a reason", **self._facts)
-        if finish in _BAD_CALL:
-            message = f"The model made a call that cannot be read ({finish})"
-            raise InvalidToolCallError(message, raw_arguments=says, retryable=True, **self._facts)
-        if finish not in _FINISH and all(isinstance(each, ThinkingBlock) for each in content):
+        is_named = finish in _FINISH or finish in _BAD_CALL
+        if not is_named and all(isinstance(each, ThinkingBlock) for each in content):
             kind = ContentFilterError if finish in _BLOCKED else StreamError
             raise kind(f"no answer came ({finish}): {says or 'no reason given'}", **self._facts)
         return finish
+
+
+def _unreadable_call(finish: str, text: str) -> ToolCallBlock:
+    """Return the call that the server could not read, by the name it has in the server's words."""
+    named = _CALLED.search(text)
+    name = named.group(1) if named else "unreadable_call"
+    problem = f"could not be read ({finish})"
+    call_id = f"call_{new_request_id()}"
+    return ToolCallBlock(id=call_id, name=name, input=broken_input(text, problem))
 
 
 def _block(part: types.Part) -> ContentBlockUnion:

@@ -30,7 +30,6 @@ def chat_response(
 
     Raises:
         ContentFilterError: there is nothing but a refusal, or the vendor's filter left nothing.
-        InvalidToolCallError: the arguments of a call are not complete.
         LLMError: the response failed, or has not come to its end.
     """
     status = response.get("status")
@@ -46,7 +45,7 @@ def chat_response(
     cause: str = details.get("reason") or ("max_output_tokens" if cut_off else "")
     content: list[ContentBlockUnion] = []
     for item in expected(response.get("output"), list, "output") or ():
-        content += _blocks(item, model, origin, cut_off=cut_off)
+        content += _blocks(item, origin, cut_off=cut_off)
     _raise_refusal(content, cause, model)
     calls = calls_in_response(ChatResponse(content=content))
     finish = _FINISH.get(cause, "length") if cause else "tool_calls" if calls else "stop"
@@ -60,9 +59,7 @@ def chat_response(
     )
 
 
-def _blocks(
-    item: dict[str, Any], model: str, origin: str, *, cut_off: bool
-) -> list[ContentBlockUnion]:
+def _blocks(item: dict[str, Any], origin: str, *, cut_off: bool) -> list[ContentBlockUnion]:
     """Return the blocks of one item; what only the `origin` can read again is marked with it."""
     mark: dict[str, Any] = {"origin": origin}
     match item["type"]:
@@ -71,8 +68,7 @@ def _blocks(
         case "function_call":
             # An incomplete call whose arguments had not begun would pass for one without any.
             raw = item.get("arguments") or ("{" if item.get("status") == "incomplete" else "")
-            facts: dict[str, Any] = {"provider": PROVIDER, "model": model, "cut_off": cut_off}
-            arguments = parse_arguments(raw, tool_name=item["name"], **facts)
+            arguments = parse_arguments(raw, cut_off=cut_off)
             return [ToolCallBlock(id=item["call_id"], name=item["name"], input=arguments)]
         case "reasoning":
             parts = item.get("summary") or item.get("content") or ()

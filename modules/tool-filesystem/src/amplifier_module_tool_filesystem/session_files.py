@@ -10,7 +10,7 @@ from amplifier_kit.files.checkpoints import Checkpoints, digest_of
 from amplifier_kit.files.errors import RefusedError
 from amplifier_kit.files.names import shown
 from amplifier_kit.files.rooted import Entry
-from amplifier_kit.files.workspace import Workspace
+from amplifier_kit.files.workspace import Place, Workspace
 
 _DIGITS = 12
 
@@ -55,18 +55,31 @@ class SessionFiles:
         """Replace a file by what `make` makes of it, which gets None when there is no file."""
         place = self._workspace.locate_for_writing(path)
         with self._changing:
-            old = self._checkpoints.content(place)
-            self._require_as_seen(place.path, old)
-            new = make(old)
-            if len(new) > self._limit:
-                raise RefusedError(
-                    "size",
-                    f"`{shown(path)}` would have {len(new):,} bytes; the limit is {self._limit:,}.",
-                )
+            old, new = self._made(place, path, make)
             if new != old:
                 self._checkpoints.change(place, old, new)
             self._seen[place.path] = digest_of(new)
             return Changed(place.path, old, new)
+
+    def check(self, path: str, make: Callable[[bytes | None], bytes]) -> None:
+        """Raise what `change` would raise now, and change nothing."""
+        place = self._workspace.locate_for_writing(path)
+        with self._changing:
+            self._made(place, path, make)
+
+    def _made(
+        self, place: Place, path: str, make: Callable[[bytes | None], bytes]
+    ) -> tuple[bytes | None, bytes]:
+        """Return a file as it is and as it is to be."""
+        old = self._checkpoints.content(place)
+        self._require_as_seen(place.path, old)
+        new = make(old)
+        if len(new) > self._limit:
+            raise RefusedError(
+                "size",
+                f"`{shown(path)}` would have {len(new):,} bytes; the limit is {self._limit:,}.",
+            )
+        return old, new
 
     def _require_as_seen(self, path: str, now: bytes | None) -> None:
         seen, found = self._seen.get(path), digest_of(now)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
-
-from pydantic import ValidationError
 
 from amplifier_core import events
 from amplifier_core.effects import Effect
@@ -16,10 +14,10 @@ from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import ToolResult
 from amplifier_kit.files.diff import difference
 from amplifier_kit.files.errors import RefusedError
+from amplifier_kit.files.failures import FAILURES, failure_text
 from amplifier_kit.files.names import shown
 from amplifier_kit.files.rooted import Entry
 from amplifier_kit.files.text import Edit, NoMatchError, decoded, replaced, with_line_ends_of
-from amplifier_kit.tool_inputs import problems_in
 from amplifier_module_tool_filesystem.inputs import (
     EditFile,
     Input,
@@ -30,7 +28,7 @@ from amplifier_module_tool_filesystem.inputs import (
     WriteFile,
     schema_of,
 )
-from amplifier_module_tool_filesystem.session_files import Changed, SessionFiles
+from amplifier_module_tool_filesystem.session_files import SessionFiles
 
 # Contexts put results of 20,000 characters aside; a part that is read should not be.
 _MOST_CHARS = 18_000
@@ -66,19 +64,11 @@ class FileTool(Generic[Asked]):
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
         """Do it once."""
         try:
-            asked = self.asked.model_validate(input)
-        except ValidationError as error:
-            return _failure(f"The input does not fit: {problems_in(error)}.")
-        try:
-            done = await asyncio.to_thread(self.run, asked)
+            done = await asyncio.to_thread(self.run, self.asked.model_validate(input))
         except RefusedError as error:
             return _failure(str(error), rule=error.rule)
-        except NoMatchError as error:
-            return _failure(str(error))
-        except FileNotFoundError:
-            return _failure("There is no such file or folder. List the folder above it to see.")
-        except OSError as error:
-            return _failure(f"The file system says: {error.strerror or error}.")
+        except FAILURES as error:
+            return _failure(failure_text(error))
         await self._hooks.emit(done.event, {"path": done.path, "bytes": done.size})
         return ToolResult(output=done.output)
 
@@ -106,7 +96,34 @@ class ReadFileTool(FileTool[ReadFile]):
         return _Done(_part(path, lines, asked), events.ARTIFACT_READ, path, len(data))
 
 
-class WriteFileTool(FileTool[WriteFile]):
+class ChangingTool(FileTool[Asked]):
+    """A tool that changes one file, and can say beforehand why it would fail."""
+
+    def run(self, asked: Asked) -> _Done:
+        """Make the change."""
+        path, old, new = self._files.change(asked.file_path, self._content(asked))
+        if new == old:
+            output = f"[{shown(path)}: already as asked, {len(new):,} bytes]"
+        else:
+            verb = "created" if old is None else "changed"
+            output = f"[{shown(path)}: {verb}, {len(new):,} bytes]\n{difference(old, new)}"
+        return _Done(output, events.ARTIFACT_WRITE, path, len(new))
+
+    async def preflight(self, input: dict[str, Any]) -> str | None:  # noqa: A002 - as in `execute`
+        """Return why the change would fail now; changes nothing."""
+        try:
+            asked = self.asked.model_validate(input)
+            await asyncio.to_thread(self._files.check, asked.file_path, self._content(asked))
+        except FAILURES as error:
+            return failure_text(error)
+        return None
+
+    def _content(self, asked: Asked) -> Callable[[bytes | None], bytes]:
+        """Return what makes the new content of a file from the old one."""
+        raise NotImplementedError
+
+
+class WriteFileTool(ChangingTool[WriteFile]):
     """Writes a whole file."""
 
     name = "write_file"
@@ -117,9 +134,7 @@ class WriteFileTool(FileTool[WriteFile]):
     effect = "idempotent"
     asked = WriteFile
 
-    def run(self, asked: WriteFile) -> _Done:
-        """Write it, with the line ends of the file that is there."""
-
+    def _content(self, asked: WriteFile) -> Callable[[bytes | None], bytes]:
         def content(old: bytes | None) -> bytes:
             try:
                 there = (old or b"").decode()
@@ -127,10 +142,10 @@ class WriteFileTool(FileTool[WriteFile]):
                 there = ""
             return _encoded(with_line_ends_of(there, asked.content))
 
-        return _told(self._files.change(asked.file_path, content))
+        return content
 
 
-class EditFileTool(FileTool[EditFile]):
+class EditFileTool(ChangingTool[EditFile]):
     """Makes one replacement."""
 
     name = "edit_file"
@@ -141,12 +156,11 @@ class EditFileTool(FileTool[EditFile]):
     effect = "unsafe"
     asked = EditFile
 
-    def run(self, asked: EditFile) -> _Done:
-        """Make it."""
-        return _told(_edited(self._files, asked.file_path, [asked]))
+    def _content(self, asked: EditFile) -> Callable[[bytes | None], bytes]:
+        return _edited(asked.file_path, [asked])
 
 
-class MultiEditTool(FileTool[MultiEdit]):
+class MultiEditTool(ChangingTool[MultiEdit]):
     """Makes several replacements in one file."""
 
     name = "multi_edit"
@@ -157,9 +171,8 @@ class MultiEditTool(FileTool[MultiEdit]):
     effect = "unsafe"
     asked = MultiEdit
 
-    def run(self, asked: MultiEdit) -> _Done:
-        """Make all of them, or none."""
-        return _told(_edited(self._files, asked.file_path, asked.edits))
+    def _content(self, asked: MultiEdit) -> Callable[[bytes | None], bytes]:
+        return _edited(asked.file_path, asked.edits)
 
 
 class ListDirectoryTool(FileTool[ListDirectory]):
@@ -209,14 +222,14 @@ def _part(path: str, lines: list[str], asked: ReadFile) -> str:
     return f"[{header}]\n{''.join(shown_lines)}"
 
 
-def _edited(files: SessionFiles, path: str, edits: Sequence[Replacement]) -> Changed:
+def _edited(path: str, edits: Sequence[Replacement]) -> Callable[[bytes | None], bytes]:
     def content(old: bytes | None) -> bytes:
         if old is None:
             raise FileNotFoundError
         wanted = [Edit(each.old_string, each.new_string, each.replace_all) for each in edits]
         return _encoded(replaced(decoded(path, old), wanted))
 
-    return files.change(path, content)
+    return content
 
 
 def _encoded(text: str) -> bytes:
@@ -224,16 +237,6 @@ def _encoded(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError as error:
         raise NoMatchError("The new text is not valid Unicode: it has a lone surrogate.") from error
-
-
-def _told(changed: Changed) -> _Done:
-    path, old, new = changed
-    if new == old:
-        output = f"[{shown(path)}: already as asked, {len(new):,} bytes]"
-    else:
-        verb = "created" if old is None else "changed"
-        output = f"[{shown(path)}: {verb}, {len(new):,} bytes]\n{difference(old, new)}"
-    return _Done(output, events.ARTIFACT_WRITE, path, len(new))
 
 
 def _entry(entry: Entry) -> str:

@@ -13,7 +13,7 @@ _PARTS = ("orchestrator", "context")
 _LISTS = ("providers", "tools", "hooks")
 _KINDS: dict[str, Any] = {
     "config": dict,
-    "source": str | dict,
+    "source": (str, dict),
     "instance_id": str,
     "required": bool,
 }
@@ -45,10 +45,12 @@ def _is_plain(plan: Any) -> bool:
     if not isinstance(session, dict):
         return False
     parts = [cast("dict[str, Any]", session).get(name) for name in _PARTS]
-    lists = [sections.get(name) or [] for name in _LISTS]
-    if not all(isinstance(each, list) for each in lists):
-        return False
-    entries = [entry for each in lists for entry in each]
+    entries: list[Any] = []
+    for name in _LISTS:
+        listed: Any = sections.get(name) or []
+        if not isinstance(listed, list):
+            return False
+        entries += cast("list[Any]", listed)
     long_parts = [each for each in parts if not (isinstance(each, str) and each)]
     settings: list[Any] = [sections.get(name) or {} for name in _PARTS]
     return all(map(_is_entry, [*long_parts, *entries])) and all(map(_is_section, settings))

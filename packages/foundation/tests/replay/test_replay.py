@@ -17,7 +17,7 @@ from amplifier_foundation.replay.players import build_error
 from amplifier_foundation.replay.replaying import replay_tape
 from amplifier_foundation.replay.tape import Tape
 from amplifier_foundation.store import SessionStore
-from end_to_end.recorded_sessions import call, plan_of, record
+from end_to_end.recorded_sessions import Answers, approvals, call, files, plan_of, record
 
 LIST = {"module": "tool-todo"}
 
@@ -203,3 +203,30 @@ def test_an_error_is_raised_again_under_its_name(error: dict[str, Any], expected
 
     assert type(built).__name__ == error["type"]
     assert str(built) == expected
+
+
+async def test_a_call_that_its_tool_saw_would_fail_is_replayed_without_a_question(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "notes.txt").write_text("one", encoding="utf-8")
+    edit = call("edit_file", file_path="notes.txt", old_string="one", new_string="two")
+    plan = plan_of(
+        [{"tool_calls": [edit]}, {"tool_calls": [edit]}, "Done."],
+        tools=(files(tmp_path / "saved"),),
+        hooks=(approvals(tmp_path),),
+    )
+    # One answer: the second edit finds its text no more, and nobody is asked about it.
+    async with open_live(
+        plan, store=store, project=project, approval_system=Answers("Allow once")
+    ) as live:
+        assert await live.execute("Edit twice.") == "Done."
+    (project / "notes.txt").write_text("one again", encoding="utf-8")
+
+    result = await replay(store.read(live.session_id))
+
+    looks = [each.data for each in store.read(live.session_id).records()
+             if each.kind == "tool.preflight"]  # fmt: skip
+    assert [each["problem"] is None for each in looks] == [True, False]
+    assert str(result) == "1 turn(s) replayed without a difference."

@@ -1,9 +1,14 @@
-"""What a tool says of an input that it cannot use."""
+"""Inputs that a tool cannot use: what is said of them, and those that a model did not finish."""
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from pydantic import ValidationError
 
+# Takes the place of all arguments, so that no tool can take it for some of its own.
+_BROKEN = "__invalid_arguments__"
+_MOST_KEPT = 2_000
 _MOST_PROBLEMS = 5
 _MOST_CHARS = 200
 
@@ -15,3 +20,22 @@ def problems_in(error: ValidationError) -> str:
         f"{'.'.join(map(str, each['loc'])) or 'input'}: {each['msg']}"[:_MOST_CHARS]
         for each in found[:_MOST_PROBLEMS]
     )
+
+
+def broken_input(text: str, problem: str) -> dict[str, Any]:
+    """Return the input of a call whose arguments could not be read; loops answer it, no tool does.
+
+    It is plain data, so that it means the same after it was stored. Of the text only the end is
+    kept where it is long: there the fault is.
+    """
+    return {_BROKEN: {"problem": problem, "text": text[-_MOST_KEPT:]}}
+
+
+def broken_problem(tool_input: Any) -> str | None:
+    """Return why the arguments of a call could not be read; None when they could."""
+    fields: dict[str, Any] = tool_input if isinstance(tool_input, dict) else {}
+    broken = fields.get(_BROKEN)
+    if broken is None:
+        return None
+    known: dict[str, Any] = cast("dict[str, Any]", broken) if isinstance(broken, dict) else {}
+    return str(known.get("problem") or "could not be read")

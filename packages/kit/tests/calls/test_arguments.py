@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_core.llm_errors import InvalidToolCallError
 from amplifier_kit.calls.arguments import parse_arguments
+from amplifier_kit.tool_inputs import broken_problem
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 OBJECTS = st.dictionaries(st.text(), SCALARS | st.lists(SCALARS, max_size=3), max_size=3)
 
 
 def parse(raw: str, *, cut_off: bool = False) -> dict[str, Any]:
-    return parse_arguments(raw, tool_name="t", provider="p", model="m", cut_off=cut_off)
+    return parse_arguments(raw, cut_off=cut_off)
 
 
 @given(OBJECTS)
@@ -37,22 +37,28 @@ def test_a_part_of_an_object_is_never_taken_for_the_whole(
     whole = json.dumps(arguments)
     part = whole[: data.draw(st.integers(1, len(whole) - 1))]
 
-    with pytest.raises(InvalidToolCallError) as caught:
-        parse(part)
+    parsed = parse(part)
 
-    assert (caught.value.tool_name, caught.value.raw_arguments) == ("t", part)
-    assert (caught.value.provider, caught.value.model) == ("p", "m")
-    assert caught.value.retryable
+    assert not set(parsed) & set(arguments)
+    assert "are not JSON" in (broken_problem(parsed) or "")
+    assert "column" in (broken_problem(parsed) or "")
 
 
 @pytest.mark.parametrize("raw", ["[]", "1", "null", '"text"', "true"])
 def test_what_is_not_an_object_is_refused(raw: str) -> None:
-    with pytest.raises(InvalidToolCallError, match="`t` are not a JSON object"):
-        parse(raw)
+    assert broken_problem(parse(raw)) == "are not a JSON object"
 
 
-def test_arguments_that_met_the_limit_would_meet_it_again() -> None:
-    with pytest.raises(InvalidToolCallError, match="raise `max_output_tokens`") as caught:
-        parse('{"path": "/et', cut_off=True)
+def test_arguments_that_met_the_limit_are_asked_for_shorter() -> None:
+    problem = broken_problem(parse('{"path": "/et', cut_off=True)) or ""
 
-    assert not caught.value.retryable
+    assert "cut off by the output limit" in problem
+    assert "give shorter ones" in problem
+
+
+def test_arguments_that_are_nested_too_deeply_are_broken_too() -> None:
+    assert broken_problem(parse("[" * 100_000)) is not None
+
+
+def test_what_was_read_has_no_problem() -> None:
+    assert broken_problem({"path": "a"}) is None

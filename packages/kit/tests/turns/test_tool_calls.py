@@ -311,3 +311,32 @@ async def test_a_denied_call_is_announced_with_its_reason_and_whether_it_ran(
 
     facts = heard.data
     assert (facts["tool_name"], facts["reason"], facts["ran"]) == ("t", "not here", ran)
+
+
+# --- before a call --------------------------------------------------------------------------------
+
+
+class Looking(Tool):
+    """A tool that has something against every call."""
+
+    input_schema: dict[str, Any] = {"type": "object", "properties": {}}
+
+    async def preflight(self, given: dict[str, Any]) -> str:
+        return "it is not there"
+
+
+async def test_a_call_that_its_tool_objects_to_is_not_announced_and_not_run() -> None:
+    turn = await turn_with(Looking(RuntimeError("it ran")))
+
+    await turn.run()
+
+    assert turn.told("tool:pre") == []
+    assert turn.results == ["Error executing tool: ValueError: it is not there"]
+
+
+async def test_of_several_calls_only_the_first_is_looked_at() -> None:
+    turn = await turn_with(Looking("never"), Looking("ran", "u"))
+
+    await turn.run()
+
+    assert turn.results == ["Error executing tool: ValueError: it is not there", "ran"]

@@ -184,7 +184,7 @@ def _table_of(plan: dict[str, Any]) -> PriceTable:
     table = PriceTable(_prices_in(_budget_in(plan)))
     table.take_plan(plan)
     for entry in plan.get("providers") or ():
-        config = entry.get("config") or {}
+        config: dict[str, Any] = entry.get("config") or {}
         if config.get("pricing"):
             name = config.get("name") or entry["module"].removeprefix("provider-")
             table.take_pricing(name, Pricing.model_validate(config["pricing"]))

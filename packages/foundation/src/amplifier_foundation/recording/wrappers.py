@@ -14,7 +14,7 @@ from amplifier_foundation.recording.frames import (
     current_recorder,
     entered,
 )
-from amplifier_foundation.recording.plain import plain, plain_model
+from amplifier_foundation.recording.plain import digest_of, plain, plain_model
 from amplifier_kit.valid_text import valid
 
 if TYPE_CHECKING:
@@ -131,6 +131,22 @@ class RecordedTool(_Passing):
             raise
         await recorder.end_call(call, result=plain_model(result))
         return result
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        return self._looking(found) if name == "preflight" and callable(found) else found
+
+    def _looking(self, look: Callable[..., Any]) -> Callable[..., Any]:
+        async def preflight(given: dict[str, Any]) -> Any:
+            said = look(given)
+            if inspect.isawaitable(said):
+                said = await said
+            problem = said if isinstance(said, str) else None
+            asked = {"tool": self._name, "input": digest_of(plain(given))}
+            self._recorder.note("tool.preflight", {**asked, "problem": problem})
+            return said
+
+        return preflight
 
 
 class RecordedLoop(_Passing):

@@ -11,6 +11,7 @@ from amplifier_core import llm_errors
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.message_models import ChatResponse
 from amplifier_core.models import ProviderInfo, ToolResult
+from amplifier_foundation.recording.plain import digest_of, plain
 from amplifier_kit.calls.mounting import calls_in_response
 
 if TYPE_CHECKING:
@@ -117,6 +118,14 @@ class ToolPlayer(_Player):
         if isinstance(result, dict) and "success" in result:
             return ToolResult.model_validate(result)
         return cast("Any", result)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "preflight" and self._score.looks(self._name):
+            return self._preflight
+        return super().__getattr__(name)
+
+    def _preflight(self, given: dict[str, Any]) -> str | None:
+        return self._score.next_look(self._name, digest_of(plain(given)))
 
 
 class ApprovalPlayer:

@@ -26,6 +26,8 @@ class Score:
         self.recorder: Any = None
         self._calls = calls_in(records)
         self._counts = [each.data for each in records if each.kind == "model.count"]
+        self._looks = [each.data for each in records if each.kind == "tool.preflight"]
+        self._looking = {each["tool"] for each in self._looks}
         self._decisions = [each for each in records if each.kind == "approval"]
 
     def follow(self, recorder: Any, records: list[Any]) -> None:
@@ -80,6 +82,18 @@ class Score:
                 return count["tokens"]
         self.unexpected.append(f"a count of tokens by `{provider}`")
         raise NotRecordedError(f"The record has no further count of `{provider}`.")
+
+    def looks(self, tool: str) -> bool:
+        """Whether a tool looked beforehand at a call."""
+        return tool in self._looking
+
+    def next_look(self, tool: str, given: str) -> str | None:
+        """Return what a tool had against the next call with this input; None: nothing."""
+        for look in self._looks:
+            if (look["tool"], look["input"]) == (tool, given):
+                self._looks.remove(look)
+                return look["problem"]
+        return None
 
     def next_decision(self, prompt: str) -> tuple[int | None, str]:
         """Return the decision about this question, else about the next one, else a no."""

@@ -14,10 +14,12 @@ from amplifier_core import events
 from amplifier_core.history import interrupted_result
 from amplifier_core.message_models import ToolCall
 from amplifier_core.models import HookResult, ToolResult
+from amplifier_kit.tool_inputs import broken_problem
 from amplifier_kit.turns.announcer import Announcer
 from amplifier_kit.turns.call_slots import CallSlots
 from amplifier_kit.turns.eager import Starter
 from amplifier_kit.turns.endings import DEADLINE
+from amplifier_kit.turns.preflight import objection
 from amplifier_kit.turns.settings import TurnSettings
 from amplifier_kit.turns.tool_watch import ToolRun, ToolWatch, result_message
 from amplifier_kit.turns.vocabulary import TOOL_ABANDONED, TOOL_DENIED, TOOL_HEARTBEAT
@@ -34,6 +36,8 @@ tool runs.
 
 _CANCELLED = "Not run: the session was cancelled before the turn of this call came."
 
+# Hooks that ask nobody decide faster.
+_LONGEST_UNASKED = 1.0
 # How long cancelled tools may take to let go before they are left behind.
 _GRACE_SECONDS = 1.0
 
@@ -48,13 +52,15 @@ class ToolCalls:
         "_announcer",
         "_context",
         "_groups",
+        "_may_look_late",
         "_select_tool",
         "_settings",
         "_slots",
         "_starter",
         "_token",
         "_tools",
-        "_until",
+        "_waited",
+        "until",
     )
 
     def __init__(
@@ -79,8 +85,10 @@ class ToolCalls:
 
     def begin(self, until: float) -> None:
         """Start counting for a turn; no tool may run past `until` on the monotonic clock."""
-        self._until = until
+        self.until = until
         self._groups = 0
+        self._waited = 0.0
+        self._may_look_late = True
 
     async def run(self, calls: list[ToolCall]) -> None:
         """Run `calls` and add their results to the context, in call order.
@@ -91,6 +99,7 @@ class ToolCalls:
         cancellation goes on.
         """
         self._groups += 1
+        self._waited = 0.0
         runs = [ToolRun(call, self._groups) for call in calls]
         work = self._run_one if self._select_tool is None else self._select_and_run
         self._slots = None
@@ -98,6 +107,7 @@ class ToolCalls:
             self._slots = CallSlots(self._settings.parallel_calls)
         waiting: list[ToolRun] = []
         try:
+            await self._look_at(runs)
             for run in runs:
                 run.task = self._starter.start(work(run))
                 if run.task is not None:
@@ -108,6 +118,23 @@ class ToolCalls:
             for run in runs:
                 result = run.result or interrupted_result(run.call_id, run.called_name)
                 await self._context.add_message(result)
+
+    async def _look_at(self, runs: list[ToolRun]) -> None:
+        """Find out which calls would fail; nobody is asked about these, whatever the answer is.
+
+        Only one tool looks at more than the arguments: calls after it may meet what it changes.
+        Where a tool is chosen for each call, only a call of its own step is looked at so.
+        """
+        is_heard, may_look = self._announcer.hears(events.TOOL_PRE), True
+        for run in runs:
+            problem = broken_problem(run.tool_input)
+            if problem is not None:
+                text = f"the arguments {problem}. Make the call again, with one JSON object."
+                run.problem = ValueError(text)
+            elif is_heard and self._select_tool is None:
+                run.problem = await self._objection(run, may_look=may_look)
+                may_look = may_look and not hasattr(self._find(run.name), "preflight")
+        self._may_look_late = len(runs) == 1
 
     async def refuse(self, calls: list[ToolCall], reason: str) -> None:
         """Answer `calls` without running them."""
@@ -139,17 +166,24 @@ class ToolCalls:
 
     async def _select_and_run(self, run: ToolRun) -> None:
         """Have the tool of a call chosen, then run the call like any other."""
-        select_tool = cast("SelectTool", self._select_tool)
-        refusal = await select_tool(run, self._tools, self._announcer)
-        if refusal is not None:
-            return run.answer(refusal)
+        if run.problem is None:
+            select_tool = cast("SelectTool", self._select_tool)
+            refusal = await select_tool(run, self._tools, self._announcer)
+            if refusal is not None:
+                return run.answer(refusal)
+            if self._announcer.hears(events.TOOL_PRE):
+                run.problem = await self._objection(run, may_look=self._may_look_late)
         return await self._run_one(run)
 
     async def _run_one(self, run: ToolRun) -> None:
         """Run one call to its result, unless nobody waits for it any more."""
         announcer, hears = self._announcer, self._announcer.hears
+        if run.problem is not None:
+            return await self._fail(run, run.problem)
         if hears(events.TOOL_PRE):
+            asked_at = monotonic()
             before = await announcer.ask(events.TOOL_PRE, run.facts)
+            self._leave_out(monotonic() - asked_at)
             if before.action == "deny":
                 return await self._deny(run, before.reason, ran=False)
             if before.data is not None:
@@ -162,9 +196,7 @@ class ToolCalls:
             if run.is_abandoned or (isinstance(error, asyncio.CancelledError) and _is_cancelled()):
                 raise
             logger.exception("tool failed name=%s", run.name)
-            failure = {"type": type(error).__name__, "msg": str(error)}
-            told = await announcer.tell(events.TOOL_ERROR, {**run.facts, "error": failure})
-            return run.answer(f"Error executing tool: {_as_told(error, told)}")
+            return await self._fail(run, error)
         if not run.is_abandoned:
             await self._take_result(run, result)
         return None
@@ -180,6 +212,29 @@ class ToolCalls:
         run.answer(_content(result))
         return None
 
+    async def _fail(self, run: ToolRun, error: BaseException) -> None:
+        """Announce why a call failed, and answer it with what the hooks leave of that."""
+        failure = {"type": type(error).__name__, "msg": str(error)}
+        told = await self._announcer.tell(events.TOOL_ERROR, {**run.facts, "error": failure})
+        run.answer(f"Error executing tool: {_as_told(error, told)}")
+
+    async def _objection(self, run: ToolRun, *, may_look: bool) -> Exception | None:
+        """Return the error that a call would end with, as far as that can be seen beforehand."""
+        tool = self._find(run.name)
+        if tool is None:
+            return self._unknown(run.name)
+        problem = await objection(tool, run.tool_input, may_look=may_look)
+        return None if problem is None else ValueError(problem)
+
+    def _leave_out(self, seconds: float) -> None:
+        """Move the end of the turn by the time in which a user was asked.
+
+        The calls of a step are asked about in parallel, so that the longest wait counts once.
+        """
+        if seconds > _LONGEST_UNASKED and seconds > self._waited:
+            self.until += seconds - self._waited
+            self._waited = seconds
+
     async def _deny(self, run: ToolRun, reason: str | None, *, ran: bool) -> None:
         """Answer a call that hooks denied, or whose result they did, and announce it."""
         await self._announcer.tell(TOOL_DENIED, {**run.facts, "reason": reason, "ran": ran})
@@ -193,7 +248,7 @@ class ToolCalls:
         if self._token is not None and self._token.is_cancelled:
             # A session that is to stop finishes what runs, and starts nothing more.
             refusal = _CANCELLED
-        elif self._until <= monotonic():
+        elif self.until <= monotonic():
             refusal = DEADLINE.refusal
         else:
             return False
@@ -207,6 +262,8 @@ class ToolCalls:
         call_id, name, token = run.call_id, run.name, self._token
         try:
             tool = self._find(name)
+            if tool is None:
+                raise self._unknown(name)
             run.tool_starts(tool)
             if token is not None:
                 token.register_tool_start(call_id, name)
@@ -218,18 +275,19 @@ class ToolCalls:
                 token.register_tool_complete(call_id)
 
     def _find(self, name: str) -> Any:
-        """Return the tool of this name; it may be mounted under another one."""
+        """Return the tool of a name; it may call itself so and be mounted under another."""
         tool = self._tools.get(name)
-        if tool is None:
-            tool = next((each for each in self._tools.values() if each.name == name), None)
-        if tool is None:
-            known = ", ".join(self._tools) or "none"
-            raise LookupError(f"there is no tool `{name}`; available: {known}")
-        return tool
+        if tool is not None:
+            return tool
+        return next((each for each in self._tools.values() if each.name == name), None)
+
+    def _unknown(self, name: str) -> LookupError:
+        known = ", ".join(self._tools) or "none"
+        return LookupError(f"there is no tool `{name}`; available: {known}")
 
     def _seconds_for(self, run: ToolRun) -> float:
         """Return the time a tool has, which is no more than the turn has."""
-        return min(self._own_seconds(run), self._until - run.started_at)
+        return min(self._own_seconds(run), self.until - run.started_at)
 
     def _own_seconds(self, run: ToolRun) -> float:
         """Return the time a tool has: as configured for it, as it says, or as for all."""

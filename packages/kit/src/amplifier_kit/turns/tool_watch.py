@@ -26,6 +26,7 @@ class ToolRun:
         "is_abandoned",
         "is_running",
         "name",
+        "problem",
         "release_slot",
         "result",
         "seconds",
@@ -47,6 +48,8 @@ class ToolRun:
         self.watch: ToolWatch | None = None
         self.release_slot: Callable[[], None] | None = None
         self.is_running = self.is_abandoned = False
+        # Why it would fail, as far as that was seen before it was announced.
+        self.problem: Exception | None = None
 
     @property
     def facts(self) -> dict[str, Any]:

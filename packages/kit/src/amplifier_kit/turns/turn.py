@@ -139,7 +139,6 @@ class _Turn:
         "_token",
         "_tool_calls",
         "_tools",
-        "_until",
         "answer",
         "around",
         "stop_reason",
@@ -166,10 +165,9 @@ class _Turn:
 
     def begin(self) -> None:
         """Set all that a turn changes to what it is at the beginning of one."""
-        self._until = until = monotonic() + self._loop.seconds
         self._announcer.pending = None
         self._model.begin()
-        self._tool_calls.begin(until)
+        self._tool_calls.begin(monotonic() + self._loop.seconds)
         self._circles.forget()
         self._is_stuck = False
         self._result: dict[str, Any] = {}
@@ -259,7 +257,7 @@ class _Turn:
             return STUCK
         if self._loop.most_calls <= self._model.count:
             return LIMIT
-        return DEADLINE if self._until <= monotonic() else None
+        return DEADLINE if self._tool_calls.until <= monotonic() else None
 
     def _end_denied(self, result: HookResult) -> None:
         self.stop_reason = "denied"
@@ -305,7 +303,7 @@ class _Turn:
         return schema.response_format if known else None
 
     async def _run_tools(self, calls: list[ToolCall]) -> None:
-        if self._until <= monotonic():
+        if self._tool_calls.until <= monotonic():
             return await self._tool_calls.refuse(calls, DEADLINE.refusal)
         await self._tool_calls.run(calls)
         circle = self._circles.take(calls)
