@@ -1,0 +1,99 @@
+"""Hostile sessions on the files of a home folder: run, killed, resumed and replayed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from amplifier_foundation.live import open_live
+from amplifier_foundation.replay import replay
+from amplifier_foundation.store import SessionStore
+from hostile_sessions import Session, check_texts
+
+_LIMIT_SECONDS = 60.0
+
+
+class FileRuns:
+    """Runs sessions one after the other in one home folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.counts: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self._folder = folder
+        self._project = folder / "project"
+        self._project.mkdir()
+        self._store = SessionStore(folder / "home")
+
+    def run(self, session: Session) -> None:
+        """Run one session to its end; whatever is raised is a failure."""
+        self.counts["sessions"] += 1
+        stage = "run"
+        try:
+            if session.killed_at is not None and self._is_killed(session):
+                self.counts["killed"] += 1
+            elif session.killed_at is None:
+                asyncio.run(self._turn(session, 0))
+            stage = "resume"
+            asyncio.run(self._turn(session, 1))
+            self.counts["turns resumed"] += 1
+            stage = "replay"
+            asyncio.run(self._replay(session))
+            self.counts["replayed"] += 1
+        except Exception as error:  # noqa: BLE001 - finding these is what this is for
+            self.failures.append(describe(session, stage, error))
+
+    async def _turn(self, session: Session, number: int) -> None:
+        async with asyncio.timeout(_LIMIT_SECONDS):
+            async with open_live(
+                session.plan(str(self._folder)),
+                store=self._store,
+                project=self._project,
+                session_id=f"session-{session.number}",
+                resume=number > 0,
+            ) as live:
+                answer = await live.execute(session.prompts[number])
+                check_texts(answer)
+                context: Any = live.session.coordinator.get("context")
+                check_texts(await context.get_messages())
+
+    async def _replay(self, session: Session) -> None:
+        reader = self._store.read(f"session-{session.number}")
+        async with asyncio.timeout(_LIMIT_SECONDS):
+            replayed = await replay(reader)
+        assert not replayed.differences, str(replayed)[:500]
+
+    def _is_killed(self, session: Session) -> bool:
+        """Run the first turn in a process that is killed in it; False when it came to its end."""
+        child = os.fork()
+        if child == 0:
+            try:
+                asyncio.run(self._turn(session, 0))
+            except BaseException:  # noqa: BLE001 - the process ends here, whatever it was
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+            return True
+        assert status == 0, "the first turn failed in its own process"
+        return False
+
+
+def describe(session: Session, stage: str, error: BaseException) -> str:
+    """Return a failure in one line."""
+    text = " ".join(str(error).split())[:200]
+    place = f" after a kill at {session.killed_at}" if session.killed_at else ""
+    return f"session {session.number}: {stage}{place}: {type(error).__name__}: {ascii(text)}"
+
+
+def run_on_files(sessions: list[Session], folder: Path) -> tuple[dict[str, int], list[str]]:
+    """Run sessions, and return what was counted and what failed."""
+    runs = FileRuns(folder)
+    for session in sessions:
+        runs.run(session)
+    return dict(runs.counts), runs.failures
