@@ -41,18 +41,16 @@ def prices_of(settings: Settings) -> tuple[dict[str, Any], list[str]]:
 
 def _valid(name: str, value: Any, path: Path) -> dict[str, Any]:
     # Only settings with prices pay for these imports.
-    from pydantic import ValidationError  # noqa: PLC0415
-
     from amplifier_kit.calls.settings import Pricing  # noqa: PLC0415
+    from amplifier_kit.tool_inputs import problems_in  # noqa: PLC0415
 
     try:
         Pricing.model_validate(value)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, (name, *first["loc"])))
+    except ValueError as error:
+        problems = problems_in(cast("Any", error))
         raise SettingsError(
             f"`{_KEY}` in `{path}` cannot be used.",
-            why=f"`{where}`: {first['msg']}. Prices are US dollars per million tokens.",
+            why=f"`{name}`: {problems}. Prices are US dollars per million tokens.",
             fix=f"write it as: {_EXAMPLE}",
         ) from error
     return cast("dict[str, Any]", value)
