@@ -109,7 +109,7 @@ async def test_arguments_cut_off_by_the_limit_are_no_arguments(connect: Connect)
 
     response = await line.ask("read it", tools=[READ_FILE])
 
-    [call] = response.tool_calls or ()
+    [call] = response.tool_calls or []
     assert call.name == "read_file"
     assert "path" not in call.arguments
     assert "cut off by the output limit" in (broken_problem(call.arguments) or "")
@@ -126,7 +126,7 @@ async def test_arguments_that_are_no_object_are_a_call_that_nobody_pays_for_agai
 
     response = await line.ask("read it", tools=[READ_FILE])
 
-    [call] = response.tool_calls or ()
+    [call] = response.tool_calls or []
     assert (call.id, call.name) == ("call_1", "read_file")
     assert broken_problem(call.arguments) is not None
     assert response.usage is not None

@@ -109,7 +109,7 @@ def test_a_call_that_a_refusal_cut_short_is_not_made() -> None:
 def test_a_call_at_the_limit_is_never_made_with_half_its_arguments(given: Any) -> None:
     answer = response(text("so"), call(given), stop_reason="max_tokens")
 
-    [made] = answer.tool_calls or ()
+    [made] = answer.tool_calls or []
     assert "path" not in made.arguments
     assert "cut off" in (broken_problem(made.arguments) or "")
 

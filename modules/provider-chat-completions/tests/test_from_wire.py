@@ -156,7 +156,7 @@ async def test_a_refusal_behind_a_text_is_kept() -> None:
 async def test_arguments_that_the_limit_cut_off_are_none() -> None:
     response = await whole("length", tool_calls=[fragment(id="x", name="a", arguments='{"x": ')])
 
-    [call] = response.tool_calls or ()
+    [call] = response.tool_calls or []
     assert "cut off" in (broken_problem(call.arguments) or "")
 
 

@@ -170,7 +170,7 @@ def test_a_malformed_call_is_shown_as_the_model_wrote_it(read: Read) -> None:
 
     response = read(malformed).response()
 
-    [call] = response.tool_calls or ()
+    [call] = response.tool_calls or []
     assert call.name == "look"
     assert "look(at=sky" in str(call.arguments)
     assert response.finish_reason == "tool_calls"
@@ -182,5 +182,5 @@ def test_a_call_that_the_server_could_not_read_is_one_that_cannot_be_made(
 ) -> None:
     response = read(chunk({"text": "so"}, finish=finish)).response()
 
-    [call] = response.tool_calls or ()
+    [call] = response.tool_calls or []
     assert finish in (broken_problem(call.arguments) or "")

@@ -114,7 +114,7 @@ def test_an_answer_at_its_limit_is_not_taken_for_a_whole_one() -> None:
 
     assert read(said(text("so")), usage=usage, limit=8).finish_reason == "length"
     assert read(said(text("so")), usage=usage, limit=9).finish_reason == "stop"
-    [cut] = read(call('{"path": "/et'), usage=usage, limit=8).tool_calls or ()
+    [cut] = read(call('{"path": "/et'), usage=usage, limit=8).tool_calls or []
     assert "cut off" in (broken_problem(cut.arguments) or "")
 
 
@@ -131,7 +131,7 @@ def test_a_refusal_beside_text_is_text() -> None:
 
 @pytest.mark.parametrize("arguments", ["", '{"path": "/et'])
 def test_an_incomplete_call_is_never_made(arguments: str) -> None:
-    [made] = read(call(arguments, status="incomplete"), status="incomplete").tool_calls or ()
+    [made] = read(call(arguments, status="incomplete"), status="incomplete").tool_calls or []
 
     assert made.name == "look"
     assert broken_problem(made.arguments) is not None

@@ -15,7 +15,9 @@ class Input(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class _FileInput(Input):
+class FileInput(Input):
+    """The file that a call is about."""
+
     file_path: str = Field(
         min_length=1,
         max_length=_LONGEST_PATH,
@@ -23,14 +25,14 @@ class _FileInput(Input):
     )
 
 
-class ReadFile(_FileInput):
+class ReadFile(FileInput):
     """The lines to read."""
 
     offset: int = Field(default=1, ge=1, description="The first line, counted from 1.")
     limit: int = Field(default=2_000, ge=1, description="How many lines at most.")
 
 
-class WriteFile(_FileInput):
+class WriteFile(FileInput):
     """The whole file."""
 
     content: str = Field(description="All that the file is to hold.")
@@ -44,11 +46,11 @@ class Replacement(Input):
     replace_all: bool = Field(default=False, description="Replace every occurrence.")
 
 
-class EditFile(Replacement, _FileInput):
+class EditFile(Replacement, FileInput):
     """One replacement in one file."""
 
 
-class MultiEdit(_FileInput):
+class MultiEdit(FileInput):
     """Several replacements in one file."""
 
     edits: list[Replacement] = Field(

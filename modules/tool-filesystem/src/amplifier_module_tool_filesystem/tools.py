@@ -20,6 +20,7 @@ from amplifier_kit.files.rooted import Entry
 from amplifier_kit.files.text import Edit, NoMatchError, decoded, replaced, with_line_ends_of
 from amplifier_module_tool_filesystem.inputs import (
     EditFile,
+    FileInput,
     Input,
     ListDirectory,
     MultiEdit,
@@ -35,6 +36,7 @@ _MOST_CHARS = 18_000
 _MOST_ENTRIES = 500
 
 Asked = TypeVar("Asked", bound=Input)
+Changing = TypeVar("Changing", bound=FileInput)
 
 
 class _Done(NamedTuple):
@@ -96,10 +98,10 @@ class ReadFileTool(FileTool[ReadFile]):
         return _Done(_part(path, lines, asked), events.ARTIFACT_READ, path, len(data))
 
 
-class ChangingTool(FileTool[Asked]):
+class ChangingTool(FileTool[Changing]):
     """A tool that changes one file, and can say beforehand why it would fail."""
 
-    def run(self, asked: Asked) -> _Done:
+    def run(self, asked: Changing) -> _Done:
         """Make the change."""
         path, old, new = self._files.change(asked.file_path, self._content(asked))
         if new == old:
@@ -118,7 +120,7 @@ class ChangingTool(FileTool[Asked]):
             return failure_text(error)
         return None
 
-    def _content(self, asked: Asked) -> Callable[[bytes | None], bytes]:
+    def _content(self, asked: Changing) -> Callable[[bytes | None], bytes]:
         """Return what makes the new content of a file from the old one."""
         raise NotImplementedError
 

@@ -33,8 +33,9 @@ def broken_input(text: str, problem: str) -> dict[str, Any]:
 
 def broken_problem(tool_input: Any) -> str | None:
     """Return why the arguments of a call could not be read; None when they could."""
-    fields: dict[str, Any] = tool_input if isinstance(tool_input, dict) else {}
-    broken = fields.get(_BROKEN)
+    if not isinstance(tool_input, dict):
+        return None
+    broken = cast("dict[str, Any]", tool_input).get(_BROKEN)
     if broken is None:
         return None
     known: dict[str, Any] = cast("dict[str, Any]", broken) if isinstance(broken, dict) else {}

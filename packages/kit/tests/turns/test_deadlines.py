@@ -9,7 +9,8 @@ import pytest
 
 from amplifier_core import ChatRequest, ChatResponse
 from amplifier_core.testing import MockTool, wait_for
-from amplifier_kit.turns import tool_calls
+from amplifier_kit.turns import tool_calls, tool_watch
+from amplifier_kit.turns import turn as turn_module
 from amplifier_kit.turns.endings import DEADLINE
 from contract.installer import response
 from contract.stand_ins import Display, Listener, broken_pairs
@@ -252,3 +253,21 @@ async def test_a_turn_ends_when_listening_to_its_tools_fails() -> None:
             await running
 
     assert "[interrupted]" in turn.results[0]
+
+
+async def test_the_time_in_which_a_user_is_asked_is_not_the_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    for module in (tool_calls, turn_module, tool_watch):
+        monkeypatch.setattr(module, "monotonic", lambda: now[0])
+    turn = await turn_with(MockTool("a", "ok"), MockTool("b", "ok"), turn_timeout_seconds=60)
+
+    async def wait_for_the_user(event: str, data: dict[str, Any]) -> None:
+        now[0] += 1_800
+
+    turn.hooks.register("tool:pre", wait_for_the_user)
+
+    assert await turn.run() == "Done."
+    assert turn.results == ["ok", "ok"]
+    assert turn.told("orchestrator:last_step") == []

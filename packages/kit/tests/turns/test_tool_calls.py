@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import HookResult, TextBlock, ToolResult
+from amplifier_kit.tool_inputs import broken_input
 from amplifier_kit.turns import tool_calls
 from contract.requirements import requirement
 from contract.stand_ins import Listener, broken_pairs, deny, inject
@@ -340,3 +341,26 @@ async def test_of_several_calls_only_the_first_is_looked_at() -> None:
     await turn.run()
 
     assert turn.results == ["Error executing tool: ValueError: it is not there", "ran"]
+
+
+async def test_a_call_whose_arguments_could_not_be_read_is_answered_and_not_run() -> None:
+    tool = Tool(RuntimeError("it ran"))
+    [call] = calls("t")
+    broken = call.model_copy(update={"arguments": broken_input('{"n": ', "are not JSON: here")})
+    turn = Turn(await loop(), [broken], "Done.", tools=[tool])
+
+    assert await turn.run() == "Done."
+
+    [said] = turn.results
+    assert "the arguments are not JSON: here" in said
+    assert turn.told("tool:pre") == []
+    assert [each["error"]["type"] for each in turn.told("tool:error")] == ["ValueError"]
+
+
+async def test_an_unknown_tool_is_never_announced_to_those_who_ask() -> None:
+    turn = Turn(await loop(), calls("missing"), "Done.")
+
+    await turn.run()
+
+    assert turn.told("tool:pre") == []
+    assert "there is no tool `missing`; available: none" in turn.results[0]

@@ -186,7 +186,7 @@ def _table_of(plan: dict[str, Any]) -> PriceTable:
     for entry in plan.get("providers") or ():
         config: dict[str, Any] = entry.get("config") or {}
         if config.get("pricing"):
-            name = config.get("name") or entry["module"].removeprefix("provider-")
+            name: str = config.get("name") or entry["module"].removeprefix("provider-")
             table.take_pricing(name, Pricing.model_validate(config["pricing"]))
     return table
 

@@ -50,6 +50,8 @@ class ToolCalls:
 
     __slots__ = (
         "_announcer",
+        "_asked_at",
+        "_asking",
         "_context",
         "_groups",
         "_may_look_late",
@@ -59,7 +61,6 @@ class ToolCalls:
         "_starter",
         "_token",
         "_tools",
-        "_waited",
         "until",
     )
 
@@ -87,7 +88,8 @@ class ToolCalls:
         """Start counting for a turn; no tool may run past `until` on the monotonic clock."""
         self.until = until
         self._groups = 0
-        self._waited = 0.0
+        self._asking = 0
+        self._asked_at = 0.0
         self._may_look_late = True
 
     async def run(self, calls: list[ToolCall]) -> None:
@@ -99,7 +101,6 @@ class ToolCalls:
         cancellation goes on.
         """
         self._groups += 1
-        self._waited = 0.0
         runs = [ToolRun(call, self._groups) for call in calls]
         work = self._run_one if self._select_tool is None else self._select_and_run
         self._slots = None
@@ -181,9 +182,7 @@ class ToolCalls:
         if run.problem is not None:
             return await self._fail(run, run.problem)
         if hears(events.TOOL_PRE):
-            asked_at = monotonic()
-            before = await announcer.ask(events.TOOL_PRE, run.facts)
-            self._leave_out(monotonic() - asked_at)
+            before = await self._ask(run)
             if before.action == "deny":
                 return await self._deny(run, before.reason, ran=False)
             if before.data is not None:
@@ -226,14 +225,18 @@ class ToolCalls:
         problem = await objection(tool, run.tool_input, may_look=may_look)
         return None if problem is None else ValueError(problem)
 
-    def _leave_out(self, seconds: float) -> None:
-        """Move the end of the turn by the time in which a user was asked.
-
-        The calls of a step are asked about in parallel, so that the longest wait counts once.
-        """
-        if seconds > _LONGEST_UNASKED and seconds > self._waited:
-            self.until += seconds - self._waited
-            self._waited = seconds
+    async def _ask(self, run: ToolRun) -> HookResult:
+        """Announce a call; the time in which hooks ask a user does not count for the turn."""
+        if not self._asking:
+            self._asked_at = monotonic()
+        self._asking += 1
+        try:
+            return await self._announcer.ask(events.TOOL_PRE, run.facts)
+        finally:
+            self._asking -= 1
+            if not self._asking:
+                seconds = monotonic() - self._asked_at
+                self.until += seconds if seconds > _LONGEST_UNASKED else 0.0
 
     async def _deny(self, run: ToolRun, reason: str | None, *, ran: bool) -> None:
         """Answer a call that hooks denied, or whose result they did, and announce it."""
