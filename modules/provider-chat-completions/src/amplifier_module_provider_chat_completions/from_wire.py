@@ -16,7 +16,7 @@ from amplifier_core.message_models import (
 )
 from amplifier_kit.calls.arguments import parse_arguments
 from amplifier_kit.calls.mounting import calls_in_response
-from amplifier_kit.calls.wire_shapes import expected
+from amplifier_kit.calls.wire_shapes import expected, reading_answer
 from amplifier_module_provider_chat_completions.to_wire import CAME_IN
 
 # The server's word to the kernel's; a word that is not here means that the model came to its end.
@@ -52,14 +52,16 @@ class Answer:
         if not self.parts and (self.refusal or self.finish == _FILTERED):
             raise ContentFilterError(self.refusal or "the server filtered the answer", **facts)
         finish = _FINISH.get(self.finish, "stop")
-        content = [_block(part, finish == "length") for part in self.parts]
+        with reading_answer(provider, model):
+            content = [_block(part, finish == "length") for part in self.parts]
+            usage = _usage(self.usage)
         if self.refusal:
             content.append(TextBlock(text=self.refusal))
         calls = calls_in_response(ChatResponse(content=content))
         return ChatResponse(
             content=content,
             tool_calls=calls or None,
-            usage=_usage(self.usage),
+            usage=usage,
             # Some servers say `stop` when the model calls a tool.
             finish_reason=_CALLS if calls and finish == "stop" else finish,
             metadata={"finish_reason": self.finish},
@@ -67,10 +69,7 @@ class Answer:
 
 
 def field_of(thing: Any, name: str, kind: type = object) -> Any:
-    """Return a field of an answer; None when the server left it out, which the SDK lets pass.
-
-    Other kinds than expected pass there too; here they are a TypeError, and no empty answer.
-    """
+    """Return a field of an answer; None when it was left out, a TypeError for any other kind."""
     if isinstance(thing, str | float | int | list | dict):
         raise TypeError(f"`{name}` is not to be found in a {type(thing).__name__}")  # pyright: ignore[reportUnknownArgumentType] - from the wire
     return expected(getattr(thing, name, None), kind, name)

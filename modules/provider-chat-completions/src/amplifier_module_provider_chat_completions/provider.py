@@ -18,7 +18,6 @@ from amplifier_kit.calls.model_calls import Call, ModelCalls
 from amplifier_kit.calls.mounting import calls_in_response
 from amplifier_kit.calls.prefix import Prefix
 from amplifier_kit.calls.requests import extended_thinking, overridden
-from amplifier_kit.calls.wire_shapes import reading_answer
 from amplifier_module_provider_chat_completions import failures, probe, to_wire
 from amplifier_module_provider_chat_completions.config import (
     KEY_VARIABLE,
@@ -196,18 +195,16 @@ class ChatCompletionsProvider:
 
     async def _attempt(self, call: Call, announce: BlockStream | None) -> ChatResponse:
         completions: Any = (await self.client.get()).chat.completions
-        collector = Collector(announce)
-        answer = await completions.create(**call.parameters)
-        with reading_answer(self.name, call.model):
-            if announce is None:
-                await collector.take(answer)
-            else:
-                async with answer as stream:
-                    async for chunk in stream:
-                        await collector.take(chunk)
-                if collector.answer.finish is not None:
-                    await announce.end_all()
-            response = collector.answer.response(self.name, call.model)
+        collector = Collector(announce, self.name, call.model)
+        if announce is None:
+            await collector.take(await completions.create(**call.parameters))
+        else:
+            async with await completions.create(**call.parameters) as stream:
+                async for chunk in stream:
+                    await collector.take(chunk)
+            if collector.answer.finish is not None:
+                await announce.end_all()
+        response = collector.answer.response(self.name, call.model)
         if response.usage is None:
             call.shortfalls.append(_NO_USAGE)
         return response

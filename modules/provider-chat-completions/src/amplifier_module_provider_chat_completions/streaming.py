@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from amplifier_kit.calls.block_stream import BlockKind, BlockStream
+from amplifier_kit.calls.wire_shapes import reading_answer
 from amplifier_module_provider_chat_completions.from_wire import Answer, Part, field_of
 
 # How servers spell a message's reasoning.
@@ -15,20 +16,22 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning")
 class Collector:
     """Puts the fragments of one answer together; an unstreamed answer is one large fragment."""
 
-    def __init__(self, announce: BlockStream | None) -> None:
+    def __init__(self, announce: BlockStream | None, provider: str = "", model: str = "") -> None:
         self.answer = Answer()
         self._announce = announce
+        self._facts = (provider, model)
         # The call that each index of the server stands for, and the server's id for it.
         self._calls: dict[int, tuple[str, Part]] = {}
         self._taken_ids = {""}
 
     async def take(self, chunk: Any) -> None:
-        """Take a chunk of a stream, or a whole completion."""
+        """Take a chunk of a stream, or a whole completion; a StreamError if it cannot be read."""
         answer = self.answer
-        answer.usage = field_of(chunk, "usage") or answer.usage
-        for choice in field_of(chunk, "choices", list) or ():
-            await self._take_delta(field_of(choice, "delta") or field_of(choice, "message"))
-            answer.finish = field_of(choice, "finish_reason", str) or answer.finish
+        with reading_answer(*self._facts):
+            answer.usage = field_of(chunk, "usage") or answer.usage
+            for choice in field_of(chunk, "choices", list) or ():
+                await self._take_delta(field_of(choice, "delta") or field_of(choice, "message"))
+                answer.finish = field_of(choice, "finish_reason", str) or answer.finish
 
     async def _take_delta(self, delta: Any) -> None:
         for spelled in _REASONING_FIELDS:

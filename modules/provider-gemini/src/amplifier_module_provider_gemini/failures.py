@@ -30,6 +30,8 @@ def translate(error: BaseException, model: str | None = None) -> LLMError | None
     if errors is None:
         return None
     facts: dict[str, Any] = {"provider": PROVIDER, "model": model}
+    if isinstance(error, AttributeError | LookupError | TypeError):
+        return StreamError(f"the server's answer cannot be read ({error!r})", **facts)
     if isinstance(error, errors.APIError):
         return _from_answer(error, facts)
     if isinstance(error, errors.UnknownApiResponseError):

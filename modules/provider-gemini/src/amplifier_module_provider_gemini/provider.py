@@ -15,7 +15,6 @@ from amplifier_kit.calls.model_calls import Call, ModelCalls
 from amplifier_kit.calls.mounting import calls_in_response
 from amplifier_kit.calls.prefix import Prefix
 from amplifier_kit.calls.requests import overridden
-from amplifier_kit.calls.wire_shapes import reading_answer
 from amplifier_module_provider_gemini.client import GeminiClient, make_client
 from amplifier_module_provider_gemini.config import KEY_VARIABLES, GeminiConfig
 from amplifier_module_provider_gemini.failures import PROVIDER, translate
@@ -96,13 +95,10 @@ class GeminiProvider:
             draft = Draft(call.model)
             if stream is not None:
                 async with client.stream(call.parameters) as chunks:
-                    with reading_answer(PROVIDER, call.model):
-                        return await read_stream(chunks, draft, stream)
-            answer = await client.models.generate_content(**call.parameters)
-            with reading_answer(PROVIDER, call.model):
-                for part in draft.take(answer):
-                    draft.add(part)
-                return draft.response()
+                    return await read_stream(chunks, draft, stream)
+            for part in draft.take(await client.models.generate_content(**call.parameters)):
+                draft.add(part)
+            return draft.response()
 
         return await self.calls.make(call, attempt)
 

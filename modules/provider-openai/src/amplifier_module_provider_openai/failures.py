@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from typing import Any
-
-from pydantic import ValidationError
 
 from amplifier_core.errors import describe_error, error_text
 from amplifier_core.llm_errors import ContentFilterError, LLMError, NetworkError, StreamError
@@ -40,7 +39,9 @@ _WAIT = re.compile(r"try again in ([\d.]+)\s*(ms|s)\b")
 def translate(error: BaseException, model: str | None = None) -> LLMError | None:
     """Return what an exception of the SDK means, or of reading an answer; None for any other."""
     facts: dict[str, Any] = {"provider": PROVIDER, "model": model}
-    if isinstance(error, AttributeError | LookupError | TypeError | ValidationError):
+    # Of what is not JSON at all, the kit says so.
+    is_json = not isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
+    if isinstance(error, AttributeError | LookupError | TypeError | ValueError) and is_json:
         text = f"the server sent an answer of another form ({describe_error(error)})"
         return StreamError(text, **facts)
     sdk: Any = sys.modules.get("openai")

@@ -15,7 +15,6 @@ from amplifier_kit.calls.model_calls import Call, ModelCalls
 from amplifier_kit.calls.mounting import calls_in_response
 from amplifier_kit.calls.rate_limits import rate_limits
 from amplifier_kit.calls.requests import overridden
-from amplifier_kit.calls.wire_shapes import reading_answer
 from amplifier_module_provider_openai.client import ResponsesClient, make_client
 from amplifier_module_provider_openai.config import (
     DEFAULT_BASE_URL,
@@ -127,12 +126,10 @@ class OpenAIProvider:
         if blocks is None:
             answer = await client.create(call.parameters)
             call.rate_limits = rate_limits(answer.headers, _LIMITS)
-            with reading_answer(PROVIDER, call.model):
-                return chat_response(answer.json(), **facts)
+            return chat_response(answer.json(), **facts)
         async with await client.stream(call.parameters) as events:
             call.rate_limits = rate_limits(events.response.headers, _LIMITS)
-            with reading_answer(PROVIDER, call.model):
-                return chat_response(await read_answer(events, blocks, call.model), **facts)
+            return chat_response(await read_answer(events, blocks, call.model), **facts)
 
     def _limits(self, model: str) -> dict[str, Any]:
         given = self._config.model_dump(include=set(Limits._fields), exclude_none=True)

@@ -149,7 +149,8 @@ class Connection:
                 reason = f"ended in mid-call{self._last_words()}"
                 raise ServerFailure("connection_lost", reason) from None
             raise ServerFailure("server_error", f"refused: {error.message[:2_000]}") from None
-        return valid(answer)
+        # In a thread, because a list of tools may be megabytes.
+        return await asyncio.to_thread(valid, answer)
 
     async def _hear(self, message: Any) -> None:
         if isinstance(message, ToolListChangedNotification):
