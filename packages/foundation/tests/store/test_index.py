@@ -176,3 +176,19 @@ def test_thousands_of_sessions_are_listed_and_shown_in_time() -> None:
     )
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_a_project_whose_name_is_not_utf_8_has_sessions_too(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    project = tmp_path / os.fsdecode(b"caf\xe9")
+    other = tmp_path / "other"
+    for number, folder in enumerate((project, other)):
+        folder.mkdir()
+        with store.create(f"s{number}", project=folder) as writer:
+            writer.update(title="half \ud83d", touched=2**80)
+
+    assert [each.session_id for each in store.list(project)] == ["s0"]
+    assert sorted(ids(store)) == ["s0", "s1"]
+    assert store.list(project)[0].title == "half \ufffd"
+    assert store.find("s0") == "s0"

@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from amplifier_kit.valid_text import valid_text
+
 _HOME = Path("~/.amplifier")
 
 
@@ -36,7 +38,8 @@ def folder_name(session_id: str) -> str:
 def project_name(project: Path) -> str:
     """Return a name for what is kept of a project: readable, and no other project's."""
     digest = hashlib.sha256(os.fsencode(project)).hexdigest()
-    return f"{project.name}-{digest[:8]}"
+    # The digest is of the bytes; a name that is no text would be one that no index takes.
+    return f"{valid_text(project.name)}-{digest[:8]}"
 
 
 def session_folder(coordinator: Any) -> Path:

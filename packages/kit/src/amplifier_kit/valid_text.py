@@ -15,6 +15,7 @@ MOST_LEVELS = 100
 
 # JSON can spell half of a surrogate pair, UTF-8 cannot. PostgreSQL stores no NUL.
 _INVALID = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]|\x00")
+_SUSPECT = re.compile("[\ud800-\udfff\x00]")
 _HALF_AT_THE_END = re.compile("[\ud800-\udbff]\\Z")
 _TOO_DEEP = f"[left out: nested deeper than {MOST_LEVELS} levels]"
 
@@ -25,9 +26,10 @@ def valid_text(text: str) -> str:
     Two halves of a character become the character, half of one becomes U+FFFD, and NUL becomes its
     picture, U+2400. A text without any of these comes back as the same object.
     """
-    if _INVALID.search(text) is None:
+    if text.isascii() and "\x00" not in text:
+        # A hundred times faster than a pattern, and what most texts are.
         return text
-    return _INVALID.sub(_replaced, text)
+    return text if _SUSPECT.search(text) is None else _INVALID.sub(_replaced, text)
 
 
 def valid(value: T) -> T:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
+
+import pytest
 
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.testing import EventRecorder
@@ -131,3 +133,25 @@ async def test_of_thousands_of_calls_only_the_first_are_announced() -> None:
     assert names.count(BLOCK_START) == MOST_ANNOUNCED_CALLS + 1
     assert names.count(BLOCK_END) == MOST_ANNOUNCED_CALLS + 1
     assert names.count(BLOCK_DELTA) == 1
+
+
+async def test_halves_of_a_character_are_announced_when_they_are_whole() -> None:
+    recorder = EventRecorder()
+    stream = BlockStream(recorder)
+
+    await stream.start(0, "text")
+    for piece in ("well \ud83d", "\ude00 a\x00b", "\ud83d"):
+        await stream.delta(0, piece)
+    await stream.end(0)
+
+    texts = [data["text"] for name, data in recorder.events if name == BLOCK_DELTA]
+    assert texts == ["well ", "\U0001f600 a\u2400b", "\ufffd"]
+    assert recorder.events[-1][0] == BLOCK_END
+
+
+async def test_a_piece_that_is_no_text_is_refused() -> None:
+    stream = BlockStream(EventRecorder())
+    await stream.start(0, "text")
+
+    with pytest.raises(TypeError, match="list"):
+        stream.delta(0, cast("str", ["a"]))

@@ -74,7 +74,9 @@ async def test_a_call_that_may_meet_what_another_changes_is_not_looked_at() -> N
     assert tool.looked == 0
 
 
-@pytest.mark.parametrize("said", [None, "", 7, object(), ValueError("broken")], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize(
+    "said", [None, "", 7, object(), ValueError("broken")], ids=lambda each: type(each).__name__
+)
 async def test_what_is_no_text_is_no_objection(said: Any) -> None:
     assert await objection(Looking(said), {"path": "a"}) is None
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from amplifier_foundation.paths import index_file
 from amplifier_foundation.store.metadata import Stamp, names, read_metadata, stamps
+from amplifier_kit.valid_text import valid_text
 
 if TYPE_CHECKING:
     import sqlite3
@@ -36,6 +37,7 @@ _SUMMARY = (
     "session_id, project, title, status, created_at, updated_at, turns, cost_usd, parent_id, bytes"
 )
 _WAIT_SECONDS = 5.0
+_LARGEST = 2**63 - 1
 _WRITERS_WAIT_SECONDS = 0.2  # a list puts right what a writer could not
 _STEP = 100
 
@@ -79,11 +81,11 @@ class Index:
         """Return what `list` does, and how many there would be without the limit."""
         query, values = f"SELECT {_SUMMARY}, count(*) OVER () FROM sessions WHERE true", list[Any]()
         if project is not None:
-            query, values = f"{query} AND project = ?", [*values, project]
+            query, values = f"{query} AND project = ?", [*values, valid_text(project)]
         if prefix:
             query, values = (
                 f"{query} AND substr(session_id, 1, ?) = ?",
-                [*values, len(prefix), prefix],
+                [*values, len(prefix), valid_text(prefix)],
             )
         query += " ORDER BY touched DESC LIMIT ?"
         rows = self._ask(query, [*values, -1 if limit is None else limit])
@@ -263,11 +265,12 @@ def _row(folder: str, stamp: Stamp, metadata: dict[str, Any]) -> tuple[Any, ...]
 
     def text(name: str) -> str:
         value = metadata.get(name)
-        return "" if value is None else str(value)
+        # The name of a folder may be any bytes, which SQLite does not take.
+        return "" if value is None else valid_text(str(value))
 
     def number(name: str) -> int:
         value = metadata.get(name)
-        return value if isinstance(value, int) else 0
+        return value if isinstance(value, int) and abs(value) <= _LARGEST else 0
 
     return (
         folder,

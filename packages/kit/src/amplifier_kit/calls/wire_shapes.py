@@ -25,7 +25,7 @@ def reading_answer(provider: str, model: str | None) -> Generator[None]:
         raise StreamError(message, provider=provider, model=model) from error
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         reason = " ".join(describe_error(error).split())[:_LONGEST_REASON]
-        message = f"the server's answer has an unknown form ({reason})"
+        message = f"the server's answer cannot be read: it has an unknown form ({reason})"
         raise StreamError(message, provider=provider, model=model) from error
 
 
