@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -59,11 +59,12 @@ def _plan(script: list[Any], *tools: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _ended(client: Client, turn: Turn) -> Turn:
-    """Return a turn that is over, or the one that is parked for good."""
-    async with asyncio.timeout(60):
-        while not turn.is_finished and turn.state != "parked":
-            await asyncio.sleep(0.05)
-            turn = await client.turn(turn.turn_id)
+    """Return a turn that is over, or as it is when nobody can finish it."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(60):
+            while not turn.is_finished and turn.state != "parked":
+                await asyncio.sleep(0.05)
+                turn = await client.turn(turn.turn_id)
     return turn
 
 

@@ -149,8 +149,7 @@ async def open_live(
     `session_state`; a plan that has changed is shown. A new one begins with `instructions`.
 
     Raises:
-        GuardError: a guard did not mount; they are required wherever the plan comes from.
-        PlanError: the plan does not have the shape of one.
+        GuardError, PlanError: a guard did not mount; the plan does not have the shape of one.
         SessionHeldError: another process writes the session; with `takeover` it is taken over.
     """
     plan = with_required_guards(checked_plan(plan))

@@ -11,11 +11,11 @@ __all__ = ["checked_plan"]
 
 _PARTS = ("orchestrator", "context")
 _LISTS = ("providers", "tools", "hooks")
-_KINDS: dict[str, Any] = {
-    "config": dict,
+_KINDS: dict[str, tuple[type, ...]] = {
+    "config": (dict,),
     "source": (str, dict),
-    "instance_id": str,
-    "required": bool,
+    "instance_id": (str,),
+    "required": (bool,),
 }
 
 
@@ -45,15 +45,14 @@ def _is_plain(plan: Any) -> bool:
     if not isinstance(session, dict):
         return False
     parts = [cast("dict[str, Any]", session).get(name) for name in _PARTS]
-    entries: list[Any] = []
+    entries: list[Any] = [each for each in parts if not (isinstance(each, str) and each)]
     for name in _LISTS:
         listed: Any = sections.get(name) or []
         if not isinstance(listed, list):
             return False
         entries += cast("list[Any]", listed)
-    long_parts = [each for each in parts if not (isinstance(each, str) and each)]
     settings: list[Any] = [sections.get(name) or {} for name in _PARTS]
-    return all(map(_is_entry, [*long_parts, *entries])) and all(map(_is_section, settings))
+    return all(map(_is_entry, entries)) and all(map(_is_section, settings))
 
 
 def _is_entry(entry: Any) -> bool:
