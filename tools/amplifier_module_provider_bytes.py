@@ -79,7 +79,9 @@ class Model:
         at = sum(each.role == "assistant" for each in request.messages)
         self._script.reach(f"model {at}")
         answers = self._script.answers
-        answer = answers[at] if at < len(answers) else {"pieces": ["the end"], "calls": []}
+        answer: dict[str, Any] = {"pieces": ["the end"], "calls": []}
+        if at < len(answers):
+            answer = answers[at]
         pieces: list[str] = answer["pieces"]
         stream = BlockStream(self._coordinator.hooks)
         if pieces:

@@ -8,6 +8,17 @@ from typing import Any
 import pytest
 
 _DEEP: Any = json.loads("[" * 300 + "]" * 300)
+_ANSWERS: list[Any] = [
+    {"content": [], "structuredContent": {"x": _DEEP}},
+    {"content": [{"type": "text", "text": _DEEP}]},
+    {"content": [1, 2]},
+    {"content": [{"type": "text"}]},
+    {"content": [{"type": "image", "data": 5, "mimeType": []}]},
+    {"content": [{"type": "resource", "resource": "x"}]},
+    {"content": "x", "structuredContent": [1]},
+    {"content": [], "isError": "perhaps"},
+    {},
+]
 
 
 @pytest.mark.attack("review M5")
@@ -27,20 +38,7 @@ async def test_half_characters_and_nul_in_an_answer_are_replaced(house: Any) -> 
 
 
 @pytest.mark.attack("review L7")
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"content": [], "structuredContent": {"x": _DEEP}},
-        {"content": [{"type": "text", "text": _DEEP}]},
-        {"content": [1, 2]},
-        {"content": [{"type": "text"}]},
-        {"content": [{"type": "image", "data": 5, "mimeType": []}]},
-        {"content": [{"type": "resource", "resource": "x"}]},
-        {"content": "x", "structuredContent": [1]},
-        {"content": [], "isError": "perhaps"},
-        {},
-    ],
-)
+@pytest.mark.parametrize("answer", _ANSWERS)
 async def test_an_answer_of_any_shape_is_a_result_or_a_failure(house: Any, answer: Any) -> None:
     house.plan(does={"say": answer})
     await house.mount()

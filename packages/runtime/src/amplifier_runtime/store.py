@@ -140,18 +140,20 @@ class Store:
             NotFoundError: there is no such parent.
             PlanError: the plan does not have the shape of one.
         """
-        plan = checked_plan(plan)
 
         def work(connection: Connection) -> None:
             if parent_id is not None:
                 own_session(connection, tenant_id, parent_id)
+            if find_session(connection, tenant_id, session_id) is not None:
+                return
+            checked = checked_plan(plan)
             execute(
                 connection,
                 "INSERT INTO tenants (tenant_id, created_at) VALUES (:tenant, now_ms()) "
                 "ON CONFLICT DO NOTHING",
                 tenant=tenant_id,
             )
-            insert_session(connection, tenant_id, session_id, to_json(plan), parent_id)
+            insert_session(connection, tenant_id, session_id, to_json(checked), parent_id)
 
         await self.database.run(work)
         return await self.session(tenant_id, session_id)
