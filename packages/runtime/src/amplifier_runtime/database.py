@@ -18,6 +18,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from amplifier_kit.valid_text import valid_text
 from amplifier_runtime.clock import NOW, in_sql, monotonic
+from amplifier_runtime.connections import make_engine
 from amplifier_runtime.private_database import make_private
 
 __all__ = [
@@ -47,10 +48,12 @@ IDLE_SECONDS = 5
 
 Its locks would hold up those who take over from it. It is given up as a worker by then.
 """
-# The other transaction won (40...), the server is going down or coming up (57...), or it waited for
-# this process too long (25...).
-_RETRIED_STATES = frozenset({"25P03", "40001", "40P01", "57P01", "57P02", "57P03"})
+# The other transaction won (40...), the server has no free connection (53...), is going down or
+# coming up (57...), or it waited for this process too long (25...).
+_RETRIED_STATES = frozenset({"25P03", "40001", "40P01", "53300", "57P01", "57P02", "57P03"})
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.02, 1.0
+# More would only wait for the one that writes, and for the engine's own connections.
+_SQLITE_THREADS = 10
 
 
 @functools.cache
@@ -123,16 +126,22 @@ def _among(sql: str, dialect: str) -> sa.TextClause:
 class Database:
     """One database by its URL: `sqlite:///path` or `postgresql://...`.
 
-    The runtime's tables are in a schema of their own where there are schemas. `patience_seconds` is
-    how long a transaction is tried again while the database is away.
+    The runtime's tables are in a schema of their own where there are schemas. `connections` is how
+    many there are at most; fewer make it slower. `patience_seconds` is how long a transaction is
+    tried again while the database is away.
     """
 
     def __init__(self, url: str, *, connections: int = 10, patience_seconds: float = 60.0) -> None:
         self.url = url
         self.is_sqlite = url.startswith("sqlite")
         self._patience = patience_seconds
-        self._threads = ThreadPoolExecutor(connections, thread_name_prefix="amplifier-database")
-        self.engine = _sqlite(url) if self.is_sqlite else _postgresql(url, connections)
+        threads = min(connections, _SQLITE_THREADS) if self.is_sqlite else connections
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="amplifier-database")
+        self.engine = (
+            _sqlite(url)
+            if self.is_sqlite
+            else make_engine(url, connections, patience_seconds, SCHEMA, IDLE_SECONDS)
+        )
 
     async def run(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in a transaction and return what it returns.
@@ -203,14 +212,3 @@ def _sqlite(url: str) -> sa.Engine:
         connection.execute("PRAGMA foreign_keys=ON")
 
     return engine
-
-
-def _postgresql(url: str, connections: int) -> sa.Engine:
-    address = sa.make_url(url).set(drivername="postgresql+psycopg")
-    options = f"-c search_path={SCHEMA} -c idle_in_transaction_session_timeout={IDLE_SECONDS}s"
-    return sa.create_engine(
-        address,
-        pool_size=connections,
-        max_overflow=0,
-        connect_args={"options": options, "connect_timeout": 5},
-    )

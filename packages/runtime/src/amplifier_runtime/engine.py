@@ -112,8 +112,14 @@ class Engine:
         run_turn: Callable[[str], Awaitable[None]],
         *,
         connections: int,
+        shared: sa.Engine | None = None,
     ) -> None:
+        """With `shared`, the connections are those of the worker.
+
+        One that has a connection can do everything then: it never claims what it cannot journal.
+        """
         self._url = url
+        self._shared = shared
         self._worker_id = worker_id
         self._run_turn = run_turn
         self._connections = connections
@@ -137,6 +143,8 @@ class Engine:
             "notification_listener_polling_interval_sec": 0.1,
             "log_level": "WARNING",
         }
+        if self._shared is not None:
+            config["system_database_engine"] = self._shared
         DBOS(config=config)
         DBOS.listen_queues([self._worker_id])
         DBOS.launch()

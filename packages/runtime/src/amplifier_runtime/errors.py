@@ -8,6 +8,7 @@ DurableError
 ├── SchemaError             fix; a command
 ├── ExposedDatabaseError    fix; a command
 ├── NoWorkerError
+├── LeaveTimeoutError       exit_code; a worker had to end without the database
 └── TurnFailedError         turn_id, error
 
 RunEnded                    a BaseException, so that no loop's `except Exception` can eat it
@@ -84,6 +85,18 @@ class NoWorkerError(DurableError):
             "No worker is running, so a durable turn would wait for ever. "
             "Start one with `amplifier worker`."
         )
+
+
+class LeaveTimeoutError(DurableError):
+    """The database did not answer while a worker left; others take over what it had."""
+
+    exit_code = 75
+    """That of sysexits.h for a temporary failure."""
+
+    def __init__(self, seconds: float, turns: int) -> None:
+        said = f"The worker ended without the database, which did not answer for {seconds:g} s."
+        had = f"Other workers take over its turns ({turns}) when the database is back."
+        super().__init__(f"{said} {had}" if turns else said)
 
 
 class TurnFailedError(DurableError):

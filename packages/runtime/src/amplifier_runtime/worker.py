@@ -13,14 +13,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 
+from sqlalchemy.exc import OperationalError
+
 from amplifier_core.session import AmplifierSession
 from amplifier_foundation.guards import with_required_guards
 from amplifier_foundation.plan_shape import checked_plan
 from amplifier_runtime.claims import CRASH_LIMIT, Claim, Claims
 from amplifier_runtime.clock import monotonic
+from amplifier_runtime.connections import is_full
 from amplifier_runtime.database import Database, read_now
 from amplifier_runtime.engine import Engine
-from amplifier_runtime.errors import DurableError, Fenced, SchemaError
+from amplifier_runtime.errors import DurableError, Fenced, LeaveTimeoutError, SchemaError
 from amplifier_runtime.ids import new_id
 from amplifier_runtime.liveness import DEAD_AFTER_SECONDS, Liveness, Observer, remove_retired
 from amplifier_runtime.migrating import check_schema
@@ -57,6 +60,12 @@ class WorkerSettings:
 
     `accepts` are the other code versions whose turns this one can continue. With the defaults, a
     dead worker's turns run elsewhere after about 5 to 7 seconds.
+
+    `connections` is how many connections to PostgreSQL it has at most, for all that it does; with
+    a `database` to share with its parts, it is that of the database.
+
+    A worker that is to leave has ended after `leave_seconds`, and `drain_seconds` more if it has
+    turns, whether the database answers or not.
     """
 
     url: str
@@ -67,10 +76,12 @@ class WorkerSettings:
     dead_after_seconds: float = DEAD_AFTER_SECONDS
     poll_seconds: float = 0.2
     drain_seconds: float = 30.0
+    leave_seconds: float = 10.0
     crash_limit: int = CRASH_LIMIT
     keep_journal_seconds: float = 86_400.0
     sweep_seconds: float = 60.0
-    connections: int = 10
+    connections: int = 20
+    database: Database | None = None
     parts: Sequence[TurnPart] = ()
     open_session: OpenSession = open_session
     boundary: Boundary = field(default=_nothing)
@@ -85,7 +96,9 @@ class Worker:
     def __init__(self, settings: WorkerSettings) -> None:
         self.settings = settings
         self.worker_id = new_id("worker")
-        self.database = Database(settings.url, connections=settings.connections)
+        self.database = settings.database or Database(
+            settings.url, connections=settings.connections
+        )
         self._liveness = Liveness(
             self.database,
             self.worker_id,
@@ -110,7 +123,11 @@ class Worker:
             standing=self._standing,
         )
         self._engine = Engine(
-            settings.url, self.worker_id, self._run_turn, connections=settings.connections
+            settings.url,
+            self.worker_id,
+            self._run_turn,
+            connections=settings.connections,
+            shared=None if self.database.is_sqlite else self.database.engine,
         )
         # What this worker has, by turn; for those that have not begun, since when the engine knows.
         self._held: dict[str, Claim] = {}
@@ -139,14 +156,26 @@ class Worker:
         self._wake.set()
 
     async def __aenter__(self) -> Worker:
-        await check_schema(self.database)
-        await self._register()
+        await self._arrive()
         await self._engine.launch()
         for part in self.settings.parts:
             await part.join(self)
         loops = (self._take_turns, self._beat, self._watch, self._sweep)
         self._tasks = [asyncio.create_task(_lasting(each)) for each in loops]
         return self
+
+    async def _arrive(self) -> None:
+        """Be there for all to see, as soon as the database has a connection for this worker."""
+        while True:
+            try:
+                await check_schema(self.database)
+                await self._register()
+            except OperationalError as error:
+                if error.orig is None or not is_full(error.orig):
+                    raise
+                logger.warning("worker waits for a connection worker=%s", self.worker_id)
+            else:
+                return
 
     async def _register(self) -> None:
         """Be there for all to see, unless the tables are too new for this code by then."""
@@ -164,6 +193,22 @@ class Worker:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Leave in good order, or without the database when it does not answer.
+
+        Raises:
+            LeaveTimeoutError: it did not. Threads may still wait for it, so that the process ends
+                by `os._exit` only.
+        """
+        seconds = self.settings.leave_seconds
+        if self._held:
+            seconds += self.settings.drain_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await self._leave()
+        except TimeoutError:
+            raise LeaveTimeoutError(seconds, len(self._held)) from None
+
+    async def _leave(self) -> None:
         await self.drain()
         for task in self._tasks:
             task.cancel()
@@ -172,7 +217,9 @@ class Worker:
             await part.leave()
         await self._liveness.leave("gone")
         await self._engine.close()
-        self.database.close()
+        if self.settings.database is None:
+            # In a thread: one of the database's own may wait for an answer that never comes.
+            await asyncio.to_thread(self.database.close)
 
     async def drain(self) -> None:
         """Take no more turns and hand the running ones over, each at its next step."""
@@ -322,7 +369,11 @@ async def _lasting(work: Callable[[], Awaitable[None]]) -> None:
 
 
 async def run_worker(settings: WorkerSettings) -> None:
-    """Run a worker until SIGTERM, SIGINT or `Worker.leave`, then drain."""
+    """Run a worker until SIGTERM, SIGINT or `Worker.leave`, then drain.
+
+    Raises:
+        LeaveTimeoutError: the database did not answer while it left.
+    """
     loop = asyncio.get_running_loop()
     async with Worker(settings) as worker:
         for number in (signal.SIGTERM, signal.SIGINT):

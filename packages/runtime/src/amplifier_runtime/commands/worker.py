@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import sys
 
 import click
 from sqlalchemy.exc import SQLAlchemyError
@@ -13,7 +15,7 @@ from amplifier_runtime.children import Children
 from amplifier_runtime.commands.address import database_option, failure_of, shown
 from amplifier_runtime.commands.output import say
 from amplifier_runtime.database import Connection, Database, one_of
-from amplifier_runtime.errors import DurableError
+from amplifier_runtime.errors import DurableError, LeaveTimeoutError
 from amplifier_runtime.events import EventLog
 from amplifier_runtime.limits import Limits
 from amplifier_runtime.signal_watch import SignalWatch
@@ -25,8 +27,6 @@ __all__ = ["all_parts", "worker"]
 logger = logging.getLogger(__name__)
 
 _DEFAULTS = WorkerSettings("")
-# The log is written beside the turns, in transactions of its own.
-_LOG_CONNECTIONS = 4
 
 
 def all_parts(database: Database) -> list[TurnPart]:
@@ -98,7 +98,7 @@ class _Orders(TurnPart):
     type=click.IntRange(2),
     default=_DEFAULTS.connections,
     show_default=True,
-    help="Connections to the database, of the turns and of the journal each.",
+    help="Connections to PostgreSQL at most; it opens them as it needs them.",
 )
 @click.option(
     "--drain-seconds",
@@ -107,6 +107,13 @@ class _Orders(TurnPart):
     show_default=True,
     help="How long a turn has to come to its next step when this worker is told to leave.",
 )
+@click.option(
+    "--leave-seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=_DEFAULTS.leave_seconds,
+    show_default=True,
+    help="How long this worker waits beyond that for a database that does not answer.",
+)
 def worker(
     url: str,
     concurrency: int,
@@ -114,14 +121,18 @@ def worker(
     accepts: tuple[str, ...],
     connections: int,
     drain_seconds: float,
+    leave_seconds: float,
 ) -> None:
     """Run durable turns until SIGTERM or Ctrl-C, then hand them over.
 
     Any number of workers may run on one database, on any number of machines.
+
+    The exit status is 0 when the worker has left in good order, and 75 when the database did not
+    answer meanwhile: other workers take over what it had.
     """
     logging.basicConfig(level=logging.WARNING)
     try:
-        database = Database(url, connections=_LOG_CONNECTIONS)
+        database = Database(url, connections=connections)
         try:
             settings = WorkerSettings(
                 url,
@@ -130,13 +141,25 @@ def worker(
                 accepts=accepts,
                 connections=connections,
                 drain_seconds=drain_seconds,
+                leave_seconds=leave_seconds,
+                database=database,
                 parts=[*all_parts(database), _Orders()],
             )
-            asyncio.run(run_worker(settings))
+            asyncio.run(_run(settings))
         finally:
             database.close()
     except (DurableError, SQLAlchemyError) as error:
         raise failure_of(error, url) from error
+
+
+async def _run(settings: WorkerSettings) -> None:
+    try:
+        await run_worker(settings)
+    except LeaveTimeoutError as error:
+        say(f"{error}\nSee who is there with: amplifier runtime status")
+        sys.stdout.flush()
+        # Not by an exception: Python would wait for threads that wait for the database.
+        os._exit(error.exit_code)
 
 
 if __name__ == "__main__":
