@@ -21,6 +21,7 @@ from chaos.evidence import Evidence, gather
 from chaos.fleet import LOG_FORMAT, Fleet, Workplace
 from chaos.judge import figures, judge
 from chaos.people import People
+from chaos.report import table
 from chaos.script import OUR_LOOPS, PUBLISHED_LOOP, write_script
 from chaos.stage import Trace
 from chaos.storm import Storm, Weather
@@ -104,7 +105,7 @@ async def run(options: argparse.Namespace, folder: Path, server: LocalPostgres) 
 
 
 def main() -> int:
-    """Run, print the figures, and return how many things are wrong, at most 1."""
+    """Run, print the figures and a row for a table, and return 1 if something is wrong."""
     options = arguments()
     options.seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
     say(f"seed {options.seed}")
@@ -123,6 +124,8 @@ def main() -> int:
         say(f"{name:<32} {value}")
     for line in wrong[:_MOST_COMPLAINTS]:
         say(f"WRONG {line}")
+    for line in table(told):
+        say(line)
     return min(len(wrong), 1)
 
 

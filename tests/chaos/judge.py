@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from amplifier_core.history import repair_history
+from amplifier_runtime.asking import ANSWERED, ASKED
 from amplifier_runtime.effects import OUTCOME_UNKNOWN
 from amplifier_runtime.event_rows import SUPERSEDED
 from amplifier_runtime.events import TURN_ENDED
@@ -32,6 +33,7 @@ def judge(evidence: Evidence) -> list[str]:
         _no_unsafe_effect_was_doubled,
         _every_reader_got_everything_once,
         _every_log_is_whole,
+        _every_question_is_asked_then_answered,
         _every_history_is_valid,
         _no_budget_was_exceeded,
         _nothing_is_left,
@@ -162,6 +164,17 @@ def _every_log_is_whole(found: Evidence) -> Iterator[str]:
         if kind in undisturbed and names != undisturbed[kind]:
             more, less = names - undisturbed[kind], undisturbed[kind] - names
             yield f"the log of turn {turn_id} {kind} has too much {more} and too little {less}"
+
+
+def _every_question_is_asked_then_answered(found: Evidence) -> Iterator[str]:
+    """Look at each question, those of turns whose outcome became unknown too."""
+    said: defaultdict[str, list[str]] = defaultdict(list)
+    for event in _all_events(found):
+        if event.name in (ASKED, ANSWERED):
+            said[event.data["approval_id"]].append(event.name)
+    for approval_id, names in said.items():
+        if names != [ASKED, ANSWERED]:
+            yield f"the log says {names} of question {approval_id}"
 
 
 def _kind(turn: dict[str, Any], loop: str) -> tuple[str, ...]:

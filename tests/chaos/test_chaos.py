@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_runtime.asking import ANSWERED
 from amplifier_runtime.events import TURN_ENDED
 from chaos.evidence import Event, Evidence, Kept
 from chaos.judge import judge, repeated_calls
@@ -37,6 +38,10 @@ def test_sixty_turns_survive_kills_pauses_and_restarts_of_the_database(tmp_path:
     assert int(figures["kills"]) >= 5
     assert int(figures["pauses"]) >= 1
     assert int(figures["runs lost in a crash"]) >= 1
+    titles, _, cells = [line.strip("|").split("|") for line in done.stdout.splitlines()[-3:]]
+    row = {title.strip(): cell.strip() for title, cell in zip(titles, cells, strict=True)}
+    assert (row["seed"], row["wrong"], row["kills"]) == ("20", "0", figures["kills"])
+    assert row["take-over p99, s"] == figures["take-over p99, s"]
 
 
 def test_the_same_seed_writes_the_same_script() -> None:
@@ -153,6 +158,12 @@ def log_less_after_a_crash(found: Evidence) -> None:
     found.logs["s0000-1"] = [Event(1, "v", "prompt:submit", {}, 1), *ends]
 
 
+def answer_without_asking(found: Evidence) -> None:
+    asked = {"approval_id": "a"}
+    found.logs["s0000"].insert(1, Event(2, "t", ANSWERED, asked, 2))
+    found.logs["s0000"][2] = Event(3, "t", TURN_ENDED, {}, 3)
+
+
 def break_the_history(found: Evidence) -> None:
     call: dict[str, Any] = {"id": "c", "name": "pay", "arguments": {}}
     found.histories["s0000"].append({"role": "assistant", "content": "", "tool_calls": [call]})
@@ -193,6 +204,7 @@ def leave_something(found: Evidence) -> None:
         (tear_the_log, "not contiguous"),
         (show_something_twice, "shown something twice"),
         (log_less_after_a_crash, "too little"),
+        (answer_without_asking, "the log says ['turn:answered'] of question a"),
         (break_the_history, "needs repair"),
         (say_the_prompt_twice, "instead of"),
         (overspend, "has used"),
