@@ -12,7 +12,7 @@ from amplifier_core import events
 from amplifier_core.effects import Effect
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import ToolResult
-from amplifier_kit.files.diff import difference
+from amplifier_kit.files.diff import change_text
 from amplifier_kit.files.errors import RefusedError
 from amplifier_kit.files.failures import FAILURES, failure_text
 from amplifier_kit.files.names import shown
@@ -104,12 +104,7 @@ class ChangingTool(FileTool[Changing]):
     def run(self, asked: Changing) -> _Done:
         """Make the change."""
         path, old, new = self._files.change(asked.file_path, self._content(asked))
-        if new == old:
-            output = f"[{shown(path)}: already as asked, {len(new):,} bytes]"
-        else:
-            verb = "created" if old is None else "changed"
-            output = f"[{shown(path)}: {verb}, {len(new):,} bytes]\n{difference(old, new)}"
-        return _Done(output, events.ARTIFACT_WRITE, path, len(new))
+        return _Done(change_text(shown(path), old, new), events.ARTIFACT_WRITE, path, len(new))
 
     async def preflight(self, input: dict[str, Any]) -> str | None:  # noqa: A002 - as in `execute`
         """Return why the change would fail now; changes nothing."""

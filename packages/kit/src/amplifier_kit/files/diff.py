@@ -13,6 +13,14 @@ _LONGEST_LINE = 500
 _MOST_COMPARED = 2_000
 
 
+def change_text(name: str, old: bytes | None, new: bytes) -> str:
+    """Return what a model reads of a change; without a difference there was none."""
+    if new == old:
+        return f"[{name}: already as asked, {len(new):,} bytes]"
+    verb = "created" if old is None else "changed"
+    return f"[{name}: {verb}, {len(new):,} bytes]\n{difference(old, new)}"
+
+
 def difference(before: bytes | None, after: bytes | None) -> str:
     """Return the difference between two contents of a file; None stands for no file."""
     try:
