@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import math
 from collections.abc import Awaitable, Callable
@@ -13,7 +12,7 @@ from typing import Any, TypeAlias, cast
 from amplifier_core import events
 from amplifier_core.history import interrupted_result
 from amplifier_core.message_models import ToolCall
-from amplifier_core.models import HookResult, ToolResult
+from amplifier_core.models import HookResult
 from amplifier_kit.tool_inputs import broken_problem
 from amplifier_kit.turns.announcer import Announcer
 from amplifier_kit.turns.call_slots import CallSlots
@@ -21,6 +20,11 @@ from amplifier_kit.turns.eager import Starter
 from amplifier_kit.turns.endings import DEADLINE
 from amplifier_kit.turns.preflight import objection
 from amplifier_kit.turns.settings import TurnSettings
+from amplifier_kit.turns.tool_results import (
+    content_of,
+    error_left_by_hooks,
+    result_left_by_hooks,
+)
 from amplifier_kit.turns.tool_watch import ToolRun, ToolWatch, result_message
 from amplifier_kit.turns.vocabulary import TOOL_ABANDONED, TOOL_DENIED, TOOL_HEARTBEAT
 from amplifier_kit.valid_text import valid
@@ -178,10 +182,9 @@ class ToolCalls:
 
     async def _run_one(self, run: ToolRun) -> None:
         """Run one call to its result, unless nobody waits for it any more."""
-        announcer, hears = self._announcer, self._announcer.hears
         if run.problem is not None:
             return await self._fail(run, run.problem)
-        if hears(events.TOOL_PRE):
+        if self._announcer.hears(events.TOOL_PRE):
             before = await self._ask(run)
             if before.action == "deny":
                 return await self._deny(run, before.reason, ran=False)
@@ -207,15 +210,15 @@ class ToolCalls:
             after = await self._announcer.ask(events.TOOL_POST, {**run.facts, **results})
             if after.action == "deny":
                 return await self._deny(run, after.reason, ran=True)
-            result = _as_left_by_hooks(result, after)
-        run.answer(_content(result))
+            result = result_left_by_hooks(result, after)
+        run.answer(content_of(result))
         return None
 
     async def _fail(self, run: ToolRun, error: BaseException) -> None:
         """Announce why a call failed, and answer it with what the hooks leave of that."""
         failure = {"type": type(error).__name__, "msg": str(error)}
         told = await self._announcer.tell(events.TOOL_ERROR, {**run.facts, "error": failure})
-        run.answer(f"Error executing tool: {_as_told(error, told)}")
+        run.answer(f"Error executing tool: {error_left_by_hooks(error, told)}")
 
     async def _objection(self, run: ToolRun, *, may_look: bool) -> Exception | None:
         """Return the error that a call would end with, as far as that can be seen beforehand."""
@@ -358,48 +361,6 @@ def _note_outcome(task: asyncio.Task[None]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None:
         logger.warning("a tool that was told to stop failed", exc_info=error)
-
-
-def _as_left_by_hooks(result: Any, after: HookResult) -> Any:
-    """Return the result, or what a hook put in its place under either of its names."""
-    for name in ("result", "tool_result"):
-        left = (after.data or {}).get(name, result)
-        if left is not result:
-            return left
-    return result
-
-
-def _as_told(error: BaseException, told: dict[str, Any]) -> str:
-    """Return what the model reads of an error: no more than the hooks leave of it."""
-    left: Any = told.get("error")
-    name, said = type(error).__name__, left.get("msg") if isinstance(left, dict) else left  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - from hooks
-    return f"{name}: {said}" if said else name
-
-
-def _content(result: Any) -> Any:
-    """Return what the model reads of a result: rich content if it has some, else its text."""
-    if isinstance(result, ToolResult):
-        if result.content:
-            return [block.model_dump() for block in result.content]
-        try:
-            return result.get_serialized_output()
-        except (TypeError, ValueError):
-            return _text(result.output)
-    if isinstance(result, dict) and "success" in result:
-        # A hook saw the result as plain data and changed it there.
-        fields = cast("dict[str, Any]", result)
-        output = fields.get("output")
-        return _text(fields.get("error") if output is None else output)
-    return _text(cast("Any", result))
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    try:
-        return json.dumps(value, default=str)
-    except (TypeError, ValueError):
-        return str(value)
 
 
 def _is_cancelled() -> bool:
