@@ -145,7 +145,11 @@ async def test_a_guard_that_fails_denies() -> None:
 async def test_the_module_registers_it_as_a_guard(mounted: Any, coordinator: Any) -> None:
     await mounted()
 
-    assert coordinator.hooks.list_guards() == {"tool:pre": ["tool-bash"]}
+    # By the second one, forked sessions find the limits that they share with this session.
+    assert coordinator.hooks.list_guards() == {
+        "tool:pre": ["tool-bash"],
+        "tool-bash:bounds": ["tool-bash"],
+    }
 
 
 async def test_unprotected_commands_are_asked_about_as_such(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from amplifier_module_tool_bash.commands import LONGEST_LINE, UnreadableLineError, read_commands
+from amplifier_kit.own.command_lines import LONGEST_LINE, UnreadableLineError, read_commands
 from amplifier_module_tool_bash.config import BashConfig
 from amplifier_module_tool_bash.rules import AllowRules
 

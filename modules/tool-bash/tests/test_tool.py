@@ -114,5 +114,5 @@ async def test_other_hooks_can_know_its_events(mounted: Any, coordinator: Any) -
     await mounted()
 
     assert await coordinator.collect_contributions("observability.events") == [
-        ["tool:output", "sandbox:degraded"]
+        ["tool:output", "sandbox:degraded", "sandbox:stopped"]
     ]

@@ -8,15 +8,19 @@ from typing import Any
 
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_core.models import HookResult
 from amplifier_kit import notices
 from amplifier_kit.sandbox.live_output import OUTPUT
 from amplifier_kit.sandbox.sandbox import Sandbox
+from amplifier_kit.sandbox.session_bounds import SessionBounds
 from amplifier_module_tool_bash.config import UNPROTECTED, BashConfig
 from amplifier_module_tool_bash.guard import GUARD_PRIORITY, CommandGuard
-from amplifier_module_tool_bash.tool import DEGRADED, SOURCE, BashTool
+from amplifier_module_tool_bash.tool import DEGRADED, SOURCE, STOPPED, BashTool, bounds_of
 
 __amplifier_module_type__ = "tool"
 __all__ = ["BashTool", "mount"]
+
+_FIND_BOUNDS = "tool-bash:bounds"
 
 
 async def mount(
@@ -31,15 +35,34 @@ async def mount(
     sandbox = await asyncio.to_thread(find)
     if sandbox.level != "bubblewrap":
         notices.show(coordinator, " ".join(sandbox.describe()), source=SOURCE)
-    tool = BashTool(settings, sandbox, coordinator)
-    stop_asking = coordinator.hooks.register(
-        events.TOOL_PRE,
-        CommandGuard(tool.name, settings, tool.workspace, coordinator.get_capability),
-        priority=GUARD_PRIORITY,
-        name=SOURCE,
-        on_error="deny",
-    )
+    bounds = await _bounds_for(coordinator, settings, sandbox)
+    tool = BashTool(settings, sandbox, coordinator, bounds)
+    guard = CommandGuard(tool.name, settings, tool.workspace, coordinator.get_capability)
+
+    def show_bounds(event: str, data: dict[str, Any]) -> HookResult:
+        return HookResult(data={"bounds": bounds})
+
+    undo = [
+        coordinator.hooks.register(event, handler, GUARD_PRIORITY, SOURCE, on_error="deny")
+        for event, handler in ((events.TOOL_PRE, guard), (_FIND_BOUNDS, show_bounds))
+    ]
     await coordinator.mount("tools", tool, name=tool.name)
-    announced = [OUTPUT, DEGRADED]
+    announced = [OUTPUT, DEGRADED, STOPPED]
     coordinator.register_contributor("observability.events", SOURCE, announced.copy)
-    return stop_asking
+
+    def cleanup() -> None:
+        while undo:
+            undo.pop()()
+
+    return cleanup
+
+
+async def _bounds_for(
+    coordinator: ModuleCoordinator, settings: BashConfig, sandbox: Sandbox
+) -> SessionBounds:
+    """Return the bounds of the session that this one was forked from, or new ones."""
+    # Handlers of guards are what forked sessions inherit; by this one they find the bounds.
+    for found in await coordinator.hooks.emit_and_collect(_FIND_BOUNDS, {}):
+        if isinstance(found.get("bounds"), SessionBounds):
+            return found["bounds"]
+    return bounds_of(settings, sandbox)

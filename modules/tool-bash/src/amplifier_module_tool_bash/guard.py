@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from amplifier_core.models import HookResult
 from amplifier_kit.own.git_settings import objection_to_git
+from amplifier_kit.own.special_files import objection_to_special_files
 from amplifier_kit.visible_text import exact
 from amplifier_module_tool_bash.config import BashConfig
 from amplifier_module_tool_bash.rules import AllowRules
@@ -61,6 +62,8 @@ class CommandGuard:
         # What git runs, the folder may say; a rule has seen no more than the words.
         if reason is None and _GIT.search(command):
             reason = objection_to_git(Path(self._workspace()).resolve())
+        if reason is None:
+            reason = objection_to_special_files(command, Path(self._workspace()))
         if reason is not None and not self._asks:
             concern = self._capability("approval.concern")
             reason = None if concern is None or concern(data, reason) else reason

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from fnmatch import translate
 
-from amplifier_module_tool_bash.commands import SimpleCommand, UnreadableLineError, read_commands
+from amplifier_kit.own.command_lines import SimpleCommand, UnreadableLineError, read_commands
 from amplifier_module_tool_bash.config import AllowRule
 
 _ANYTHING = "*"

@@ -15,16 +15,19 @@ from amplifier_core.models import ToolResult
 from amplifier_kit import notices
 from amplifier_kit.own.git_settings import git_environment
 from amplifier_kit.sandbox.capture import Capture
+from amplifier_kit.sandbox.disk_use import DiskLimits
 from amplifier_kit.sandbox.errors import SandboxError
 from amplifier_kit.sandbox.limits import Limits
 from amplifier_kit.sandbox.live_output import OUTPUT, OutputEvents
 from amplifier_kit.sandbox.program import Outcome, run
 from amplifier_kit.sandbox.sandbox import LaunchSpec, Sandbox, clean_environment
+from amplifier_kit.sandbox.session_bounds import Admission, SessionBounds
 from amplifier_module_tool_bash.config import UNPROTECTED, BashConfig
 from amplifier_module_tool_bash.guard import call_id
 
 SOURCE = "tool-bash"
 DEGRADED = "sandbox:degraded"
+STOPPED = "sandbox:stopped"
 
 _BASH = ("/bin/bash", "--noprofile", "--norc", "-c")
 _STATEMENT = (
@@ -33,6 +36,8 @@ _STATEMENT = (
 )
 # The kernel takes arguments up to 128 KiB.
 _LONGEST_COMMAND_BYTES = 100_000
+# How a shell reports that SIGXFSZ ended a program.
+_FILE_TOO_LARGE = 128 + signal.SIGXFSZ
 # Time for the tool to end a command by itself and to say so, before a loop ends the tool.
 _MARGIN_SECONDS = 5.0
 
@@ -54,18 +59,19 @@ class BashTool:
     output_trusted = False
 
     def __init__(
-        self, settings: BashConfig, sandbox: Sandbox, coordinator: ModuleCoordinator
+        self,
+        settings: BashConfig,
+        sandbox: Sandbox,
+        coordinator: ModuleCoordinator,
+        bounds: SessionBounds | None = None,
     ) -> None:
+        """`bounds` are those of the session it belongs to; without, the tool has its own."""
         self._settings = settings
         self._sandbox = sandbox
+        self._bounds = bounds or bounds_of(settings, sandbox)
         self._coordinator = coordinator
         self._folder = settings.working_dir or str(Path.cwd())
-        self._limits = Limits(
-            settings.memory_bytes,
-            settings.processes,
-            settings.cpu_seconds,
-            settings.temporary_bytes,
-        )
+        self._limits = limits_of(settings)
         self.network = settings.network or settings.sandbox == UNPROTECTED
         self.deadline_seconds: float | None = settings.max_timeout_seconds + _MARGIN_SECONDS
         self.description = _describe(settings)
@@ -95,14 +101,17 @@ class BashTool:
             return _failure(f"timeout_seconds: may be at most {longest:g}.")
         await self._tell_degradation()
         try:
-            with self._launch(call.command) as launch:
-                return await self._run(call.command, launch, seconds)
+            # Waiting for other commands is part of the time that a loop gives this tool.
+            async with self._bounds.admit(self._limits, self.workspace(), longest / 2) as admission:
+                seconds = min(seconds, longest - admission.waited_seconds)
+                with self._launch(call.command, admission) as launch:
+                    return await self._run(call.command, launch, seconds, admission)
         except (SandboxError, OSError, ValueError) as error:
             return _failure(f"The command was not run: {error}.")
 
-    def _launch(self, command: str) -> LaunchSpec:
+    def _launch(self, command: str, admission: Admission) -> LaunchSpec:
         settings = self._settings
-        return self._sandbox.command(
+        return admission.sandbox.command(
             [*_BASH, command],
             workspace=self.workspace(),
             env={**clean_environment(settings.pass_env), **git_environment()},
@@ -110,7 +119,7 @@ class BashTool:
             protected=settings.protected_paths,
             read_only=settings.read_only_paths,
             writable=settings.writable_paths,
-            limits=self._limits,
+            limits=admission.limits,
         )
 
     def workspace(self) -> str:
@@ -118,7 +127,9 @@ class BashTool:
         known: Any = self._coordinator.get_capability("session.working_dir")
         return known if isinstance(known, str) and known else self._folder
 
-    async def _run(self, command: str, launch: LaunchSpec, seconds: float) -> ToolResult:
+    async def _run(
+        self, command: str, launch: LaunchSpec, seconds: float, admission: Admission
+    ) -> ToolResult:
         captures = {name: Capture(self._settings.output_bytes) for name in ("stdout", "stderr")}
         hooks, live = self._coordinator.hooks, None
         if hooks.has_handlers(OUTPUT):
@@ -132,13 +143,20 @@ class BashTool:
 
         limit = self._settings.max_output_bytes
         try:
-            outcome = await run(launch, listen, seconds=seconds, most_bytes=limit)
+            outcome = await run(
+                launch, listen, seconds=seconds, most_bytes=limit, watch=admission.watch
+            )
         finally:
             if live is not None:
                 await live.close()
-        return self._report(outcome, captures)
+        trouble = self._trouble(outcome, admission)
+        if outcome.ending == "stopped":
+            await self._tell_stopped(command, outcome.reason)
+        return self._report(outcome, captures, trouble)
 
-    def _report(self, outcome: Outcome, captures: dict[str, Capture]) -> ToolResult:
+    def _report(
+        self, outcome: Outcome, captures: dict[str, Capture], trouble: str | None
+    ) -> ToolResult:
         has_exited = outcome.ending == "exited"
         output: dict[str, Any] = {"warning": _STATEMENT} if self._sandbox.is_waived else {}
         output |= {
@@ -148,16 +166,21 @@ class BashTool:
             "is_truncated": any(capture.left_out for capture in captures.values()),
             "duration_seconds": round(outcome.seconds, 3),
         }
-        trouble = self._trouble(outcome)
         if trouble is None:
             return ToolResult(success=True, output=output)
         return ToolResult(
             success=False, output={**output, "trouble": trouble}, error={"message": trouble}
         )
 
-    def _trouble(self, outcome: Outcome) -> str | None:
+    def _trouble(self, outcome: Outcome, admission: Admission) -> str | None:
         """Return what went wrong and what can be done about it; None when nothing did."""
         settings = self._settings
+        if outcome.ending == "stopped":
+            return (
+                f"The command was stopped, with all it had started: {outcome.reason}.\n"
+                "Every command that ran at this time was stopped with it.\n"
+                "Use less, or run fewer commands at a time; `rm` works, also on a full disk."
+            )
         if outcome.ending == "timed out":
             return (
                 f"The command was stopped after {outcome.seconds:.1f} s, with all it had started. "
@@ -172,11 +195,23 @@ class BashTool:
         if outcome.memory_kills:
             return (
                 f"The command ran out of memory: {outcome.memory_kills} of its processes were "
-                f"killed at {settings.memory_bytes} bytes for all of them."
+                f"killed at {settings.memory_bytes} bytes for all commands of the session."
             )
         if outcome.exit_code == 0:
             return None
+        if outcome.exit_code == _FILE_TOO_LARGE:
+            limit = 0 if admission.is_disk_used_up else admission.limits.file_bytes
+            return (
+                f"The command was ended because it wrote more than {limit:,} bytes to a file.\n"
+                "The limit is `max_disk_bytes`, or 0 while the commands of this session have "
+                "used up their disk space.\nDelete what is not needed with `rm`, then repeat it."
+            )
         return f"The command ended with exit code {outcome.exit_code}{_signal(outcome.exit_code)}."
+
+    async def _tell_stopped(self, command: str, reason: str) -> None:
+        notices.show(self._coordinator, f"A command was stopped: {reason}.", source=SOURCE)
+        facts = {"tool_name": self.name, "tool_call_id": call_id(command), "reason": reason}
+        await self._coordinator.hooks.emit(STOPPED, {**facts, "counting": self._bounds.counting})
 
     async def _tell_degradation(self) -> None:
         sandbox = self._sandbox
@@ -187,6 +222,27 @@ class BashTool:
             notices.show(self._coordinator, line, source=SOURCE)
         facts = {"tool_name": self.name, "level": sandbox.level, "reasons": list(sandbox.reasons)}
         await self._coordinator.hooks.emit(DEGRADED, facts)
+
+
+def limits_of(settings: BashConfig) -> Limits:
+    """Return what one command may use; all commands of a session together may use no more."""
+    return Limits(
+        settings.memory_bytes,
+        settings.processes,
+        settings.cpu_seconds,
+        settings.temporary_bytes,
+    )
+
+
+def bounds_of(settings: BashConfig, sandbox: Sandbox) -> SessionBounds:
+    """Return what all commands of a session may use together."""
+    return SessionBounds(
+        sandbox,
+        limits_of(settings),
+        DiskLimits(settings.max_disk_bytes, settings.keep_free_bytes),
+        settings.parallel_commands,
+        settings.writable_paths,
+    )
 
 
 def _describe(settings: BashConfig) -> str:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+from amplifier_kit.files.descriptors import SEARCHES, is_out_of_descriptors
 from amplifier_kit.files.errors import RefusedError
 from amplifier_kit.files.names import shown
 from amplifier_kit.files.patterns import PatternError
@@ -15,7 +16,7 @@ from amplifier_kit.files.walk import File
 from amplifier_module_tool_search.config import SearchConfig
 from amplifier_module_tool_search.programs import Stop
 
-# Each file of a batch is an open descriptor, of which a process has about a thousand.
+# Each file of a batch is an open descriptor; all searches together have a few hundred.
 _BATCH = 200
 _HEAD_BYTES = 8_192
 _LONGEST_LINE = 300
@@ -34,18 +35,23 @@ class Matching:
     def search(self, files: Iterator[File], stop: Stop) -> None:
         """Search all files, or as many as there is time for; blocks. Raises PatternError."""
         while not stop.is_set:
-            with ExitStack() as batch:
-                opened = self._open(files, batch)
+            with (
+                SEARCHES.take(_BATCH, lambda: stop.is_set) as most,
+                ExitStack() as batch,
+            ):
+                opened = self._open(files, batch, most)
                 if not opened:
                     return
                 self._search_batch(opened, stop)
 
-    def _open(self, files: Iterator[File], batch: ExitStack) -> dict[int, str]:
+    def _open(self, files: Iterator[File], batch: ExitStack, most: int) -> dict[int, str]:
         opened: dict[int, str] = {}
-        while len(opened) < _BATCH and (file := next(files, None)) is not None:
+        while len(opened) < most and (file := next(files, None)) is not None:
             try:
                 fd = self._root.open_read(file.name)
-            except (OSError, RefusedError):
+            except (OSError, RefusedError) as error:
+                if isinstance(error, OSError) and is_out_of_descriptors(error):
+                    raise
                 self.left_out["unreadable"] += 1
                 continue
             reason = self._reason_against(fd)

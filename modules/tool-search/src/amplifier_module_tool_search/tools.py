@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
+from amplifier_kit.files.descriptors import is_out_of_descriptors
 from amplifier_kit.files.errors import RefusedError
 from amplifier_kit.files.names import shown
 from amplifier_kit.files.patterns import PatternError, alternatives
@@ -26,6 +27,11 @@ INCOMPLETE = "search:incomplete"
 
 # Contexts put results of 20,000 characters aside; what is found should not be.
 _MOST_CHARS = 18_000
+
+_TOO_MANY_OPEN = (
+    "This process has as many files open as it may, so that nothing was searched.\n"
+    "Repeat the call when other calls have ended, or raise the limit (`ulimit -n`)."
+)
 
 
 class _Found(NamedTuple):
@@ -70,6 +76,8 @@ class SearchTool:
         except FileNotFoundError:
             return _failure("There is no such file or folder. Search the folder above it.")
         except OSError as error:
+            if is_out_of_descriptors(error):
+                return _failure(_TOO_MANY_OPEN)
             return _failure(f"The file system says: {error.strerror or error}.")
         if is_whole:
             return ToolResult(output=_output(found))

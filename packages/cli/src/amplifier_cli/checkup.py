@@ -108,8 +108,14 @@ def _trust() -> Iterator[Finding]:
 
 def _sandbox() -> Iterator[Finding]:
     from amplifier_kit.sandbox.sandbox import Sandbox  # noqa: PLC0415 - tries the sandbox out
+    from amplifier_kit.sandbox.session_bounds import (  # noqa: PLC0415 - as above
+        COUNTING_IN_WORDS,
+        counting_of,
+    )
 
     sandbox = Sandbox.detect()
+    if sandbox.level != "none":
+        yield Finding("info", "limits", COUNTING_IN_WORDS[counting_of(sandbox)])
     if sandbox.level == "bubblewrap":
         yield Finding("ok", "sandbox", "bubblewrap: commands cannot leave the workspace")
     else:

@@ -157,8 +157,14 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
     "tool-bash": {
         "allow": _USER,
         "ask": _YES,
+        # What is to stay free: less of it is less safe.
+        "keep_free_bytes": _USER,
+        "max_disk_bytes": Key("lower", (10 * 1024**3,)),
+        "memory_bytes": Key("lower", (2 * 1024**3,)),
         "network": _NO,
+        "parallel_commands": Key("lower", (8,)),
         "pass_env": _VARIABLES,
+        "processes": Key("lower", (256,)),
         "protected_paths": _USER,
         "read_only_paths": _PATH,
         "sandbox": Key("only", ("required",)),

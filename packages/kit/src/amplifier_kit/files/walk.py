@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from amplifier_kit.files.descriptors import is_out_of_descriptors
 from amplifier_kit.files.errors import RefusedError
 from amplifier_kit.files.patterns import IgnoreRule, ignore_rules
 from amplifier_kit.files.rooted import Entry
@@ -58,8 +59,8 @@ class Walk:
                 continue
             try:
                 waiting += self._inside(*each)
-            except (OSError, RefusedError):
-                self.left_out["unreadable"] += 1
+            except (OSError, RefusedError) as error:
+                self._pass_by(error)
 
     def _inside(self, folder: PurePosixPath, rules: list[IgnoreRule]) -> list[_Found]:
         """Return what is to be looked at in a folder, the first one last."""
@@ -98,7 +99,13 @@ class Walk:
             data = self.root.read(str(folder / _IGNORE_FILE), _IGNORE_BYTES)
         except FileNotFoundError:
             return []
-        except (OSError, RefusedError):
-            self.left_out["unreadable"] += 1
+        except (OSError, RefusedError) as error:
+            self._pass_by(error)
             return []
         return ignore_rules(data.decode(errors="replace"), len(folder.parts))
+
+    def _pass_by(self, error: OSError | RefusedError) -> None:
+        """Count what cannot be read; what this process cannot open now is not counted as such."""
+        if isinstance(error, OSError) and is_out_of_descriptors(error):
+            raise error
+        self.left_out["unreadable"] += 1

@@ -22,6 +22,7 @@ _MEMORY_FILES = ("memory.max", "memory.limit_in_bytes")
 _SWAP_FILES = ("memory.swap.max", "memory.memsw.limit_in_bytes")
 _PROCESS_FILES = ("pids.max",)
 _KILL_COUNTS = ("memory.events", "memory.oom_control")
+_HIERARCHY, _CONTROLLERS = "memory.use_hierarchy", "cgroup.subtree_control"
 _PROBE_SECONDS = 5
 
 _numbers = itertools.count(1)
@@ -51,6 +52,18 @@ class ControlGroup:
                 self._write(_SWAP_FILES, 0 if is_second else limits.memory_bytes)
         if limits.processes is not None:
             self._write(_PROCESS_FILES, limits.processes)
+
+    def count_below(self) -> None:
+        """Have groups inside of this one counted for it, and counted on their own as well."""
+        for path in self._existing((_HIERARCHY,)):
+            # Version 1 of older kernels; it cannot be written where it is set for a group above.
+            if path.read_text("ascii").strip() != "1":
+                path.write_text("1", "ascii")
+        for path in self._existing((_CONTROLLERS,)):
+            for controller in (_MEMORY, _PROCESSES):
+                # Version 2 counts for this group in any case; without, kills cannot be told apart.
+                with suppress(OSError):
+                    path.write_text(f"+{controller}", "ascii")
 
     def memory_kills(self) -> int:
         """Return how many processes the kernel killed because the memory was used up."""
@@ -131,6 +144,21 @@ class ControlGroups:
             raise
         return group
 
+    def shared(self, limits: Limits) -> tuple[ControlGroup, ControlGroups]:
+        """Make a group for several programs, and return it with the place for theirs inside of it.
+
+        Raises:
+            OSError: it could not be made, or could not be limited.
+        """
+        group = self.create(limits)
+        try:
+            group.count_below()
+        except OSError:
+            group.remove()
+            raise
+        inside = ControlGroups(group.folders, self.counts_memory, self.counts_processes)
+        return group, inside
+
     def _can_be_entered(self) -> bool:
         limits = Limits()
         try:
@@ -157,6 +185,8 @@ class ControlGroups:
                 owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
                 if owner.isdigit() and not Path("/proc", owner).exists():
                     with suppress(OSError):
+                        for inside in folder.glob(f"{_PREFIX}*-*"):
+                            inside.rmdir()
                         folder.rmdir()
 
 

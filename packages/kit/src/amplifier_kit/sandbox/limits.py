@@ -24,6 +24,8 @@ class Limits:
     cpu_seconds: int | None = None
     # Bytes in the private temporary folder, which lives in memory.
     temporary_bytes: int = 256 * 1024**2
+    # Bytes of each file that is written to.
+    file_bytes: int | None = None
 
 
 def limited(
@@ -37,6 +39,9 @@ def limited(
     settings = ["ulimit -c 0"]
     if limits.cpu_seconds is not None:
         settings.append(f"ulimit -t {limits.cpu_seconds}")
+    if limits.file_bytes is not None:
+        # In blocks of 512 bytes for every shell that is called `sh`.
+        settings.append(f"ulimit -f {limits.file_bytes // 512}")
     if limits.memory_bytes is not None and not counts_memory:
         settings.append(f"ulimit -v {limits.memory_bytes // 1024}")
     script = _ENTER_GROUPS + " && ".join(settings) + ' && exec "$@"'

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from amplifier_kit.sandbox.sandbox import LaunchSpec
 
-Ending = Literal["exited", "timed out", "wrote too much"]
+logger = logging.getLogger(__name__)
+
+Ending = Literal["exited", "timed out", "wrote too much", "stopped"]
 Listener = Callable[[str, bytes], None]
+Watch = Callable[[int], Coroutine[Any, Any, str]]
+"""Takes the number of a program's first process; returns when the program must stop, and why."""
 
 _CHUNK_BYTES = 65_536
 # How long the end of a program, and of all it started, is waited for.
@@ -31,6 +36,8 @@ class Outcome:
     exit_code: int
     seconds: float
     memory_kills: int
+    # Why it was stopped, when a watch ended it.
+    reason: str = ""
 
 
 class Program:
@@ -68,6 +75,11 @@ class Program:
                 os.set_blocking(pipe.fileno(), False)
                 self._open[name] = pipe.fileno()
                 self._loop.add_reader(pipe.fileno(), self._read, name)
+
+    @property
+    def pid(self) -> int:
+        """The number of its first process."""
+        return self._process.pid
 
     async def wait(self) -> None:
         """Wait until it has ended."""
@@ -142,9 +154,16 @@ def _pidfd_of(process: subprocess.Popen[bytes]) -> int:
 
 
 async def run(
-    launch: LaunchSpec, listener: Listener, *, seconds: float, most_bytes: int
+    launch: LaunchSpec,
+    listener: Listener,
+    *,
+    seconds: float,
+    most_bytes: int,
+    watch: Watch | None = None,
 ) -> Outcome:
     """Run a program to its end, or until `seconds` have passed or it has written `most_bytes`.
+
+    It is also ended when `watch` returns. A watch that fails ends it too.
 
     However this ends, by cancellation too, nothing the program started is left.
 
@@ -162,16 +181,34 @@ async def run(
 
     started = time.monotonic()
     program = Program(launch, count)
-    waits = [asyncio.create_task(program.wait()), asyncio.create_task(too_much.wait())]
+    waits: list[asyncio.Task[Any]] = [
+        asyncio.create_task(program.wait()),
+        asyncio.create_task(too_much.wait()),
+    ]
+    watching = None if watch is None else asyncio.create_task(watch(program.pid))
+    if watching is not None:
+        waits.append(watching)
+    reason = ""
     try:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         ending = _ending(has_ended=waits[0].done(), has_too_much=too_much.is_set())
+        if watching is not None and watching.done() and ending == "timed out":
+            ending = "stopped"
+            reason = _reason_of(watching)
     finally:
         for wait in waits:
             wait.cancel()
         exit_code = await program.end()
     kills = 0 if launch.group is None else launch.group.memory_kills()
-    return Outcome(ending, exit_code, time.monotonic() - started, kills)
+    return Outcome(ending, exit_code, time.monotonic() - started, kills, reason)
+
+
+def _reason_of(watching: asyncio.Task[str]) -> str:
+    error = watching.exception()
+    if error is None:
+        return watching.result()
+    logger.error("a watch failed", exc_info=error)
+    return f"its use of the machine could not be watched ({type(error).__name__})"
 
 
 def _ending(*, has_ended: bool, has_too_much: bool) -> Ending:

@@ -1,0 +1,60 @@
+"""How many files the searches of this process have open together."""
+
+from __future__ import annotations
+
+import errno
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Condition
+
+_SHARE = 4
+"""Searches take this part of what the process may open; the rest is for everything else."""
+
+_MOST = 800
+_FEWEST = 4
+_LOOK_SECONDS = 0.05
+
+
+class DescriptorPool:
+    """A number of descriptors that threads share; one that finds none free waits."""
+
+    def __init__(self, size: int) -> None:
+        self._free = size
+        self._changed = Condition()
+
+    @contextmanager
+    def take(self, most: int, is_stopped: Callable[[], bool]) -> Iterator[int]:
+        """Wait for at least one and give up to `most`; 0 when the caller is to stop.
+
+        Take all that are needed in one call: two threads that each have some and wait for more
+        would wait for each other.
+        """
+        with self._changed:
+            while self._free == 0 and not is_stopped():
+                self._changed.wait(_LOOK_SECONDS)
+            taken = min(most, self._free)
+            self._free -= taken
+        try:
+            yield taken
+        finally:
+            with self._changed:
+                self._free += taken
+                self._changed.notify_all()
+
+
+def pool_of_this_process() -> DescriptorPool:
+    """Return a pool of a part of what this process may open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return DescriptorPool(_MOST)
+    return DescriptorPool(max(_FEWEST, min(_MOST, soft // _SHARE)))
+
+
+SEARCHES = pool_of_this_process()
+"""What all searches of this process share, in every session."""
+
+
+def is_out_of_descriptors(error: OSError) -> bool:
+    """Whether a file was not opened because too many are, not because of the file."""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
