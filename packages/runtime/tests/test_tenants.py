@@ -76,6 +76,12 @@ WITHOUT_IDS = {
     "Budgets.set_quota",
     "Budgets.settle",
     "Client.has_worker",
+    "PlanKeys.resolve",
+    "SecretStore.names",
+    "SecretStore.read",
+    "SecretStore.remove",
+    "SecretStore.rotate",
+    "SecretStore.set",
     "Store.create_tenant",
 }
 

@@ -14,7 +14,7 @@ from amplifier_foundation import paths
 from amplifier_foundation.config.plain_files import open_plain, require_own
 from amplifier_foundation.errors import SettingsError
 
-__all__ = ["Credential", "find_key", "masked", "store_key"]
+__all__ = ["Credential", "find_key", "find_key_in_keyring", "masked", "store_key"]
 
 _KEYRING_SERVICE = "amplifier"
 
@@ -56,7 +56,7 @@ def find_key(
     value = _read_file(path).get(name)
     if value:
         return Credential(name, value, str(path))
-    value = _from_keyring(name)
+    value = find_key_in_keyring(name)
     return Credential(name, value, "keyring") if value else None
 
 
@@ -118,7 +118,8 @@ def _parse(path: Path, text: str) -> dict[str, str]:
     return {name: str(value) for name, value in keys.items() if value is not None}
 
 
-def _from_keyring(name: str) -> str | None:
+def find_key_in_keyring(name: str) -> str | None:
+    """Return the key of this name in the system's keyring, if both are there."""
     if importlib.util.find_spec("keyring") is None:
         return None
     keyring: Any = importlib.import_module("keyring")

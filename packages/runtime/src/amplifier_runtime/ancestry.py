@@ -9,11 +9,14 @@ from typing import Any
 from amplifier_core.session import AmplifierSession
 from amplifier_foundation.guards import with_required_guards
 from amplifier_runtime.database import Row
+from amplifier_runtime.plan_keys import PlanKeys
 
 __all__ = ["dismiss", "inherit", "stand_in_for"]
 
 
-async def stand_in_for(ancestors: Iterable[Row]) -> list[AmplifierSession]:
+async def stand_in_for(
+    ancestors: Iterable[Row], keys: PlanKeys | None = None
+) -> list[AmplifierSession]:
     """Return a session for each ancestor, the root first, with its hooks and its state.
 
     Each is forked from the one above it, so that guards and interposers come down by the law of
@@ -23,6 +26,8 @@ async def stand_in_for(ancestors: Iterable[Row]) -> list[AmplifierSession]:
     for row in ancestors:
         recorded = with_required_guards(json.loads(row["plan"]))
         plan: dict[str, Any] = {**recorded, "tools": [], "providers": []}
+        if keys is not None:
+            plan = await keys.resolve(plan)
         session = (
             stand_ins[-1].fork(plan, session_id=row["session_name"])
             if stand_ins

@@ -28,6 +28,7 @@ from amplifier_runtime.claims import Outcome, check_fence
 from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of, read_now
 from amplifier_runtime.errors import Fenced
 from amplifier_runtime.journal import scope
+from amplifier_runtime.plan_references import clear_keys_in
 from amplifier_runtime.turns import TurnPart, TurnRun
 
 if TYPE_CHECKING:
@@ -63,8 +64,14 @@ class ChildTurns:
         """Submit a child under the key of the call that asks for it, or return why not."""
         session, key = self._run.session, self._key_of(order)
         fork = session.fork(order["overlay"])
-        given = {"plan": fork.config, "state": plain(session.coordinator.session_state)}
+        keys = self._run.keys
+        # What the fork has is resolved; what is stored refers to keys, as it was written.
+        plan = fork.config if keys is None else keys.seal(fork.config)
+        given = {"plan": plan, "state": plain(session.coordinator.session_state)}
         await fork.cleanup()
+        clear = clear_keys_in(plan)
+        if clear:
+            return f"The agent was not started: its plan has a key in clear at `{clear[0]}`."
 
         self._has_any = True
         return await self._transact(
@@ -245,7 +252,7 @@ class Children(TurnPart):
         coordinator.register_capability(_RUNNER, runner)
         if child is not None:
             coordinator.register_capability(_DEPTH, child["depth"])
-            live.stand_ins = await stand_in_for(ancestors)
+            live.stand_ins = await stand_in_for(ancestors, run.keys)
             inherit(run.session, live.stand_ins[-1])
 
     async def attach(self, run: TurnRun) -> None:

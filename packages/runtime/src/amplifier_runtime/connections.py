@@ -126,5 +126,6 @@ def make_engine(
         pool_size=connections,
         max_overflow=0,
         pool_timeout=patience_seconds,
+        hide_parameters=True,
         connect_args=_connect_arguments(schema, idle_seconds),
     )

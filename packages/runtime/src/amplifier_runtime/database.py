@@ -201,7 +201,8 @@ def _may_pass(error: Exception) -> bool:
 
 def _sqlite(url: str) -> sa.Engine:
     make_private(url)
-    engine = sa.create_engine(url)
+    # Parameters have prompts and plans in them, and errors are logged.
+    engine = sa.create_engine(url, hide_parameters=True)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, record: Any) -> None:  # pyright: ignore[reportUnusedFunction] - called by SQLAlchemy

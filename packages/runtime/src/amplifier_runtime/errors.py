@@ -7,6 +7,9 @@ DurableError
 ├── CursorError             cursor
 ├── SchemaError             fix; a command
 ├── ExposedDatabaseError    fix; a command
+├── ClearKeyError           places; a plan has a key in clear
+├── MissingKeyError         name; no place has the key that a plan refers to
+├── SecretsError            fix; the table of secrets cannot be used
 ├── NoWorkerError
 ├── LeaveTimeoutError       exit_code; a worker had to end without the database
 └── TurnFailedError         turn_id, error
@@ -71,6 +74,39 @@ class SchemaError(DurableError):
 
 class ExposedDatabaseError(DurableError):
     """Other users of this machine could read or have written the database's file."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.fix = fix
+
+
+class ClearKeyError(DurableError):
+    """A plan has a key in clear, which the database would have too; `places` say where."""
+
+    def __init__(self, places: list[str]) -> None:
+        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        super().__init__(
+            f"The plan has a key in clear at `{places[0][:200]}`{more}.\n"
+            "Everybody who reads the database or a backup of it could use the key.\n"
+            "Store it with `amplifier runtime secrets set NAME` and write `${NAME}` in its place."
+        )
+        self.places = places
+
+
+class MissingKeyError(DurableError):
+    """A plan refers to a key that the worker does not find."""
+
+    def __init__(self, name: str, why: str = "") -> None:
+        reason = why or "It is neither among the secrets nor among the keys of this worker."
+        super().__init__(
+            f"The key `{name}` that the plan refers to was not found.\n{reason}\n"
+            f"Store it with `amplifier runtime secrets set {name}`."
+        )
+        self.name = name
+
+
+class SecretsError(DurableError):
+    """The table of secrets cannot be used as things are; `fix` is the command to continue with."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)

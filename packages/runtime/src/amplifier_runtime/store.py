@@ -19,6 +19,7 @@ from amplifier_runtime.database import (
 )
 from amplifier_runtime.errors import IdempotencyError, NotFoundError
 from amplifier_runtime.ids import new_id
+from amplifier_runtime.plan_references import refuse_clear_keys
 from amplifier_runtime.session_keys import NAME, find_session, insert_session
 
 __all__ = ["FINISHED", "OPEN", "Session", "Store", "Turn", "from_json", "to_json", "wake_turn"]
@@ -139,6 +140,7 @@ class Store:
         Raises:
             NotFoundError: there is no such parent.
             PlanError: the plan does not have the shape of one.
+            ClearKeyError: the plan has a key in clear.
         """
 
         def work(connection: Connection) -> None:
@@ -147,6 +149,7 @@ class Store:
             if find_session(connection, tenant_id, session_id) is not None:
                 return
             checked = checked_plan(plan)
+            refuse_clear_keys(checked)
             execute(
                 connection,
                 "INSERT INTO tenants (tenant_id, created_at) VALUES (:tenant, now_ms()) "

@@ -15,13 +15,15 @@ from amplifier_core.session import AmplifierSession
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.recording.plain import plain, plain_error
 from amplifier_kit.secrets.errors import scrub_error
+from amplifier_kit.secrets.known import CAPABILITY as KNOWN_SECRETS
 from amplifier_kit.secrets.messages import MessageScrubber
 from amplifier_runtime.claims import Claim, Claims, Outcome
 from amplifier_runtime.database import Connection
 from amplifier_runtime.engine import Engine, Write
-from amplifier_runtime.errors import Fenced, RunEnded, Suspended
+from amplifier_runtime.errors import DurableError, Fenced, RunEnded, Suspended
 from amplifier_runtime.ids import new_id
 from amplifier_runtime.journal import Journal, scope
+from amplifier_runtime.plan_keys import PlanKeys
 from amplifier_runtime.steps import stand_between
 
 if TYPE_CHECKING:
@@ -103,6 +105,8 @@ class TurnRun:
         self.token = new_id("run")
         # How many signals this run has seen; a part that reads signals keeps it up to date.
         self.signals_seen = claim.signals
+        # What the plan refers to; None where plans are used as they are.
+        self.keys: PlanKeys | None = None
         # Awaited before every call that no earlier run has kept.
         self.gates: list[Gate] = []
         # Awaited before every write: what must not be later than the journal goes first.
@@ -224,8 +228,10 @@ class TurnRunner:
         parts: Sequence[TurnPart],
         boundary: Boundary,
         standing: Gate,
+        find_keys: Callable[[Claim], PlanKeys],
     ) -> None:
         self._claims = claims
+        self._find_keys = find_keys
         self._open_session = open_session
         self._parts = parts
         self._boundary = boundary
@@ -247,9 +253,17 @@ class TurnRunner:
 
     async def _run(self, claim: Claim, engine: Engine) -> None:
         try:
-            entries = await engine.entries(claim.turn_id) if claim.runs > 1 else {}
-            run = self._new_run(claim, Journal(entries, claim.epoch), engine.writer())
-            await self._run_to_the_end(run)
+            keys = self._find_keys(claim)
+            try:
+                plan = await keys.resolve(claim.plan)
+            except DurableError as error:
+                await self._refuse(claim, error)
+                return
+            show_again = keys.blank_in_logs()
+            try:
+                await self._run_to_the_end(await self._open(claim, plan, keys, engine))
+            finally:
+                show_again()
         except Suspended as suspended:
             raise await self._put_aside(claim, suspended) from None
         except Fenced:
@@ -263,20 +277,36 @@ class TurnRunner:
             await asyncio.shield(self._claims.give_back(claim))
             raise
 
-    def _new_run(self, claim: Claim, journal: Journal, write: Write) -> TurnRun:
-        """Return a run in the session of its plan, or one that fails with what the plan raises."""
+    async def _open(
+        self, claim: Claim, plan: dict[str, Any], keys: PlanKeys, engine: Engine
+    ) -> TurnRun:
+        """Return a run in the session of its plan, or one that fails with what the plan raises.
+
+        `plan` has the keys in it that the one of `claim` refers to.
+        """
+        entries = await engine.entries(claim.turn_id) if claim.runs > 1 else {}
         plan_error: Exception | None = None
         try:
-            session = self._open_session(claim)
+            session = self._open_session(replace(claim, plan=plan))
         except _WRONG_PLAN as error:
             # Every part of the turn sees a plan without anything in it, and its end is written.
             plan_error = error
             claim = replace(claim, plan=_NO_PLAN)
             session = self._open_session(claim)
-        run = TurnRun(claim, session, journal, write, self._boundary)
+        # Whatever a module says of its configuration: no event shows these.
+        session.coordinator.register_capability(KNOWN_SECRETS, keys.values)
+        journal = Journal(entries, claim.epoch)
+        run = TurnRun(claim, session, journal, engine.writer(), self._boundary)
         run.plan_error = plan_error
         run.standing = self._standing
+        run.keys = keys
         return run
+
+    async def _refuse(self, claim: Claim, error: DurableError) -> None:
+        """End a turn whose keys are not to be had, with what to do as its error."""
+        logger.error("turn has no keys turn=%s cause=%s", claim.turn_id, error)
+        outcome = Outcome("failed", None, plain_error(error), claim.messages, claim.state)
+        await self._claims.finish(claim, outcome)
 
     async def _run_to_the_end(self, run: TurnRun) -> None:
         claim = run.claim

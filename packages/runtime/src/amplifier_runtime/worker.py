@@ -27,6 +27,7 @@ from amplifier_runtime.errors import DurableError, Fenced, LeaveTimeoutError, Sc
 from amplifier_runtime.ids import new_id
 from amplifier_runtime.liveness import DEAD_AFTER_SECONDS, Liveness, Observer, remove_retired
 from amplifier_runtime.migrating import check_schema
+from amplifier_runtime.plan_keys import PlanKeys
 from amplifier_runtime.store import finished_among
 from amplifier_runtime.turns import DRAIN, Boundary, OpenSession, TurnPart, TurnRunner
 
@@ -121,6 +122,7 @@ class Worker:
             parts=settings.parts,
             boundary=settings.boundary,
             standing=self._standing,
+            find_keys=lambda claim: PlanKeys(self.database, claim.tenant_id),
         )
         self._engine = Engine(
             settings.url,

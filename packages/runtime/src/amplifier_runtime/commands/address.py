@@ -13,7 +13,13 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from amplifier_foundation.errors import FoundationError
 from amplifier_kit.session_folder import amplifier_home
 from amplifier_runtime.database import Database
-from amplifier_runtime.errors import DurableError, ExposedDatabaseError, NoWorkerError, SchemaError
+from amplifier_runtime.errors import (
+    DurableError,
+    ExposedDatabaseError,
+    NoWorkerError,
+    SchemaError,
+    SecretsError,
+)
 
 __all__ = ["database_option", "failure_of", "run_on", "shown"]
 
@@ -62,7 +68,7 @@ def run_on(url: str, work: Callable[[Database], Awaitable[T]]) -> T:
 
 def failure_of(error: DurableError | SQLAlchemyError, url: str) -> FoundationError:
     """Return what a person is told instead of an error of the runtime or of its database."""
-    if isinstance(error, SchemaError):
+    if isinstance(error, SchemaError | SecretsError):
         return FoundationError(str(error), fix=error.fix)
     if isinstance(error, ExposedDatabaseError):
         why = "Plans, prompts and answers are in it."

@@ -10,6 +10,7 @@ from amplifier_foundation.errors import FoundationError
 from amplifier_runtime.clock import monotonic
 from amplifier_runtime.commands.address import database_option, run_on, shown
 from amplifier_runtime.commands.output import say
+from amplifier_runtime.commands.secrets import secrets
 from amplifier_runtime.commands.status import describe, describe_session
 from amplifier_runtime.database import Connection, Database, all_of, execute, one_of
 from amplifier_runtime.errors import NotFoundError
@@ -28,6 +29,9 @@ _LEFT = {"gone": "has left", "dead": "was dead; its turns are for others now"}
 @click.group()
 def runtime() -> None:
     """Look after the database and the workers of durable sessions."""
+
+
+runtime.add_command(secrets)
 
 
 @runtime.command("migrate")
