@@ -10,6 +10,7 @@ import pytest
 
 from amplifier_core import ChatRequest, Message, llm_errors
 from amplifier_core.message_models import ImageBlock, Usage
+from amplifier_kit.calls.price_table import price_table
 
 Build = Callable[..., Awaitable[Any]]
 
@@ -305,3 +306,37 @@ async def test_what_is_no_request_is_refused_as_one(build: Build) -> None:
 
     with pytest.raises(llm_errors.InvalidRequestError):
         await house.provider.complete({"messages": []})
+
+
+# --- one price ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limits", [{}, {"steps": 9}, {"tokens": 1_000_000}], ids=str)
+async def test_a_cost_that_nobody_limits_has_no_worst_case(
+    build: Build, limits: dict[str, Any]
+) -> None:
+    house = await build(prices={}, **limits)
+    house.vendor.report = lambda usage: usage.model_copy(update={"cost_usd": Decimal(7)})
+
+    await house.provider.complete(ask())
+
+    assert house.told("budget:overrun") == []
+    assert house.screen.lines == []
+
+
+async def test_a_known_price_is_the_cost_that_everybody_sees(build: Build) -> None:
+    house = await build()
+
+    response = await house.provider.complete(ask())
+
+    assert response.usage is not None
+    assert response.usage.cost_usd == house.vendor.billed == house.spent
+
+
+async def test_the_price_in_the_plan_counts_for_a_budget(build: Build) -> None:
+    house = await build(usd=1, prices={})
+    price_table(house.coordinator).take_plan({"pricing": {"vendor": {"input": 3, "output": 15}}})
+
+    await house.provider.complete(ask())
+
+    assert house.spent == house.vendor.billed > 0

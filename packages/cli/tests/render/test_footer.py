@@ -44,3 +44,22 @@ def test_what_comes_near_its_limit_stands_out() -> None:
     styles = {text: style for style, text in footer(FULL, 100)}
     assert styles["$0.50 of $0.55"] == "class:footer.full"
     assert styles["64k of 128k 50%"] == ""
+
+
+@pytest.mark.parametrize(
+    ("cost", "unpriced", "budget", "shown"),
+    [
+        (None, 0, None, ""),
+        (None, 2, None, "cost unknown"),
+        (Decimal("0.5"), 1, None, "at least $0.50"),
+        (Decimal(0), 0, None, "free"),
+        (None, 0, Decimal(2), "$0.00 of $2.00"),
+        (None, 1, Decimal(2), "cost unknown, limit $2.00"),
+    ],
+)
+def test_only_a_known_cost_is_shown_as_one(
+    cost: Decimal | None, unpriced: int, budget: Decimal | None, shown: str
+) -> None:
+    meter = Meter(state="ready", cost=cost, unpriced_calls=unpriced, budget=budget)
+
+    assert text_of(meter, 80) == " · ".join(filter(None, ("ready", shown)))
