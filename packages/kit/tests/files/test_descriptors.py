@@ -47,8 +47,11 @@ def test_who_is_to_stop_waits_no_longer() -> None:
 def test_the_pool_is_a_part_of_what_the_process_may_open(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     for soft in (8, 1_024, 1_000_000, resource.RLIM_INFINITY):
-        limits = (soft, soft)
-        monkeypatch.setattr(resource, "getrlimit", lambda _, limits=limits: limits)
+
+        def limits(kind: int, soft: int = soft) -> tuple[int, int]:
+            return soft, soft
+
+        monkeypatch.setattr(resource, "getrlimit", limits)
         with pool_of_this_process().take(10_000, lambda: False) as taken:
             sizes.append(taken)
 

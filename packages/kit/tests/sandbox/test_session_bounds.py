@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.sandbox import disk_use
 from amplifier_kit.sandbox.control_groups import ControlGroup, ControlGroups
 from amplifier_kit.sandbox.disk_use import DiskLimits, DiskUse, Space
 from amplifier_kit.sandbox.errors import SandboxError
@@ -171,7 +170,11 @@ class Disk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.space = Space(used=0, free=10**9, free_files=10**6, reserve=10**8, reserve_files=10**4)
-        monkeypatch.setattr(disk_use.DiskUse, "_measure", lambda _: self.space)
+
+        def measure(use: DiskUse) -> Space:
+            return self.space
+
+        monkeypatch.setattr(DiskUse, "_measure", measure)
 
     def grow(self, size: int) -> None:
         """Have something take space."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from threading import Condition
 
@@ -24,7 +24,7 @@ class DescriptorPool:
         self._changed = Condition()
 
     @contextmanager
-    def take(self, most: int, is_stopped: Callable[[], bool]) -> Iterator[int]:
+    def take(self, most: int, is_stopped: Callable[[], bool]) -> Generator[int]:
         """Wait for at least one and give up to `most`; 0 when the caller is to stop.
 
         Take all that are needed in one call: two threads that each have some and wait for more

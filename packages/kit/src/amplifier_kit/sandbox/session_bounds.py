@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,7 +87,7 @@ class SessionBounds:
     @asynccontextmanager
     async def admit(
         self, limits: Limits, workspace: str | Path, seconds: float
-    ) -> AsyncIterator[Admission]:
+    ) -> AsyncGenerator[Admission]:
         """Wait until the command may start; `limits` are its own, which apply as well.
 
         Raises:
