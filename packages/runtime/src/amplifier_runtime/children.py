@@ -217,6 +217,7 @@ class Children(TurnPart):
     def __init__(self, *, look_seconds: float = 0.5, grace_seconds: float = 10.0) -> None:
         self._look_seconds = look_seconds
         self._grace_seconds = grace_seconds
+        # By run: the next run of a turn may begin here before the one that parked it is closed.
         self._live: dict[str, _LiveChild] = {}
         self._database: Database | None = None
         self._task: asyncio.Task[None] | None = None
@@ -246,7 +247,7 @@ class Children(TurnPart):
 
         child, ancestors, has_any = await self._database.run(read)
         limits = None if child is None else json.loads(child["limits"])
-        live = self._live[run.claim.turn_id] = _LiveChild(run, child)
+        live = self._live[run.token] = _LiveChild(run, child)
         coordinator = run.session.coordinator
         runner = ChildTurns(run, self._database, limits, has_any=has_any)
         coordinator.register_capability(_RUNNER, runner)
@@ -257,7 +258,7 @@ class Children(TurnPart):
 
     async def attach(self, run: TurnRun) -> None:
         """Let the guards of those above ask and show where the child does."""
-        live, coordinator = self._live[run.claim.turn_id], run.session.coordinator
+        live, coordinator = self._live[run.token], run.session.coordinator
         for session in live.stand_ins:
             session.coordinator.approval_system = coordinator.approval_system
             session.coordinator.display_system = coordinator.display_system
@@ -266,7 +267,7 @@ class Children(TurnPart):
 
     def commit(self, connection: Connection, run: TurnRun, outcome: Outcome) -> None:
         """Tell who waits for this child; end the children that nobody will wait for any more."""
-        live, claim = self._live[run.claim.turn_id], run.claim
+        live, claim = self._live[run.token], run.claim
         if live.child is not None:
             sql = "SELECT stop FROM children WHERE turn_id = :turn"
             row = one_of(connection, sql, turn=claim.turn_id)
@@ -282,7 +283,7 @@ class Children(TurnPart):
 
     async def close(self, run: TurnRun) -> None:
         """Let go of those who stood in for the ancestors."""
-        live = self._live.pop(run.claim.turn_id, None)
+        live = self._live.pop(run.token, None)
         if live is not None:
             await dismiss(live.stand_ins)
 
@@ -297,7 +298,9 @@ class Children(TurnPart):
 
     async def _stop_mine(self, database: Database) -> None:
         """Tell the children that run here to stop: after their step, then at once."""
-        mine = {turn: live for turn, live in self._live.items() if live.child is not None}
+        mine = {
+            live.run.claim.turn_id: live for live in self._live.values() if live.child is not None
+        }
         if not mine:
             return
 

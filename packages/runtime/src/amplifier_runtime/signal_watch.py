@@ -38,7 +38,8 @@ class SignalWatch(TurnPart):
     def __init__(self, *, poll_seconds: float = 0.2) -> None:
         """`poll_seconds` is how long a signal to a running turn may be on its way."""
         self._poll_seconds = poll_seconds
-        self._turns: dict[str, _TurnSignals] = {}
+        # By run: a worker may begin the next run of a turn before the one that parked it is closed.
+        self._runs: dict[str, _TurnSignals] = {}
         self._looked_at = monotonic()
         self._looking = asyncio.Lock()
         self._worker: Worker
@@ -57,25 +58,25 @@ class SignalWatch(TurnPart):
 
     async def prepare(self, run: TurnRun) -> None:
         """Give the session its approval system, and hear what came before this run."""
-        heard = self._turns[run.claim.turn_id] = _TurnSignals(self._worker.database, run)
+        heard = self._runs[run.token] = _TurnSignals(self._worker.database, run)
         await heard.listen()
         run.session.coordinator.approval_system = heard.approvals
         run.gates.append(heard.gate)
 
     async def attach(self, run: TurnRun) -> None:
         """Say what is there to be said at the beginning, and be there for what comes later."""
-        await self._turns[run.claim.turn_id].attach()
+        await self._runs[run.token].attach()
 
     def commit(self, connection: Connection, run: TurnRun, outcome: Outcome) -> None:
         """Write with the turn's end which texts are in its history, and that nobody asks more."""
-        self._turns[run.claim.turn_id].commit(connection)
+        self._runs[run.token].commit(connection)
         if outcome.state == "cancelled":
             for turn_id in turns_below(connection, run.claim.turn_id):
                 cancel_turn(connection, turn_id, immediate=True)
 
     async def close(self, run: TurnRun) -> None:
         """Forget the run."""
-        self._turns.pop(run.claim.turn_id, None)
+        self._runs.pop(run.token, None)
 
     async def _listen(self) -> None:
         while True:
@@ -97,10 +98,12 @@ class SignalWatch(TurnPart):
             for session_id, approval_id in await database.run(overdue_approvals):
                 expire = partial(expire_approval, session_id=session_id, approval_id=approval_id)
                 await database.run(expire)
-        if not self._turns:
+        if not self._runs:
             return
         for row in await database.run(self._running):
-            heard = self._turns.get(row["turn_id"])
+            # Of two runs of a turn, the later one is the one that runs.
+            turns = {each.turn_id: each for each in self._runs.values()}
+            heard = turns.get(row["turn_id"])
             if heard is not None and row["signals"] > heard.signals:
                 await heard.listen()
                 await heard.act()
@@ -125,6 +128,7 @@ class _TurnSignals:
     """
 
     def __init__(self, database: Database, run: TurnRun) -> None:
+        self.turn_id = run.claim.turn_id
         self.signals = run.claim.signals
         self.approvals = DurableApprovals(database, run, self.gate)
         self._database = database

@@ -325,7 +325,9 @@ class TurnRunner:
                 self._boundary("after park")
             raise
         finally:
-            del self.runs[claim.turn_id]
+            # The next run of the turn may have begun here, right after this one parked it.
+            if self.runs.get(claim.turn_id) is run:
+                del self.runs[claim.turn_id]
             for part in self._parts:
                 await part.close(run)
 
