@@ -81,7 +81,7 @@ test-all: ## what `make check` leaves out: the slow tests, and many more example
 	$(RUN) -m pytest -q -n 2 -m "(slow or hypothesis) and not realmodel and not fleet" --hypothesis-profile=thorough
 
 test-fleet: ## the runtime on PostgreSQL, with workers that are killed, and a short storm
-	$(RUN) -m pytest -q -n 3 --dist worksteal -m fleet tests/chaos packages/runtime
+	$(RUN) -m pytest -q -n 3 --dist worksteal -m fleet tests/chaos tests/attacks packages/runtime
 
 test-model: ## the tests that need a language model; it runs on an inference server of its own
 	$(RUN) -m pytest -q -m realmodel tests/real_model
