@@ -23,7 +23,9 @@ EDIT = {"file_path": "notes.txt", "old_string": "one", "new_string": "two"}
 
 def settings(server: ModelServer, **approval: Any) -> dict[str, Any]:
     """Return settings with the server's model and keys of hooks-approval."""
-    config = {"base_url": server.url, "max_retries": 3, "min_retry_delay_seconds": 0}
+    # With its window set, no probe of the server can fail on a slow machine.
+    window = {"context_window": 32_000}
+    config = {"base_url": server.url, "max_retries": 3, "min_retry_delay_seconds": 0, **window}
     return {
         "providers": [{"module": "provider-chat-completions", "config": config}],
         "modules": {"hooks": [{"module": "hooks-approval", "config": approval}]},

@@ -32,7 +32,8 @@ def server(machine: Machine) -> Generator[ModelServer]:
 
 def settings(server: ModelServer, **more: Any) -> dict[str, Any]:
     """Return settings with the server's model; `more` are further keys of its configuration."""
-    config = {"base_url": server.url, "max_retries": 0, **more}
+    # With its window set, no probe of the server can fail on a slow machine.
+    config = {"base_url": server.url, "max_retries": 0, "context_window": 32_000, **more}
     return {"providers": [{"module": "provider-chat-completions", "config": config}]}
 
 
