@@ -111,6 +111,10 @@ def main() -> int:
     for table in tables:
         print(table.row())
     failures = [f"{table.store}: {each}" for table in tables for each in table.failures]
+    # `session 7: resume after a kill at tool 0: UnicodeEncodeError: ...`
+    kinds = Counter(": ".join(each.split(": ")[2:4]) for each in failures)
+    for kind, count in kinds.most_common():
+        print(f"{count:>6,}  {kind}")
     for each in failures[:_SHOWN]:
         print(each)
     return 1 if failures else 0

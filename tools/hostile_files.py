@@ -32,14 +32,11 @@ class FileRuns:
     def run(self, session: Session) -> None:
         """Run one session to its end; whatever is raised is a failure."""
         self.counts["sessions"] += 1
-        stage = "run"
+        stage = "resume"
+        # After a first turn that failed, even a harmless prompt shows whether the session is lost.
+        prompt = session.prompts[1] if self._begins(session) else "Are you there?"
         try:
-            if session.killed_at is not None and self._is_killed(session):
-                self.counts["killed"] += 1
-            elif session.killed_at is None:
-                asyncio.run(self._turn(session, 0))
-            stage = "resume"
-            asyncio.run(self._turn(session, 1))
+            asyncio.run(self._turn(session, prompt, resume=True))
             self.counts["turns resumed"] += 1
             stage = "replay"
             asyncio.run(self._replay(session))
@@ -47,16 +44,28 @@ class FileRuns:
         except Exception as error:  # noqa: BLE001 - finding these is what this is for
             self.failures.append(describe(session, stage, error))
 
-    async def _turn(self, session: Session, number: int) -> None:
+    def _begins(self, session: Session) -> bool:
+        """Run the first turn; False when it failed."""
+        try:
+            if session.killed_at is not None and self._is_killed(session):
+                self.counts["killed"] += 1
+            elif session.killed_at is None:
+                asyncio.run(self._turn(session, session.prompts[0]))
+        except Exception as error:  # noqa: BLE001 - finding these is what this is for
+            self.failures.append(describe(session, "run", error))
+            return False
+        return True
+
+    async def _turn(self, session: Session, prompt: str, *, resume: bool = False) -> None:
         async with asyncio.timeout(_LIMIT_SECONDS):
             async with open_live(
                 session.plan(str(self._folder)),
                 store=self._store,
                 project=self._project,
                 session_id=f"session-{session.number}",
-                resume=number > 0,
+                resume=resume,
             ) as live:
-                answer = await live.execute(session.prompts[number])
+                answer = await live.execute(prompt)
                 check_texts(answer)
                 context: Any = live.session.coordinator.get("context")
                 check_texts(await context.get_messages())
@@ -72,7 +81,7 @@ class FileRuns:
         child = os.fork()
         if child == 0:
             try:
-                asyncio.run(self._turn(session, 0))
+                asyncio.run(self._turn(session, session.prompts[0]))
             except BaseException:  # noqa: BLE001 - the process ends here, whatever it was
                 traceback.print_exc()
                 os._exit(1)
@@ -80,9 +89,9 @@ class FileRuns:
         _, status = os.waitpid(child, 0)
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
             return True
-        assert status == 0, "the first turn failed in its own process"
         # It never came to the place where it was to be killed; this process may, in a later turn.
         Path(session.config(str(self._folder))["killed"]).touch()
+        assert status == 0, "the first turn failed in its own process"
         return False
 
 

@@ -61,7 +61,7 @@ def test_no_text_ends_a_session(store: str, cases: int) -> None:
 def test_without_the_fix_the_generator_finds_sessions_that_cannot_continue(
     store: str, found: str
 ) -> None:
-    status, counts, shown = _fuzz(store, 20, "--without-fix")
+    status, counts, shown = _fuzz(store, 40, "--without-fix")
 
     assert status == 1
     assert counts["failures"] > 0
