@@ -63,16 +63,13 @@ async def test_commands_that_fit_alone_do_not_fit_together_in_a_control_group(
     if counting_of(bubblewrap) == "shares":
         pytest.skip("this user has no control groups")
     bounds = bounds_in(bubblewrap)
-    hog = HOG.format(size=70, then="sys.stdin.close()")
+    hog = HOG.format(size=70, then="import time; time.sleep(1)")
 
     alone, _ = await execute(bounds, workspace, hog)
-    together = await asyncio.gather(
-        *(execute(bounds, workspace, f"{hog}; sleep 1") for _ in range(1)),
-        *(execute(bounds, workspace, "tail -n 1 /dev/zero") for _ in range(3)),
-    )
+    together = await asyncio.gather(*(execute(bounds, workspace, hog) for _ in range(3)))
 
     assert alone.exit_code == 0
-    assert sum(outcome.memory_kills for outcome, _ in together) >= 3
+    assert sum(outcome.memory_kills for outcome, _ in together) >= 1
 
 
 @pytest.mark.attack("review M1")
