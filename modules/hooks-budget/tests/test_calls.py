@@ -316,7 +316,11 @@ async def test_a_cost_that_nobody_limits_has_no_worst_case(
     build: Build, limits: dict[str, Any]
 ) -> None:
     house = await build(prices={}, **limits)
-    house.vendor.report = lambda usage: usage.model_copy(update={"cost_usd": Decimal(7)})
+
+    def expensive(usage: Usage) -> Usage:
+        return usage.model_copy(update={"cost_usd": Decimal(7)})
+
+    house.vendor.report = expensive
 
     await house.provider.complete(ask())
 
