@@ -18,7 +18,7 @@ WRITING_JSON = [CLI, f"{RUNTIME}/commands"]
 # The writers, and what each of them may call.
 WRITERS = {
     f"{CLI}/output.py": {"click.echo"},
-    f"{RUNTIME}/commands/output.py": {"click.echo"},
+    f"{RUNTIME}/commands/output.py": {"click.echo", "click.prompt"},
     # Runs before the package that makes text visible is known to be there.
     f"{CLI}/entry.py": {"sys.stderr.write"},
     # Draws into memory, and makes every piece visible.

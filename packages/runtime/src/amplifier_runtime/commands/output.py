@@ -6,9 +6,14 @@ import click
 
 from amplifier_kit.visible_text import visible
 
-__all__ = ["say"]
+__all__ = ["ask_secret", "say"]
 
 
 def say(text: str = "") -> None:
     """Print text in which nothing acts on the terminal and nothing hides."""
     click.echo(visible(text))
+
+
+def ask_secret(name: str) -> str:
+    """Ask for a value at the terminal, which does not show it."""
+    return click.prompt(visible(name), hide_input=True, err=True)

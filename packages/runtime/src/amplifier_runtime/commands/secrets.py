@@ -10,7 +10,7 @@ import click
 from amplifier_foundation.errors import FoundationError
 from amplifier_runtime.clock import iso
 from amplifier_runtime.commands.address import database_option, run_on
-from amplifier_runtime.commands.output import say
+from amplifier_runtime.commands.output import ask_secret, say
 from amplifier_runtime.database import Connection, Database, all_of
 from amplifier_runtime.migrating import check_schema
 from amplifier_runtime.plan_references import clear_keys_in
@@ -36,7 +36,7 @@ def secrets() -> None:
 def set_(url: str, tenant: str, name: str) -> None:
     """Store the key NAME, which is read from the terminal or from standard input."""
     if sys.stdin.isatty():
-        given: str = click.prompt(name, hide_input=True, err=True)
+        given = ask_secret(name)
     else:
         given = sys.stdin.readline()
     value = given.strip()
