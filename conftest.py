@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Generator
 from typing import Any
 
+import pytest
 from hypothesis import settings
+
+from amplifier_kit.valid_text import valid
 
 LOOPBACK = ("127.", "::1", "localhost")
 
@@ -28,3 +32,10 @@ sys.addaudithook(refuse_the_network)
 settings.register_profile("quick", derandomize=True, deadline=None)
 settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=1000)
 settings.load_profile("quick")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Let the report of a test that failed on half a character reach whoever prints it."""
+    report = yield
+    return valid(report)
