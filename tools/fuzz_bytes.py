@@ -28,7 +28,7 @@ Run = Callable[[list[Session], Path], tuple[dict[str, int], list[str]]]
 _STORES = ("files", "sqlite", "postgres")
 _MEMORIES = {"files": ("context-simple", "context-persistent")}
 # Of the sessions on files, which are killed one by one; a database's worker has a batch.
-_KILLS = {"files": 0.2, "sqlite": 0.02, "postgres": 0.02}
+_KILLS = {"files": 0.2, "sqlite": 0.04, "postgres": 0.04}
 _BATCH = 50
 _SHOWN = 10
 _COUNTED = ("sessions", "killed", "turns resumed", "replayed")

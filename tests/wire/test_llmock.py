@@ -25,6 +25,7 @@ from amplifier_core.llm_errors import (
     NotFoundError,
     ProviderUnavailableError,
 )
+from amplifier_kit.tool_inputs import broken_problem
 from wire.vendor import Vendor
 
 # Waits are what is judged here: together they take minutes.
@@ -244,9 +245,10 @@ async def test_half_of_the_arguments_are_never_a_call(
     response = await ask(session, stream=stream, tools=[WEATHER])
 
     [call] = response.tool_calls or []
-    assert call.arguments == (CITY if as_text else {})
-    assert len(llmock.requests) == (2 if as_text else 1)
-    llmock.assert_resilient(strict=True)
+    assert "city" not in call.arguments
+    # The model reads what was wrong; asking for the whole answer again would be paid for again.
+    assert (broken_problem(call.arguments) is not None) is as_text
+    assert len(llmock.requests) == 1
 
 
 async def test_a_tool_that_nobody_offered_gets_an_error_and_the_turn_goes_on(

@@ -7,9 +7,10 @@ import re
 import sys
 from typing import Any
 
-from amplifier_core.errors import describe_error, error_text
+from amplifier_core.errors import error_text
 from amplifier_core.llm_errors import ContentFilterError, LLMError, NetworkError, StreamError
 from amplifier_kit.calls.failures import error_from_status, error_from_transport
+from amplifier_kit.calls.wire_shapes import in_one_line
 
 PROVIDER = "openai"
 
@@ -42,7 +43,7 @@ def translate(error: BaseException, model: str | None = None) -> LLMError | None
     # Of what is not JSON at all, the kit says so.
     is_json = not isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
     if isinstance(error, AttributeError | LookupError | TypeError | ValueError) and is_json:
-        text = f"the server sent an answer of another form ({describe_error(error)})"
+        text = f"the server sent an answer of another form ({in_one_line(error)})"
         return StreamError(text, **facts)
     sdk: Any = sys.modules.get("openai")
     if sdk is None or not isinstance(error, sdk.OpenAIError):

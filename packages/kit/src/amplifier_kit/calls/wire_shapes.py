@@ -29,6 +29,11 @@ def reading_answer(provider: str, model: str | None) -> Generator[None]:
         raise StreamError(message, provider=provider, model=model) from error
 
 
+def in_one_line(error: BaseException) -> str:
+    """Return what is wrong with an answer; a validation error takes many lines to say it."""
+    return " ".join(describe_error(error).split())[:_LONGEST_REASON]
+
+
 def expected(value: Any, kind: type, name: str) -> Any:
     """Return a field of an answer when it is of this kind, or None when it is left out.
 
