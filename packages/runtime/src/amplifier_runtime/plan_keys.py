@@ -9,6 +9,7 @@ from typing import Any
 
 from amplifier_foundation.credentials import find_key, find_key_in_keyring
 from amplifier_foundation.errors import SettingsError
+from amplifier_foundation.installation import install_command
 from amplifier_kit.secrets.log_records import scrub_log_records
 from amplifier_kit.secrets.scrubber import Scrubber
 from amplifier_runtime.database import Database
@@ -108,7 +109,6 @@ def _of_this_machine(name: str) -> str | None:
 
 def _of_keyring(name: str) -> str | None:
     if importlib.util.find_spec("keyring") is None:
-        raise MissingKeyError(
-            name, "Install the keyring on each worker: pip install 'amplifier-foundation[keyring]'"
-        )
+        command = install_command("keyring")
+        raise MissingKeyError(name, f"Install the keyring on each worker: {command}")
     return find_key_in_keyring(name)

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from amplifier_foundation.installation import install_command
 from amplifier_runtime.database import Connection, Database, all_among, all_of, execute
 from amplifier_runtime.errors import SecretsError
 
@@ -137,7 +138,7 @@ def _library() -> Any:
     except ImportError:
         raise SecretsError(
             "Secrets in the database need the library `cryptography`, which is not installed.",
-            "pip install './packages/runtime[secrets]' -c constraints.txt",
+            install_command("cryptography"),
         ) from None
 
 
