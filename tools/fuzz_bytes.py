@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import re
 import sys
 import tempfile
@@ -103,7 +104,7 @@ def main() -> int:
     if arguments.without_fix:
         disable_fix()
     stores: list[str] = arguments.store or list(_STORES)
-    share = arguments.cases // len(stores)
+    share = math.ceil(arguments.cases / len(stores))
     tables = [fuzz(store, share, arguments.seed) for store in stores]
     headings = ("store", *_COUNTED, "failures", "seconds")
     print("| " + " | ".join(headings) + " |")
