@@ -1,0 +1,132 @@
+"""Run the suites of published modules on their own kernel and on ours, and compare.
+
+Takes folders with snapshots of public repositories, as work trees or as bare git directories. They
+are cloned below `build/`, and nothing of them enters this repository. Writes a table: what passed
+on each kernel, which tests differ, and which modules `amplifier module validate` accepts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import subprocess
+import sys
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from ecosystem_kernels import ORIGINAL, Kernel, Run
+from ecosystem_suites import Suite, check_out, find_suites
+
+_ROOT = Path(__file__).resolve().parent.parent
+_REASONS = Path(__file__).with_name("ecosystem_reasons.toml")
+
+
+class Row(NamedTuple):
+    """One suite on both kernels."""
+
+    suite: Suite
+    original: Run
+    ours: Run
+
+    @property
+    def differing(self) -> list[str]:
+        """The tests that pass on one kernel and not on the other."""
+        return sorted(self.original.passed ^ self.ours.passed)
+
+
+def _on(kernel: Kernel, suites: list[Suite], published: dict[str, Suite]) -> list[Run]:
+    kernel.prepare()
+    runs: list[Run] = []
+    for suite in suites:
+        run = kernel.run(suite, published)
+        told = run.note or f"{len(run.passed)} passed, {len(run.failed)} failed"
+        print(f"{kernel.name}: {suite.name}: {told} {run.validates}", flush=True)
+        runs.append(run)
+    return runs
+
+
+def _compare(suites: list[Suite], published: dict[str, Suite], folder: Path) -> list[Row]:
+    names = ("original", "ours")
+    with ThreadPoolExecutor(len(names)) as pool:
+        kernels = [Kernel(name, folder, _ROOT) for name in names]
+        waiting = [pool.submit(_on, kernel, suites, published) for kernel in kernels]
+        runs = [each.result() for each in waiting]
+    return [Row(suite, *both) for suite, *both in zip(suites, *runs, strict=True)]
+
+
+def _table(rows: list[Row], reasons: dict[str, str]) -> list[str]:
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    modules = [row for row in rows if row.suite.is_module]
+    valid = [row for row in modules if row.ours.validates == "yes"]
+    lines = [
+        f"Run on {today}, commit `{commit.stdout.strip()}`, Python {sys.version.split()[0]}, "
+        f"against `{ORIGINAL}`:",
+        "",
+        f"- {sum(len(row.original.passed) for row in rows):,} tests pass on the original, "
+        f"{sum(len(row.ours.passed) for row in rows):,} on ours, in "
+        f"{sum(row.suite.has_tests for row in rows)} suites",
+        f"- {len(valid)} of {len(modules)} modules pass `amplifier module validate`",
+        "",
+        "| distribution | version | repository, commit | original | ours | differ | validates |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        name, version, repository, commit_of_it, *_ = row.suite
+        counts = " | ".join(_cell(row.suite, run) for run in (row.original, row.ours))
+        about = f"{name} | {version} | {repository} {commit_of_it}"
+        lines.append(f"| {about} | {counts} | {len(row.differing)} | {row.ours.validates} |")
+    lines += ["", "Tests that differ:", ""]
+    for row in rows:
+        for test in row.differing:
+            where = "original" if test in row.original.passed else "ours"
+            reason = reasons.get(test, "not explained")
+            lines.append(f"- {row.suite.name}: `{test}` passes on {where} only: {reason}")
+    return lines
+
+
+def _cell(suite: Suite, run: Run) -> str:
+    if run.note:
+        return run.note
+    if not suite.has_tests:
+        return "no tests"
+    return f"{len(run.passed):,}" + (f", {len(run.failed)} failed" if run.failed else "")
+
+
+def main() -> int:
+    """Run, and write the table; 1 when a test differs that nobody has explained."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("snapshots", type=Path, nargs="+", help="folders with git repositories")
+    parser.add_argument("--only", action="append", default=[], help="distributions to run")
+    parser.add_argument("--table", type=Path, help="where to write the table")
+    parser.add_argument("--folder", type=Path, default=_ROOT / "build" / "ecosystem")
+    options = parser.parse_args()
+    folder: Path = options.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    suites = find_suites(check_out(options.snapshots, folder / "sources"))
+    published = {suite.name: suite for suite in suites}
+    if options.only:
+        suites = [suite for suite in suites if suite.name in options.only]
+    if not suites:
+        print("No published module is in these folders.", file=sys.stderr)
+        return 1
+    rows = _compare(suites, published, folder)
+    reasons: dict[str, str] = tomllib.loads(_REASONS.read_text(encoding="utf-8"))
+    lines = _table(rows, reasons)
+    if options.table:
+        options.table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print("\n".join(lines), flush=True)
+    unexplained = [test for row in rows for test in row.differing if test not in reasons]
+    return 1 if unexplained else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
