@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, cast
@@ -20,11 +21,16 @@ from amplifier_kit.sandbox.sandbox import LaunchSpec
 from amplifier_kit.valid_text import valid
 from amplifier_module_tool_mcp.config import HttpServer, McpConfig
 from amplifier_module_tool_mcp.errors import ServerFailure
-from amplifier_module_tool_mcp.stdio import ServerProcess, Tell
+from amplifier_module_tool_mcp.http_limits import HttpLimits
+from amplifier_module_tool_mcp.intake import Intake, Pace, Report
+from amplifier_module_tool_mcp.stdio import ServerProcess
 
 logger = logging.getLogger(__name__)
 
 _MOST_PAGES = 20
+# Far more than are offered; further pages are not asked for.
+_ENOUGH_TOOLS = 10_000
+_LONGEST_REASON = 500
 _OURSELVES = Implementation(name="amplifier", version=amplifier_core.__version__)
 # How the SDK says that an answer can no longer come; the code it uses is also one of servers.
 _LOSSES = ("Connection closed", "Session terminated", "SSE stream")
@@ -35,16 +41,17 @@ _HTTP_TIMEOUT = httpx2.Timeout(30, read=None)
 class Connection:
     """A session with a server, entered and left in a task of its own, as the SDK needs it."""
 
-    def __init__(self, place: LaunchSpec | HttpServer, settings: McpConfig, tell: Tell) -> None:
+    def __init__(self, place: LaunchSpec | HttpServer, settings: McpConfig, report: Report) -> None:
         self._settings = settings
+        self._pace = Pace(report)
         self._stop = asyncio.Event()
         self._opened: asyncio.Future[JSONRPCDispatcher[Any]] = asyncio.Future()
         self._process: ServerProcess | None = None
         if isinstance(place, LaunchSpec):
-            self._process = ServerProcess(place, self._stop, tell)
+            self._process = ServerProcess(place, self._stop, self._pace)
             streams = self._process.streams(settings.max_message_bytes, settings.shutdown_seconds)
         else:
-            streams = _http_streams(place)
+            streams = _http_streams(place, settings.max_message_bytes, self._pace)
         # What the server said of its tools may have changed.
         self.is_stale = True
         self._why = "the connection was closed"
@@ -79,13 +86,22 @@ class Connection:
         self.is_stale = False
         tools: list[dict[str, Any]] = []
         cursor: str | None = None
+        # One time for all pages: a server could answer each of them just before it is up.
+        end = time.monotonic() + self._settings.connect_seconds
         for _ in range(_MOST_PAGES):
             params = {} if cursor is None else {"cursor": cursor}
-            seconds = self._settings.connect_seconds
-            page = await self._ask("tools/list", params, ListToolsResult, seconds)
+            try:
+                page = await self._ask(
+                    "tools/list", params, ListToolsResult, end - time.monotonic()
+                )
+            except ServerFailure as failure:
+                if failure.kind != "timeout":
+                    raise
+                why = f"did not list its tools within {self._settings.connect_seconds:g} s"
+                raise ServerFailure("timeout", why) from None
             tools += page["tools"]
             cursor = page.get("nextCursor")
-            if cursor is None:
+            if cursor is None or len(tools) > _ENOUGH_TOOLS:
                 return tools
         raise ServerFailure("server_error", f"its list of tools has more than {_MOST_PAGES} pages")
 
@@ -111,24 +127,26 @@ class Connection:
 
     async def _own(self, streams: AbstractAsyncContextManager[Any]) -> None:
         try:
-            async with (
-                streams as (reader, writer),
-                ClientSession(
-                    dispatcher=(dispatcher := JSONRPCDispatcher(reader, writer)),
-                    message_handler=self._hear,
-                    client_info=_OURSELVES,
-                ) as session,
-            ):
-                async with asyncio.timeout(self._settings.connect_seconds):
-                    await session.initialize()
-                self._opened.set_result(dispatcher)
-                await self._stop.wait()
+            async with streams as (reader, writer):
+                intake = Intake(reader, writer, self._pace)
+                dispatcher: JSONRPCDispatcher[Any] = JSONRPCDispatcher(intake.reader, intake.writer)
+                await self._converse(dispatcher)
         except Exception as error:
             # Whoever waits for the connection is told; nobody else misses it.
             logger.debug("mcp connection ended", exc_info=True)
             self._why = self._explain(error)
         finally:
             self._stop.set()
+
+    async def _converse(self, dispatcher: JSONRPCDispatcher[Any]) -> None:
+        session = ClientSession(
+            dispatcher=dispatcher, message_handler=self._hear, client_info=_OURSELVES
+        )
+        async with session:
+            async with asyncio.timeout(self._settings.connect_seconds):
+                await session.initialize()
+            self._opened.set_result(dispatcher)
+            await self._stop.wait()
 
     async def _ask(
         self, method: str, params: dict[str, Any], kind: type[BaseModel], seconds: float
@@ -161,7 +179,9 @@ class Connection:
             error = cast("ExceptionGroup[Exception]", error).exceptions[0]
         if isinstance(error, TimeoutError):
             return f"not ready within {self._settings.connect_seconds:g} s{self._last_words()}"
-        return f"{str(error) or type(error).__name__}{self._last_words()}"
+        # A refusal is in the server's own words.
+        reason = " ".join(str(error)[:_LONGEST_REASON].split())
+        return f"{reason or type(error).__name__}{self._last_words()}"
 
     def _last_words(self) -> str:
         words = self._process.last_words if self._process is not None else ""
@@ -169,9 +189,13 @@ class Connection:
 
 
 @asynccontextmanager
-async def _http_streams(server: HttpServer) -> AsyncGenerator[Any]:
+async def _http_streams(server: HttpServer, most_bytes: int, pace: Pace) -> AsyncGenerator[Any]:
     headers = {name: value.get_secret_value() for name, value in server.headers.items()}
+    hooks = HttpLimits(most_bytes, pace).hooks
     # In a thread: the client reads all certificates of the system.
-    client = await asyncio.to_thread(httpx2.AsyncClient, headers=headers, timeout=_HTTP_TIMEOUT)
-    async with client, streamable_http_client(server.url, http_client=client) as streams:
+    client = await asyncio.to_thread(
+        httpx2.AsyncClient, headers=headers, timeout=_HTTP_TIMEOUT, event_hooks=hooks
+    )
+    speaking = streamable_http_client(server.url, http_client=client, max_sse_event_size=most_bytes)
+    async with client, speaking as streams:
         yield streams

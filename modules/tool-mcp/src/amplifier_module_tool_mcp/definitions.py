@@ -10,10 +10,12 @@ from typing import Any, cast
 
 import jsonschema_rs
 
-from amplifier_kit.visible_text import hidden_in, visible
+from amplifier_kit.visible_text import exact, hidden_in, visible
 
 _PROSE = ("description", "title", "$comment")
 _LONGEST_NAME = 64
+# What the protocol allows a server.
+_LONGEST_TOOL_NAME = 128
 _LONGEST_DESCRIPTION = 8_000
 _DEEPEST = 64
 # How many parts of a schema one value may be held against, references followed.
@@ -53,6 +55,11 @@ class Definition:
         return {"description": self.description, "schema": self.schema}
 
 
+def shown_name(tool: str) -> str:
+    """Return the name that a server gives a tool, in one short line with nothing hidden in it."""
+    return exact(tool[:_LONGEST_NAME])[:_LONGEST_NAME] + ("…" if len(tool) > _LONGEST_NAME else "")
+
+
 def mounted_name(server: str, tool: str) -> str:
     """Return the name of a server's tool among all tools: one that models' vendors accept."""
     name = f"{server}__{re.sub('[^A-Za-z0-9_-]', '_', tool)}"
@@ -67,6 +74,8 @@ def read_definition(raw: dict[str, Any], most_bytes: int) -> Definition:
     Raises:
         DefinitionError: it is too large, asks for something from elsewhere, or is no schema.
     """
+    if len(raw["name"]) > _LONGEST_TOOL_NAME:
+        raise DefinitionError(f"its name has more than {_LONGEST_TOOL_NAME} characters")
     schema: dict[str, Any] = raw.get("inputSchema") or {}
     size = 0
     # Piece by piece, so that a huge one is not written out to be refused.

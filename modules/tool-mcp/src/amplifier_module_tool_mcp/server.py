@@ -23,6 +23,7 @@ from amplifier_module_tool_mcp.definitions import (
     Definition,
     DefinitionError,
     read_definition,
+    shown_name,
 )
 from amplifier_module_tool_mcp.errors import ServerFailure
 from amplifier_module_tool_mcp.seen import RecordError
@@ -45,6 +46,10 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_QUESTION = 16_000
 _MOST_TOOLS = 256
+# What is odd about single tools: so much is shown, and so much recorded, for a whole session.
+_MOST_SHOWN = 5
+_MOST_NOTES = 1_000
+_MOST_NAMED = 10
 
 
 class Server:
@@ -227,11 +232,20 @@ class Server:
         await self._around.tell(TROUBLE, f"MCP server `{self.name}` {what}.", server=self.name)
 
     async def _note(self, event: str, tool: str, what: str) -> None:
-        """Tell of a tool what was not told before: a server may have itself listed at will."""
-        if (tool, what) not in self._noted:
-            self._noted.add((tool, what))
-            line = f"MCP server `{self.name}`: `{tool}` {what}."
-            await self._around.tell(event, line, server=self.name, tool=tool, reason=what)
+        """Report of a tool what is new: a server may have itself listed as often as it likes."""
+        tool = shown_name(tool)
+        if (tool, what) in self._noted or len(self._noted) >= _MOST_NOTES:
+            return
+        self._noted.add((tool, what))
+        line = f"MCP server `{self.name}`: `{tool}` {what}."
+        facts = {"server": self.name, "tool": tool, "reason": what}
+        if len(self._noted) <= _MOST_SHOWN:
+            await self._around.tell(event, line, **facts)
+            return
+        await self._around.announce(event, line, **facts)
+        # Asked only once: the set grows by one with each note.
+        if len(self._noted) == _MOST_SHOWN + 1:
+            await self._trouble(f"has more such tools; only the first {_MOST_SHOWN} are named")
 
     async def _take_stock(self, connection: Connection) -> None:
         """List the tools, and offer those that are as they were seen; withhold the rest."""
@@ -252,7 +266,9 @@ class Server:
         withheld = [tool.name for tool in self._shelf.of(self) if not tool.is_approved]
         line = f"MCP server `{self.name}` is connected and offers {len(offered)} tools"
         if withheld:
-            line += f"; withheld until you have seen them: {', '.join(withheld)}"
+            more = f" and {len(withheld) - _MOST_NAMED} more" if withheld[_MOST_NAMED:] else ""
+            names = ", ".join(withheld[:_MOST_NAMED])
+            line += f"; withheld until you have seen them: {names}{more}"
         facts = {"server": self.name, "tools": offered, "withheld": withheld}
         await self._around.tell(CONNECTED, line, "warning" if withheld else "info", **facts)
 

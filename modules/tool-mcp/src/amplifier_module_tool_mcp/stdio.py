@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from signal import SIGKILL
 from typing import Any
@@ -19,10 +19,9 @@ from mcp_types import jsonrpc_message_adapter
 
 from amplifier_kit.sandbox.sandbox import LaunchSpec
 from amplifier_kit.visible_text import visible
+from amplifier_module_tool_mcp.intake import Pace
 
 logger = logging.getLogger(__name__)
-
-Tell = Callable[[str], Awaitable[None]]
 
 _CHUNK_BYTES = 65_536
 _TAIL_BYTES = 1_000
@@ -32,13 +31,12 @@ _POLL_SECONDS = 0.01
 
 
 class ServerProcess:
-    """One running server. `ended` is set when it stops speaking; `tell` gets what is odd."""
+    """One running server. `ended` is set when it stops speaking; `pace` reports what is odd."""
 
-    def __init__(self, launch: LaunchSpec, ended: asyncio.Event, tell: Tell) -> None:
+    def __init__(self, launch: LaunchSpec, ended: asyncio.Event, pace: Pace) -> None:
         self._launch = launch
         self._ended = ended
-        self._tell = tell
-        self._told: set[str] = set()
+        self._pace = pace
         self._tail = b""
 
     @property
@@ -84,13 +82,17 @@ class ServerProcess:
                         json.loads(line), by_name=False
                     )
                 except (ValueError, RecursionError):
-                    await self._tell_once("writes to its output what is no message; it is ignored")
+                    what = "writes to its output what is no message; it is ignored"
+                    await self._pace.report_once(what)
+                    # Lines that are there already are read without a wait, so the pace has to.
+                    await self._pace.take(len(line))
                     continue
+                await self._pace.take(len(line))
                 # When nobody listens any more, it is read on, so that it can write and end.
                 with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                     await inbox.send(SessionMessage(message))
         except ValueError:
-            await self._tell_once("wrote a message longer than `max_message_bytes`")
+            await self._pace.report_once("wrote a message longer than `max_message_bytes`")
         finally:
             inbox.close()
             self._ended.set()
@@ -113,12 +115,7 @@ class ServerProcess:
             if logged <= _LOGGED_BYTES_PER_SECOND:
                 logger.debug("mcp server says %s", visible(data.decode(errors="replace")))
             else:
-                await self._tell_once("floods its standard error; most of it is not logged")
-
-    async def _tell_once(self, what: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
-            await self._tell(what)
+                await self._pace.report_once("floods its standard error; most of it is not logged")
 
     async def _end(self, process: Process, tasks: list[asyncio.Task[None]], grace: float) -> None:
         """Ask it to end, then make it; shielded, and every wait has a limit."""
@@ -127,7 +124,7 @@ class ServerProcess:
             try:
                 process.stdin.close()
                 if not await self._is_gone(process, grace):
-                    await self._tell_once("did not end when it was asked to, and was killed")
+                    await self._pace.report_once("did not end when it was asked to, and was killed")
             finally:
                 # Also when this very task is cancelled: nothing is awaited before the kill.
                 self._kill(process, self._launch.kill_signal)

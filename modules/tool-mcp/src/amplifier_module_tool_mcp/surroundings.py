@@ -21,6 +21,7 @@ SOURCE = "tool-mcp"
 STARTING, CONNECTED, LOST = "mcp:starting", "mcp:connected", "mcp:lost"
 REFUSED, APPROVED, TROUBLE = "mcp:refused", "mcp:approved", "mcp:trouble"
 DEGRADED = "sandbox:degraded"
+_MOST_CHARS = 5_000
 EVENTS = [STARTING, CONNECTED, LOST, REFUSED, APPROVED, TROUBLE, DEGRADED]
 
 
@@ -38,8 +39,13 @@ class Surroundings:
         self, event: str, line: str, level: notices.Level = "warning", /, **facts: Any
     ) -> None:
         """Show `line` to the person, with nothing invisible in it, and announce `event`."""
-        line = visible(line)
+        # First cut: what makes a text visible reads each of its characters.
+        line = visible(line[:_MOST_CHARS])
         notices.show(self.coordinator, line, level, source=SOURCE)
+        await self.announce(event, line, **facts)
+
+    async def announce(self, event: str, line: str, /, **facts: Any) -> None:
+        """Announce `event` without showing it: it is one of many of its kind."""
         await self.coordinator.hooks.emit(event, {**facts, "message": line})
 
     def workspace(self) -> str:

@@ -10,6 +10,19 @@ logger = logging.getLogger(__name__)
 Level = Literal["info", "warning", "error"]
 
 
+_MOST_LINES = 3
+_MOST_CHARS = 1_000
+_MOST_CHARS_READ = 10 * _MOST_CHARS
+
+
+def bounded(message: str) -> str:
+    """Return a message in at most three lines that fit on a screen, and say when it was cut."""
+    short = message[:_MOST_CHARS]
+    lines = short.split("\n", _MOST_LINES)
+    short = "\n".join(lines[:_MOST_LINES])
+    return short if short == message else f"{short} [cut]"
+
+
 def show(coordinator: Any, message: str, level: Level = "warning", *, source: str) -> None:
     """Show `message` through the app's display system, or log it when the app has none.
 
@@ -19,7 +32,9 @@ def show(coordinator: Any, message: str, level: Level = "warning", *, source: st
     find = getattr(coordinator, "get_capability", None)
     try:
         blank: Any = None if find is None else find("redaction.text")
-        text = message if blank is None else blank(message)
+        # Secrets first, because half a secret is not recognized; but looking for them takes time.
+        message = message[:_MOST_CHARS_READ]
+        text = bounded(message if blank is None else blank(message))
         if display is None:
             at = logging.INFO if level == "info" else logging.WARNING
             logger.log(at, "%s: %s", source, text)
