@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -26,7 +26,7 @@ class HttpLiar:
         self.elsewhere = ""
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[str]:
+    async def serving(self) -> AsyncGenerator[str]:
         """Give the address while it is served."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         async with server:
@@ -47,7 +47,7 @@ class HttpLiar:
             writer.close()
 
     async def _answer(self, verb: str, body: bytes, writer: asyncio.StreamWriter) -> None:
-        message = json.loads(body) if body else {}
+        message: dict[str, Any] = json.loads(body) if body else {}
         asked = message.get("method", verb)
         self.asked.append(asked)
         lies_now = asked == "tools/call" and self.lie != ""

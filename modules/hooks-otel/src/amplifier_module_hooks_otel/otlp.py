@@ -13,6 +13,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+from amplifier_module_hooks_otel.bounded_http import bounded_session
 from amplifier_module_hooks_otel.config import OtlpConfig
 from amplifier_module_hooks_otel.trouble import Trouble
 
@@ -28,8 +29,12 @@ class Export:
         # An instance for each: two that count the same thing must not be taken for one.
         about = {"service.name": config.service_name, "service.instance.id": session_id}
         resource = Resource.create({key: value for key, value in about.items() if value})
-        spans = OTLPSpanExporter(base and f"{base}/v1/traces", timeout=seconds)
-        values = OTLPMetricExporter(base and f"{base}/v1/metrics", timeout=seconds)
+        spans = OTLPSpanExporter(
+            base and f"{base}/v1/traces", timeout=seconds, session=bounded_session()
+        )
+        values = OTLPMetricExporter(
+            base and f"{base}/v1/metrics", timeout=seconds, session=bounded_session()
+        )
         # Closed with the session; at the exit of the program, a dead receiver would hold it up.
         self.tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
         self.tracers.add_span_processor(BatchSpanProcessor(spans))

@@ -20,6 +20,7 @@ from amplifier_kit.memory.texts import shorten
 from amplifier_kit.secrets.known import known_secrets
 from amplifier_kit.secrets.scrubber import Scrubber
 from amplifier_module_hooks_otel import conventions as name
+from amplifier_module_hooks_otel.attributes import plain, plain_text
 from amplifier_module_hooks_otel.config import OtelConfig
 from amplifier_module_hooks_otel.model_calls import Instruments, ModelCall, counts_in
 from amplifier_module_hooks_otel.session_trace import RUNNING, SessionTrace, ToolCall, end
@@ -89,8 +90,8 @@ class Telemetry:
         agent = session.agent_name
         about: Facts = {name.OPERATION_NAME: name.INVOKE_AGENT, name.AGENT_NAME: agent}
         about[name.MODULE] = session.module_of("orchestrator")
-        about |= self._said(name.INPUT_MESSAGES, data.get("prompt"), "user")
-        session.turns.append(self._start(session, agent, session.above, about))
+        said = self._said(name.INPUT_MESSAGES, data.get("prompt"), "user")
+        session.turns.append(self._start(session, agent, session.above, about, said))
 
     def end_turn(self, session: SessionTrace, data: Facts) -> None:
         status = str(data.get("status"))
@@ -100,7 +101,8 @@ class Telemetry:
         if session.turns:
             said = self._said(name.OUTPUT_MESSAGES, data.get("response"), "assistant")
             error_type = name.UNKNOWN_ERROR if status == "error" else None
-            end(session.turns.pop(), error_type, {name.TURN_STATUS: status, **said})
+            about = plain({name.TURN_STATUS: status}, self._scrubber())
+            end(session.turns.pop(), error_type, {**about, **said})
 
     def end_session(self, session: SessionTrace, data: Facts) -> None:
         session.end_step(name.NO_RESULT, with_calls=True)
@@ -113,6 +115,7 @@ class Telemetry:
         module = session.module_of("providers", provider) or f"provider-{provider}"
         about = {name.OPERATION_NAME: name.CHAT, name.REQUEST_MODEL: model, name.MODULE: module}
         about[name.PROVIDER_NAME] = name.VENDORS.get(provider, provider)
+        about = plain(about, self._scrubber())
         span = self._start(session, model, session.place(), about)
         session.calls[str(data.get("request_id"))] = ModelCall(span, about)
 
@@ -126,7 +129,7 @@ class Telemetry:
 
     def answer_call(self, session: SessionTrace, data: Facts) -> None:
         if call := session.calls.pop(str(data.get("request_id")), None):
-            error_type = _error_type(data) if data.get("status") == "error" else None
+            error_type = self._error_type(data) if data.get("status") == "error" else None
             self.instruments.record(call, _dict(data.get("usage")), error_type)
             if error_type is None:
                 return session.answered.append(call)
@@ -138,7 +141,7 @@ class Telemetry:
         if answered and answered[-1].counts == counts:
             call, reason = answered.pop(), _dict(data.get("response")).get("finish_reason")
             reasons = {name.RESPONSE_FINISH_REASONS: [str(reason)]} if reason else {}
-            end(call.span, None, reasons, call.ended_ns)
+            end(call.span, None, plain(reasons, self._scrubber()), call.ended_ns)
 
     def begin_tool(self, session: SessionTrace, data: Facts) -> None:
         tool, call_id = str(data.get("tool_name")), str(data.get("tool_call_id"))
@@ -146,13 +149,13 @@ class Telemetry:
         about: Facts = {name.OPERATION_NAME: name.EXECUTE_TOOL, name.TOOL_TYPE: "function"}
         module = session.module_of("tools", tool)
         about |= {name.TOOL_NAME: tool, name.TOOL_CALL_ID: call_id, name.MODULE: module}
-        about |= self._said(name.TOOL_CALL_ARGUMENTS, data.get("tool_input"))
-        span = self._start(session, tool, session.place(), about)
+        said = self._said(name.TOOL_CALL_ARGUMENTS, data.get("tool_input"))
+        span = self._start(session, tool, session.place(), about, said)
         session.tools[call_id] = call = ToolCall(session, span, RUNNING.get())
         RUNNING.set(call)
 
     def end_tool(self, session: SessionTrace, data: Facts) -> None:
-        error_type = _error_type(data) if "error" in data else None
+        error_type = self._error_type(data) if "error" in data else None
         if _dict(data.get("result")).get("success") is False:
             error_type = name.TOOL_FAILURE
         said = self._said(name.TOOL_CALL_RESULT, data.get("result"))
@@ -164,26 +167,34 @@ class Telemetry:
             return {}
         text = said if isinstance(said, str) else json.dumps(said)
         # Cut twice: a secret that the limit would cut in half is blanked in between.
-        clean, _ = Scrubber(known_secrets(self.coordinator)).scrub_text(shorten(text, 3 * _LONGEST))
+        clean, _ = self._scrubber().scrub_text(shorten(text, 3 * _LONGEST))
         text = shorten(clean, _LONGEST)
         message = [{"role": role, "parts": [{"type": "text", "content": text}]}]
         return {key: text if role is None else json.dumps(message)}
 
     def _start(
-        self, session: SessionTrace, what: str | None, parent: Span | None, about: Facts
+        self,
+        session: SessionTrace,
+        what: str | None,
+        parent: Span | None,
+        about: Facts,
+        said: dict[str, str] | None = None,
     ) -> Span:
         """Start a span; without a parent of ours it belongs to the app's current one."""
+        scrubber = self._scrubber()
         context = None if parent is None else trace.set_span_in_context(parent)
         operation: str = about[name.OPERATION_NAME]
         kind = SpanKind.CLIENT if operation == name.CHAT else SpanKind.INTERNAL
-        attributes = {key: value for key, value in about.items() if value is not None}
-        attributes[name.CONVERSATION_ID] = session.id
-        title = f"{operation} {what}" if what else operation
-        return self.tracer.start_span(title, context, kind, attributes)
+        attributes = plain({**about, name.CONVERSATION_ID: session.id}, scrubber)
+        title = f"{operation} {plain_text(what, scrubber)}" if what else operation
+        return self.tracer.start_span(title, context, kind, {**attributes, **(said or {})})
 
+    def _scrubber(self) -> Scrubber:
+        return Scrubber(known_secrets(self.coordinator))
 
-def _error_type(data: Facts) -> str:
-    return str(_dict(data.get("error")).get("type") or name.UNKNOWN_ERROR)
+    def _error_type(self, data: Facts) -> str:
+        error_type = str(_dict(data.get("error")).get("type") or name.UNKNOWN_ERROR)
+        return plain_text(error_type, self._scrubber())
 
 
 def _dict(value: Any) -> Facts:

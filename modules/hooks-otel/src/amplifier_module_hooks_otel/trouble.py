@@ -9,10 +9,13 @@ from typing import Any
 
 from amplifier_kit.notices import show
 from amplifier_kit.secrets.scrubber import Scrubber
+from amplifier_kit.visible_text import visible
 
 NAME = "hooks-otel"
 DEGRADED = "otel:degraded"
 # By its log, and in no other way, the SDK tells that it drops spans or cannot send them.
+_MOST_CHARS = 500
+_MOST_CHARS_READ = 10 * _MOST_CHARS
 _SDK_LOGS = ("opentelemetry.sdk", "opentelemetry.exporter")
 
 
@@ -30,8 +33,10 @@ class Trouble(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Tell what the SDK complains of, unless it still tries."""
         if record.levelno >= logging.ERROR or not record.name.startswith(_SDK_LOGS[1]):
-            complaint, _ = Scrubber().scrub_text(record.getMessage())
-            self.tell("not_exported", f"OpenTelemetry data is lost: {complaint}")
+            # A receiver's own words may be in it.
+            complaint, _ = Scrubber().scrub_text(record.getMessage()[:_MOST_CHARS_READ])
+            line = f"OpenTelemetry data is lost: {visible(complaint[:_MOST_CHARS])}"
+            self.tell("not_exported", line)
 
     def tell(self, cause: str, line: str) -> None:
         """Tell it soon; never waits, and never raises: with the loop, its audience is gone."""

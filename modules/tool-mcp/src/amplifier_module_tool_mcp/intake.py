@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from types import TracebackType
 from typing import Any
 
 import anyio
@@ -93,8 +94,13 @@ class _Stream:
         await self._stream.__aenter__()
         return self
 
-    async def __aexit__(self, *why: Any) -> bool | None:
-        return await self._stream.__aexit__(*why)
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> bool | None:
+        return await self._stream.__aexit__(exc_type, exc_val, exc_tb)
 
 
 class _Reader(_Stream):
@@ -128,6 +134,6 @@ class _Writer(_Stream):
         super().__init__(stream)
         self._answered = answered
 
-    async def send(self, item: Any) -> None:
+    async def send(self, item: Any, /) -> None:
         await self._stream.send(item)
         self._answered(item)
