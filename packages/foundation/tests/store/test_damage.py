@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from amplifier_foundation.store import SessionStore
 from amplifier_foundation.store.log_file import GIANT
-from amplifier_foundation.store.records import SCHEMA, encode_line
+from amplifier_foundation.store.records import (
+    MOST_DAMAGE,
+    MOST_IDLE_LINES,
+    SCHEMA,
+    Damage,
+    DamageList,
+    TooDamagedError,
+    encode_line,
+)
 
 pytestmark = pytest.mark.attack("D4")
 
@@ -244,3 +252,31 @@ def test_a_log_torn_at_each_byte_yields_exactly_its_whole_lines(
         log.write_bytes(whole[:size])
         expected = ["one", "two", "three"][: max(0, whole[:size].count(b"\n") - 1)]
         assert texts(store) == expected, size
+
+
+@pytest.mark.attack("review untried")
+@pytest.mark.parametrize("junk", [b"x\n", b"\n", b"{}\n"])
+def test_of_a_log_full_of_junk_the_beginning_is_read_and_the_damage_stays_short(
+    store: SessionStore, log: Path, junk: bytes
+) -> None:
+    with log.open("ab") as file:
+        file.write(junk * (MOST_IDLE_LINES + 10))
+
+    reader = store.read("s")
+    read = [record.data["text"] for record in reader.records()]
+
+    assert read == ["one", "two", "three"]
+    assert len(reader.damage) <= MOST_DAMAGE + 1
+    assert "The rest is not read." in reader.damage[-1].detail
+    with pytest.raises(TooDamagedError, match="amplifier session fork s$"):
+        store.open("s")
+
+
+def test_a_long_list_of_damage_counts_what_it_leaves_out() -> None:
+    found = DamageList()
+
+    for line in range(1, 201):
+        found.append(Damage(line, "unreadable", "no record."))
+
+    assert len(found) == MOST_DAMAGE + 1
+    assert found[-1] == Damage(200, "unreadable", f"no record. {199 - MOST_DAMAGE} more before it.")

@@ -17,6 +17,7 @@ from amplifier_cli.times import age, local_time, size
 from amplifier_kit.visible_text import json_text, visible
 
 _ID_SHOWN = 8
+_MOST_DAMAGE = 5
 
 
 @click.command("list")
@@ -68,8 +69,16 @@ def show(session_id: str, full: bool, as_json: bool) -> None:
     _show_facts(reader.session_id, reader.metadata)
     for line in tell(reader.records(), full=full):
         say(line)
-    for damage in reader.damage:
+    _report_damage(reader.damage)
+
+
+def _report_damage(found: list[Any]) -> None:
+    """Name the first and the last of what is wrong, so that it fits below what was shown."""
+    named = found if len(found) <= _MOST_DAMAGE else [*found[: _MOST_DAMAGE - 1], found[-1]]
+    for damage in named:
         notice(f"damaged: line {damage.line}, {damage.kind}: {damage.detail}", level="warning")
+    if len(named) < len(found):
+        notice(f"{len(found) - len(named):,} more damaged lines between them are not named")
 
 
 @click.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from amplifier_foundation.store.records import LEASE, SCHEMA, json_text
 
 METADATA = "metadata.json"
 _DAMAGED = "metadata.damaged"
+_MOST_LINES = 100_000
 
 Stamp = int  # changes whenever the file is written
 
@@ -91,7 +93,9 @@ def _from_log(folder: Path) -> dict[str, Any]:
     """Return what the first writer wrote down about the session into its log."""
     try:
         with (folder / LOG).open("rb") as file:
-            lines = (line for line in read_lines(file) if isinstance(line, bytes))
+            # A writer's name is in its first line; one that is deep inside is not worth a hang.
+            lines = (line for line in islice(read_lines(file), _MOST_LINES))
+            lines = (line for line in lines if isinstance(line, bytes))
             known = next((facts for line in lines if (facts := _from_line(line))), None)
             return known or {"session_id": folder.name}
     except OSError:

@@ -11,7 +11,7 @@ from amplifier_foundation.store.blobs import Blobs, unshelve
 from amplifier_foundation.store.lease import holder_of
 from amplifier_foundation.store.log_file import LOG, read_lines
 from amplifier_foundation.store.metadata import read_metadata
-from amplifier_foundation.store.records import Damage, Record, Sieve
+from amplifier_foundation.store.records import Damage, DamageList, Record, Sieve, TooDamagedError
 from amplifier_kit.files.writer_lock import Holder
 
 _POLL_SECONDS = 0.05
@@ -24,7 +24,7 @@ class SessionReader:
         self.folder, self.session_id = folder, session_id
         self.metadata, wrong = read_metadata(folder)
         self._known = [Damage(0, "metadata", wrong)] if wrong else []
-        self.damage: list[Damage] = list(self._known)
+        self.damage: list[Damage] = DamageList(self._known)
         self._blobs = blobs
 
     @property
@@ -34,7 +34,7 @@ class SessionReader:
 
     def records(self, after: int = 0) -> Generator[Record]:
         """Yield the records behind number `after`, in order."""
-        self.damage = list(self._known)
+        self.damage = DamageList(self._known)
         try:
             file = (self.folder / LOG).open("rb")
         except FileNotFoundError:
@@ -78,9 +78,16 @@ class SessionReader:
     def _passing(self, file: BinaryIO, sieve: Sieve) -> Generator[tuple[Record, bool]]:
         """Yield the records that count, and whether something in them is a reference."""
         for line in read_lines(file):
-            if isinstance(line, int):
-                sieve.skip("giant", f"{line:,} bytes in one line.")
-            elif record := sieve.take(line):
+            try:
+                if isinstance(line, int):
+                    sieve.skip("giant", f"{line:,} bytes in one line.")
+                    continue
+                record = sieve.take(line)
+            except TooDamagedError as error:
+                self._report(Damage(sieve.line, "unreadable", f"{error.why} The rest is not read."))
+                file.seek(0, os.SEEK_END)
+                return
+            if record:
                 yield record, b'"$' in line
 
     def _unshelved(self, record: Record, line: int) -> Record:

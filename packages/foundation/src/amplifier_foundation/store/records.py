@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
 from zlib import crc32
 
+from amplifier_foundation.store.errors import StoreError
+
 SCHEMA = 1
 LEASE = "lease"  # the kind of the line that each writer begins with; it is not a record
+
+# How much damage is listed, and after how many lines without a record reading ends.
+MOST_DAMAGE = 50
+MOST_IDLE_LINES = 100_000
 
 _CHECK = b',"crc":"'
 _CHECK_BYTES = len(_CHECK) + 8 + 2
@@ -37,6 +43,37 @@ class Damage(NamedTuple):
     line: int
     kind: str
     detail: str
+
+
+class DamageList(list[Damage]):
+    """What is wrong with a log: the first of it, the last, and how much is in between."""
+
+    def __init__(self, known: Iterable[Damage] = ()) -> None:
+        super().__init__(known)
+        self._left_out = 0
+
+    def append(self, damage: Damage, /) -> None:
+        """Note one more; a log of a gigabyte may have hundreds of millions."""
+        if len(self) < MOST_DAMAGE:
+            super().append(damage)
+            return
+        last = damage
+        if self._left_out:
+            self.pop()
+            last = damage._replace(detail=f"{damage.detail} {self._left_out:,} more before it.")
+        self._left_out += 1
+        super().append(last)
+
+
+class TooDamagedError(StoreError):
+    """So many lines of a log are not records that the rest of it is not read."""
+
+    def __init__(self, session_id: str = "SESSION") -> None:
+        super().__init__(
+            f"The log of session `{session_id}` is damaged.",
+            why=f"More than {MOST_IDLE_LINES:,} of its lines are no records.",
+            fix=f"Continue with what comes before them: amplifier session fork {session_id}",
+        )
 
 
 _compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
@@ -95,6 +132,7 @@ class Sieve:
         self.fence = 0
         self._after_damage = False
         self._crlf = False
+        self._idle = 0
 
     def skip(self, kind: str, detail: str) -> None:
         """Count one line that is not worth reading."""
@@ -102,7 +140,11 @@ class Sieve:
         self._refuse(kind, detail)
 
     def take(self, line: bytes) -> Record | None:
-        """Return the record that a line (without its end) holds, if it counts."""
+        """Return the record that a line (without its end) holds, if it counts.
+
+        Raises:
+            TooDamagedError: far too many lines did not count.
+        """
         self.line += 1
         if line.endswith(b"\r"):
             line = line[:-1]
@@ -110,6 +152,7 @@ class Sieve:
                 self._crlf = True
                 self._report(Damage(self.line, "crlf", "Lines end as Windows ends them."))
         if not line:
+            self._count_idle()
             return None
         if checked(line) is False:
             # Whoever reads a record may rely on every byte of it.
@@ -140,6 +183,12 @@ class Sieve:
     def _refuse(self, kind: str, detail: str, *, lost: bool = True) -> None:
         self._after_damage = self._after_damage or lost
         self._report(Damage(self.line, kind, detail))
+        self._count_idle()
+
+    def _count_idle(self) -> None:
+        self._idle += 1
+        if self._idle > MOST_IDLE_LINES:
+            raise TooDamagedError()
 
 
 def _fields(line: bytes) -> tuple[Record, int] | None:

@@ -30,8 +30,10 @@ from amplifier_foundation.store.metadata import write_metadata
 from amplifier_foundation.store.records import (
     LEASE,
     Damage,
+    DamageList,
     Record,
     Sieve,
+    TooDamagedError,
     encode_line,
     json_text,
     now,
@@ -58,7 +60,7 @@ class SessionWriter:
     ) -> None:
         self.folder, self.metadata = folder, metadata
         self.session_id: str = metadata["session_id"]
-        self.damage: list[Damage] = []
+        self.damage: list[Damage] = DamageList()
         self._lease, self._blobs, self._index = lease, blobs, index
         self._limit, self._scrub = limit, scrub
         self._writing, self._syncing = Lock(), Lock()
@@ -68,6 +70,9 @@ class SessionWriter:
         self._fd: int | None = open_log(folder / LOG)
         try:
             self._load()
+        except TooDamagedError as error:
+            os.close(self._fd)
+            raise TooDamagedError(self.session_id) from error
         except BaseException:
             os.close(self._fd)
             raise
