@@ -62,3 +62,12 @@ def test_the_doubles_can_still_be_had_from_the_top() -> None:
     loaded = modules_loaded_by("from amplifier_core import MockTool")
 
     assert "amplifier_core.testing" in loaded
+
+
+def test_importing_the_foundation_loads_none_of_the_names_that_published_modules_ask_for() -> None:
+    loaded = modules_loaded_by("import amplifier_foundation")
+    asked = modules_loaded_by("from amplifier_foundation import ProviderPreference")
+
+    assert {"amplifier_foundation.spawn_utils", "pydantic", "yaml"}.isdisjoint(loaded)
+    assert "amplifier_foundation.spawn_utils" in asked
+    assert {"amplifier_foundation.live", "pydantic", "yaml"}.isdisjoint(asked)
