@@ -199,7 +199,7 @@ async def test_an_answer_survives_a_cleanup_that_hangs(
     async def mount(coordinator: Any, config: dict[str, Any]) -> Any:
         return asyncio.Event().wait
 
-    monkeypatch.setattr("amplifier_module_tool_task.child._CLEANUP_SECONDS", 0.1)
+    monkeypatch.setattr("amplifier_kit.children.child._CLEANUP_SECONDS", 0.1)
     plant("tool-late", mount)
     root = await build(
         {"heartbeat_seconds": 0.1}, agents={"late": {"tools": [{"module": "tool-late"}]}}

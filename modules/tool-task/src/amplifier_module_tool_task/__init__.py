@@ -7,15 +7,14 @@ from typing import Any
 
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_kit.children.config import TaskConfig
+from amplifier_kit.children.registry import open_children
 from amplifier_module_tool_task.capabilities import AgentCapabilities
-from amplifier_module_tool_task.child import EVENTS, NAME
-from amplifier_module_tool_task.config import TaskConfig
-from amplifier_module_tool_task.remote import RUNNER, RemoteTasks, TaskRunner
-from amplifier_module_tool_task.tasks import Tasks
 from amplifier_module_tool_task.tools import tools_for
 
 __amplifier_module_type__ = "tool"
 
+NAME = "tool-task"
 # Behind those that may deny the request: news that nobody reads would be lost.
 _LATE = 1_000
 
@@ -27,30 +26,20 @@ async def mount(
 
     A session as deep as agents may be gets no tools, and `agents.spawn` refuses there.
     """
-    settings, hooks = TaskConfig.model_validate(config or {}), coordinator.hooks
-    runner: TaskRunner | None = coordinator.get_capability(RUNNER)
-    tasks = (
-        Tasks(coordinator, settings)
-        if runner is None
-        else RemoteTasks(coordinator, settings, runner)
-    )
-    coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
+    settings = TaskConfig.model_validate(config or {})
+    tasks, close = open_children(coordinator, settings)
     AgentCapabilities(tasks).offer(coordinator)
     if tasks.depth >= tasks.config.max_depth:
-        return None
+        return close
     undo: list[Callable[[], None]] = []
-    if isinstance(tasks, Tasks):
-        coordinator.register_contributor("session.cost", NAME, tasks.cost)
-        # Before the cleanups: children share the guards of this session, which are among them.
-        undo += [hooks.register(events.SESSION_END, tasks.end_with_session, name=NAME)]
     if tasks.config.notify:
+        hooks = coordinator.hooks
         undo += [hooks.register(events.PROVIDER_REQUEST, tasks.tell_news, _LATE, NAME)]
     for tool in tools_for(tasks):
         await coordinator.mount("tools", tool)
 
     async def cleanup() -> None:
-        if isinstance(tasks, Tasks):
-            await tasks.close()
+        await close()
         while undo:
             undo.pop()()
 

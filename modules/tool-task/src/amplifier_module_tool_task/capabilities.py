@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from amplifier_core.coordinator import ModuleCoordinator
-from amplifier_module_tool_task.remote import RemoteTasks
-from amplifier_module_tool_task.tasks import Tasks, unknown_agent
+from amplifier_kit.children.remote import RemoteTasks
+from amplifier_kit.children.tasks import Tasks, unknown_agent
 from amplifier_module_tool_task.tools import StartTask, run_task
 
 

@@ -12,10 +12,10 @@ from pydantic import BaseModel, Field, ValidationError
 
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
+from amplifier_kit.children.child import COMPLETED, Child
+from amplifier_kit.children.remote import RemoteTask, RemoteTasks
+from amplifier_kit.children.tasks import RefusedError, Tasks, unknown_task
 from amplifier_kit.tool_inputs import problems_in
-from amplifier_module_tool_task.child import COMPLETED, Child
-from amplifier_module_tool_task.remote import RemoteTask, RemoteTasks
-from amplifier_module_tool_task.tasks import RefusedError, Tasks, unknown_task
 
 # What a call may need beyond the time of its child: to have it stopped, and to tell of it.
 _MARGIN_SECONDS = 30.0

@@ -11,7 +11,7 @@ from amplifier_foundation.guards import with_required_guards
 from amplifier_runtime.database import Row
 from amplifier_runtime.plan_keys import PlanKeys
 
-__all__ = ["dismiss", "inherit", "stand_in_for"]
+__all__ = ["dismiss", "stand_in_for"]
 
 
 async def stand_in_for(
@@ -49,18 +49,3 @@ async def dismiss(stand_ins: list[AmplifierSession]) -> None:
     """End what `stand_in_for` made."""
     for session in reversed(stand_ins):
         await session.cleanup()
-
-
-def inherit(session: AmplifierSession, parent: AmplifierSession) -> None:
-    """Give a session what a fork of `parent` would have from it."""
-    mine, theirs = parent.coordinator, session.coordinator
-    theirs.hooks.inherit_guards(mine.hooks)
-    for each in mine.interposers:
-        if each.inherit:
-            theirs.interpose(
-                each.mount_point, each.wrap, name=each.name, priority=each.priority, inherit=True
-            )
-    resolver = mine.mount_points["module-source-resolver"]
-    if resolver is not None:
-        _ = theirs.mount("module-source-resolver", resolver)
-    mine.cancellation.register_child(theirs.cancellation)

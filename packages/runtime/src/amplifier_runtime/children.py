@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from amplifier_core import events
 from amplifier_core.session import AmplifierSession
 from amplifier_foundation.recording.plain import plain
-from amplifier_runtime.ancestry import dismiss, inherit, stand_in_for
+from amplifier_kit.children.inheritance import inherit
+from amplifier_kit.children.remote import RUNNER
+from amplifier_kit.children.tasks import DEPTH, TOLD_DEPTH
+from amplifier_runtime.ancestry import dismiss, stand_in_for
 from amplifier_runtime.child_rows import (
     CHILD,
     ancestors_of,
@@ -40,8 +43,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 NAME = "runtime-children"
-# What tool-task looks for, and how it learns how deep it is.
-_RUNNER, _DEPTH = "task.runner", "self_delegation_depth"
 _READ = "read"
 
 
@@ -200,7 +201,7 @@ class _LiveChild:
         self.turn_end = "completed" if reason == "success" else reason
 
     def stop_reason(self, outcome: Outcome, stop: str | None) -> str:
-        """Return how the turn of a child ended, in the words of tool-task."""
+        """Return how the turn of a child ended, in the words of the kit."""
         if outcome.state == "failed":
             return "error"
         if outcome.state == "cancelled":
@@ -250,9 +251,10 @@ class Children(TurnPart):
         live = self._live[run.token] = _LiveChild(run, child)
         coordinator = run.session.coordinator
         runner = ChildTurns(run, self._database, limits, has_any=has_any)
-        coordinator.register_capability(_RUNNER, runner)
+        coordinator.register_capability(RUNNER, runner)
         if child is not None:
-            coordinator.register_capability(_DEPTH, child["depth"])
+            coordinator.register_capability(DEPTH, child["depth"])
+            coordinator.register_capability(TOLD_DEPTH, child["depth"])
             live.stand_ins = await stand_in_for(ancestors, run.keys)
             inherit(run.session, live.stand_ins[-1])
 

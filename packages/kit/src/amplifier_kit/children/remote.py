@@ -8,10 +8,8 @@ from pydantic import BaseModel
 
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
-from amplifier_kit.memory.texts import shorten
-from amplifier_kit.notices import show
-from amplifier_module_tool_task.agents import agents_in, overlay_of
-from amplifier_module_tool_task.child import (
+from amplifier_kit.children.agents import agents_in, instruction_of, overlay_of
+from amplifier_kit.children.child import (
     COMPLETED,
     FAILED,
     FINISHED,
@@ -21,15 +19,18 @@ from amplifier_module_tool_task.child import (
     STARTED,
     partial_work,
 )
-from amplifier_module_tool_task.config import TaskConfig
-from amplifier_module_tool_task.tasks import (
-    DEPTH,
+from amplifier_kit.children.config import TaskConfig
+from amplifier_kit.children.orders import ChildOrder
+from amplifier_kit.children.tasks import (
     RefusedError,
+    depth_of,
     news_of,
     too_deep,
     unknown_agent,
     unknown_task,
 )
+from amplifier_kit.memory.texts import shorten
+from amplifier_kit.notices import show
 
 RUNNER = "task.runner"
 
@@ -102,7 +103,7 @@ class RemoteTasks:
         self, coordinator: ModuleCoordinator, config: TaskConfig, runner: TaskRunner
     ) -> None:
         self.agents = agents_in(coordinator.config)
-        self.depth: int = coordinator.get_capability(DEPTH) or 0
+        self.depth = depth_of(coordinator)
         self.config = config.narrowed(config.model_copy(update=runner.limits or {}))
         self._most_in_tree = (runner.limits or {}).get("max_total", config.max_total)
         self._coordinator = coordinator
@@ -111,27 +112,24 @@ class RemoteTasks:
     async def start(
         self, prompt: str, agent: str, background: bool, seconds: float, key: str = ""
     ) -> RemoteTask:
-        """Start a child; raises RefusedError, and says it, when there may be none."""
+        """Start an agent of the plan; raises RefusedError, and says it, when there may be none."""
         chosen = self.agents.get(agent, {})
-        system: dict[str, Any] = chosen.get("system") or {}
-        facts = {"agent": agent, "background": background, "depth": self.depth + 1}
-        order = {
-            **facts,
-            "prompt": prompt,
-            "instruction": system.get("instruction") or "",
-            "seconds": seconds,
-            # What is laid over the plan of the session that asks.
-            "overlay": overlay_of(chosen, self._coordinator.config),
-            "limits": {
-                "max_depth": self.config.max_depth,
-                "max_children": self.config.max_children,
-                "max_total": self._most_in_tree,
-            },
-        }
-        if key:
-            order["key"] = key
-        refusal = unknown_agent(self.agents, agent) or too_deep(self.depth, self.config)
-        started = refusal or await self._runner.start(order)
+        order = ChildOrder(
+            prompt,
+            seconds,
+            agent,
+            background,
+            overlay=overlay_of(chosen, self._coordinator.config),
+            instruction=instruction_of(chosen),
+            key=key,
+        )
+        return await self.launch(order, unknown_agent(self.agents, agent))
+
+    async def launch(self, order: ChildOrder, refusal: str | None = None) -> RemoteTask:
+        """Start a child; raises RefusedError, and says it, when there is a `refusal`."""
+        facts = {"agent": order.agent, "background": order.background, "depth": self.depth + 1}
+        refusal = refusal or too_deep(self.depth, self.config)
+        started = refusal or await self._runner.start({**facts, **self._plain(order)})
         if isinstance(started, str):
             await self._coordinator.hooks.emit(REFUSED, {**facts, "reason": started})
             show(self._coordinator, f"No task was started: {started}", source=NAME)
@@ -139,6 +137,26 @@ class RemoteTasks:
         task = RemoteTask.model_validate(started)
         await self._announce(STARTED, task)
         return task
+
+    def _plain(self, order: ChildOrder) -> dict[str, Any]:
+        """Return an order as its runner takes it; only `prompt` to `limits` are always there."""
+        plain: dict[str, Any] = {
+            "prompt": order.prompt,
+            "instruction": order.instruction,
+            "seconds": order.seconds,
+            # What is laid over the plan of the session that asks.
+            "overlay": order.overlay,
+            "limits": {
+                "max_depth": self.config.max_depth,
+                "max_children": self.config.max_children,
+                "max_total": self._most_in_tree,
+            },
+        }
+        for name in ("plan", "history", "session_id", "is_resumed", "told_depth", "key"):
+            value = getattr(order, name)
+            if value is not None and (value or name == "told_depth"):
+                plain[name] = value
+        return plain
 
     async def all(self) -> list[RemoteTask]:
         """Return every child of the session."""

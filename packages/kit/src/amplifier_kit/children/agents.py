@@ -12,6 +12,12 @@ def agents_in(plan: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return TypeAdapter(dict[str, dict[str, Any]]).validate_python(plan.get("agents") or {})
 
 
+def instruction_of(agent: dict[str, Any]) -> str:
+    """Return what an agent is told before its first prompt, or nothing."""
+    system: dict[str, Any] = agent.get("system") or {}
+    return agent.get("instruction") or system.get("instruction") or ""
+
+
 def overlay_of(agent: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
     """Return what to lay over `plan`: hooks are added, the rest is merged as forks do."""
     hooks: list[dict[str, Any]] = agent.get("hooks") or []

@@ -5,23 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from decimal import Decimal
 from typing import Any
 
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
 from amplifier_core.session import AmplifierSession
+from amplifier_kit.children.agents import agents_in, instruction_of, overlay_of
+from amplifier_kit.children.child import NAME, REFUSED, Child, Order
+from amplifier_kit.children.config import TaskConfig
+from amplifier_kit.children.inheritance import child_session
+from amplifier_kit.children.orders import ChildOrder
 from amplifier_kit.notices import show
-from amplifier_module_tool_task.agents import agents_in, overlay_of
-from amplifier_module_tool_task.child import NAME, REFUSED, Child, Order
-from amplifier_module_tool_task.config import TaskConfig
 
 logger = logging.getLogger(__name__)
 
 _ABOVE = "task.above"
-# The name under which other modules know it, and by which an app tells of a tree of its own.
-DEPTH = "self_delegation_depth"
+DEPTH = "task.depth"
+"""How deep in a tree of sessions this one is, if whoever is above it runs elsewhere."""
+TOLD_DEPTH = "self_delegation_depth"
+"""The same as other modules know it: some begin to count again with each agent that has a name."""
+ABOUT = "session.spawned"
+"""What is kept with a child about how it was started, as plain data."""
+PREPARE = "session.prepare_child"
+"""Gets the coordinator of each child before its modules mount, to offer what the app does."""
+
+Prepare = Callable[[ModuleCoordinator], None]
 
 
 class RefusedError(RuntimeError):
@@ -38,35 +48,57 @@ class Tasks:
         self._starting = 0
         self._is_closed = False
         above: Tasks | None = coordinator.get_capability(_ABOVE)
-        self.depth: int = coordinator.get_capability(DEPTH) or 0
+        self.depth = depth_of(coordinator) if above is None else above.depth + 1
         self.config = config if above is None else config.narrowed(above.config)
         self._root: Tasks = self if above is None else above._root
         self._started_in_tree = 0
 
     async def start(self, prompt: str, agent: str, background: bool, seconds: float) -> Child:
-        """Start a child; raises RefusedError, and says it, when there may be none."""
-        session_id = f"{self._coordinator.session_id}-{secrets.token_hex(4)}"
-        facts = {"agent": agent, "background": background, "depth": self.depth + 1}
+        """Start an agent of the plan; raises RefusedError, and says it, when there may be none."""
+        chosen = self.agents.get(agent, {})
+        order = ChildOrder(
+            prompt,
+            seconds,
+            agent,
+            background,
+            overlay=overlay_of(chosen, self._coordinator.config),
+            instruction=instruction_of(chosen),
+        )
+        return await self.launch(order, unknown_agent(self.agents, agent))
+
+    async def launch(self, order: ChildOrder, refusal: str | None = None) -> Child:
+        """Start a child; raises RefusedError, and says it, when there is a `refusal`."""
+        session_id = order.session_id or f"{self._coordinator.session_id}-{secrets.token_hex(4)}"
+        facts = {"agent": order.agent, "background": order.background, "depth": self.depth + 1}
+        # One that is resumed was counted when it was started.
+        added = 0 if order.is_resumed else 1
         self._starting += 1
-        self._root._started_in_tree += 1
+        self._root._started_in_tree += added
         try:
-            if refusal := await self._refusal(agent, session_id):
+            if refusal := refusal or await self._refusal(session_id):
                 await self._coordinator.hooks.emit(REFUSED, {**facts, "reason": refusal})
                 show(self._coordinator, f"No task was started: {refusal}", source=NAME)
                 raise RefusedError(refusal)
-            chosen = self.agents.get(agent, {})
-            session = self._fork(chosen, session_id)
+            session = self._make(order, session_id)
             handle = f"task-{len(self.children) + 1}"
             facts |= {"handle": handle, "child_session_id": session_id}
-            system: dict[str, Any] = chosen.get("system") or {}
-            order = Order(facts, prompt, system.get("instruction") or "", seconds)
-            child = self.children[handle] = Child(self._coordinator, session, order, self.config)
+            work = Order(facts, order.prompt, order.messages, order.seconds)
+            child = self.children[handle] = Child(self._coordinator, session, work, self.config)
             return child
         except BaseException:
-            self._root._started_in_tree -= 1
+            self._root._started_in_tree -= added
             raise
         finally:
             self._starting -= 1
+
+    def count_on(self, earlier: Tasks) -> None:
+        """Count what `earlier`, which this takes the place of, has started in the tree."""
+        self._started_in_tree = earlier._started_in_tree
+
+    def is_running(self, session_id: str) -> bool:
+        """Whether a child of this session has not ended."""
+        facts = [each.order.facts for each in self._running()]
+        return session_id in [each["child_session_id"] for each in facts]
 
     async def close(self) -> None:
         """End all children, and start no more."""
@@ -95,10 +127,12 @@ class Tasks:
     def _running(self) -> list[Child]:
         return [each for each in self.children.values() if not each.watch.done()]
 
-    async def _refusal(self, agent: str, session_id: str) -> str | None:
+    async def _refusal(self, session_id: str) -> str | None:
         """Return why this child, which is counted already, may not be started."""
-        if refusal := unknown_agent(self.agents, agent) or too_deep(self.depth, self.config):
+        if refusal := too_deep(self.depth, self.config):
             return refusal
+        if self.is_running(session_id):
+            return "This agent is still at work. Wait for it to end."
         most, total = self.config.max_children, self._root.config.max_total
         if len(self._running()) + self._starting > most:
             return f"{most} tasks are running, the most there may be. Wait for one to end."
@@ -118,14 +152,32 @@ class Tasks:
             logger.exception("lease not asked for session=%s", session_id)
             return "it could not be asked"
 
-    def _fork(self, agent: dict[str, Any], session_id: str) -> AmplifierSession:
+    def _make(self, order: ChildOrder, session_id: str) -> AmplifierSession:
         parent: AmplifierSession = self._coordinator.session
-        child = parent.fork(overlay_of(agent, parent.config), session_id=session_id)
+        if order.plan is None:
+            child = parent.fork(order.overlay, session_id=session_id)
+        else:
+            child = child_session(
+                parent, order.plan, session_id=session_id, is_resumed=order.is_resumed
+            )
+        coordinator = child.coordinator
+        coordinator.session_state.update(order.state)
+        below = self.depth + 1
+        told = below if order.told_depth is None else order.told_depth
         given = {name: self._coordinator.get_capability(name) for name in self.config.hand_down}
-        for name, value in {**given, _ABOVE: self, DEPTH: self.depth + 1}.items():
+        for name, value in {**given, _ABOVE: self, TOLD_DEPTH: told, ABOUT: order.about}.items():
             if value is not None:
-                child.coordinator.register_capability(name, value)
+                coordinator.register_capability(name, value)
+        prepare: Prepare | None = self._coordinator.get_capability(PREPARE)
+        if prepare is not None:
+            prepare(coordinator)
         return child
+
+
+def depth_of(coordinator: ModuleCoordinator) -> int:
+    """Return how deep a session is of which no parent is in this process."""
+    known = coordinator.get_capability(DEPTH)
+    return known or coordinator.get_capability(TOLD_DEPTH) or 0
 
 
 def unknown_agent(agents: Collection[str], agent: str) -> str | None:

@@ -15,13 +15,13 @@ from amplifier_core.errors import describe_error
 from amplifier_core.history import INTERRUPTED
 from amplifier_core.models import HookResult
 from amplifier_core.session import AmplifierSession
+from amplifier_kit.children.config import TaskConfig
 from amplifier_kit.memory.texts import shorten, texts_in
 from amplifier_kit.notices import show
-from amplifier_module_tool_task.config import TaskConfig
 
 logger = logging.getLogger(__name__)
 
-NAME = "tool-task"
+NAME = "children"
 STARTED = "task:started"
 PROGRESS = "task:progress"
 FINISHED = "task:finished"
@@ -41,11 +41,14 @@ _LAST = 10_000
 
 
 class Order(NamedTuple):
-    """What a child is to do; `facts` is what every event about it has."""
+    """What a child is to do; `facts` is what every event about it has.
+
+    `history` is what its memory has before the prompt.
+    """
 
     facts: dict[str, Any]
     prompt: str
-    instruction: str
+    history: list[dict[str, Any]]
     seconds: float
 
 
@@ -68,6 +71,8 @@ class Child:
         self.order = order
         self.outcome: Outcome | None = None
         self.is_read = False
+        # What its loop said last of how a turn ended.
+        self.ending: dict[str, Any] = {}
         self._parent = parent
         self._config = config
         self._clock = asyncio.get_running_loop().time
@@ -116,6 +121,7 @@ class Child:
     async def _note_turn_end(self, event: str, data: dict[str, Any]) -> None:
         reason = data.get("stop_reason") or data.get("status")
         self._turn_end = COMPLETED if reason == "success" else reason
+        self.ending = dict(data)
 
     async def _watch(self, session: AmplifierSession) -> None:
         """Look after the child until it has ended, or has been ended."""
@@ -160,9 +166,9 @@ class Child:
         answer = error = None
         try:
             await session.initialize()
-            if self.order.instruction:
-                message = {"role": "system", "content": self.order.instruction}
-                await session.coordinator.get("context").add_message(message)
+            context = session.coordinator.get("context")
+            for message in self.order.history:
+                await context.add_message(message)
             answer = await session.execute(self.order.prompt)
         except Exception as raised:
             logger.exception("child failed session=%s", session.session_id)
