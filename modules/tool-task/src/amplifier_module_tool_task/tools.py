@@ -123,11 +123,7 @@ async def _start(tasks: Tasks, asked: StartTask) -> ToolResult:
     child = await tasks.start(asked.prompt, asked.agent, asked.background, seconds)
     if asked.background:
         return _runs(child.handle)
-    try:
-        await asyncio.wait({child.watch})
-    except asyncio.CancelledError:
-        await child.stop("interrupted")
-        raise
+    await child.wait()
     return _result(child)
 
 

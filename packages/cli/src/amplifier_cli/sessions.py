@@ -76,11 +76,13 @@ def with_own_bundle(wishes: Wishes, session_id: str) -> Wishes:
 def children_of(reader: SessionReader) -> list[SessionReader]:
     """Return readers of every session that a session started, and those that they started."""
     found: list[SessionReader] = []
+    seen = set[str]()
     open_ends = [reader]
     while open_ends:
         for record in open_ends.pop().records():
-            if record.kind != "child":
+            if record.kind != "child" or record.data["session_id"] in seen:
                 continue
+            seen.add(record.data["session_id"])
             try:
                 child = store().read(str(record.data["session_id"]))
             except SessionNotFoundError:

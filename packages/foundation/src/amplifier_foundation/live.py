@@ -16,12 +16,15 @@ from amplifier_core import events
 from amplifier_core.errors import AmplifierError, SessionError, describe_error
 from amplifier_core.history import repair_history
 from amplifier_core.session import AmplifierSession
+from amplifier_foundation.child_logs import child_logs
 from amplifier_foundation.errors import FoundationError, GuardError
 from amplifier_foundation.guards import with_required_guards
 from amplifier_foundation.plan_shape import checked_plan
 from amplifier_foundation.reading.plan_changes import plan_changes
 from amplifier_foundation.reading.state import SessionState, state_of
-from amplifier_foundation.recording.recorder import FAILED, ChildLog, OpenChild, Recorder
+from amplifier_foundation.recording.recorder import FAILED, OpenChild, Recorder
+from amplifier_foundation.spawn.capabilities import offer_spawning
+from amplifier_foundation.spawn.ended_children import EndedChildren
 from amplifier_kit.notices import show
 from amplifier_kit.secrets.errors import scrub_error
 from amplifier_kit.secrets.messages import MessageScrubber
@@ -142,6 +145,7 @@ async def open_live(
     display_system: Any = None,
     bundle: str | None = None,
     instructions: Iterable[Any] = (),
+    mention_resolver: Any = None,
 ) -> AsyncGenerator[LiveSession]:
     """Open a session that is recorded: a new one, or with `resume` the one of `session_id`.
 
@@ -160,16 +164,15 @@ async def open_live(
         display_system=display_system,
         is_resumed=resume,
     )
-    coordinator = session.coordinator
-    coordinator.register_capability("session.working_dir", str(project))
-    coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
-    if resolver is not None:
-        await coordinator.mount("module-source-resolver", resolver)
+    coordinator, ended = session.coordinator, EndedChildren(store)
+    _equip(coordinator, project, resolver, mention_resolver)
+    offer_spawning(coordinator, ended)
     scrubber = MessageScrubber(coordinator)
     writer = await _open_writer(store, session, project, scrubber, resume, takeover, bundle)
     try:
         state = await asyncio.to_thread(_read_state, store, session.session_id, resume)
-        live = _recorded(session, writer, scrubber, state, _child_logs(store, project))
+        logs = child_logs(store, project, ended, _update_child)
+        live = _recorded(session, writer, scrubber, state, logs)
         try:
             await _mount(live, plan, resume, bundle)
             await (_restore(live, state) if resume else _instruct(coordinator, list(instructions)))
@@ -179,6 +182,15 @@ async def open_live(
             live.recorder.detach()
     finally:
         await asyncio.to_thread(writer.close)
+
+
+def _equip(coordinator: Any, project: Path, resolver: Any, mention_resolver: Any) -> None:
+    """Give a session what its modules find files and other modules by."""
+    coordinator.register_capability("session.working_dir", str(project))
+    coordinator.register_capability("mention_resolver", mention_resolver)
+    coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
+    if resolver is not None:
+        _ = coordinator.mount("module-source-resolver", resolver)
 
 
 def _recorded(
@@ -274,23 +286,9 @@ async def _open_writer(
     )
 
 
-def _child_logs(store: SessionStore, project: Path) -> OpenChild:
-    def open_child(parent: Recorder, coordinator: Any, scrubber: MessageScrubber) -> ChildLog:
-        writer = store.create(
-            coordinator.session_id,
-            project=project,
-            metadata={"status": "running", "parent_id": parent.coordinator.session_id},
-            scrub=scrubber.scrub,
-        )
-        coordinator.register_capability("session.folder", str(writer.folder))
-
-        async def close(child: Recorder) -> None:
-            await LiveSession(coordinator.session, child).update_metadata()
-            await asyncio.to_thread(writer.close)
-
-        return ChildLog(writer, close)
-
-    return open_child
+async def _update_child(session: Any, recorder: Recorder, before: SessionState) -> None:
+    live = LiveSession(session, recorder, before.cost_usd, before.unpriced_calls)
+    await live.update_metadata()
 
 
 def _read_state(store: SessionStore, session_id: str, resume: bool) -> SessionState:

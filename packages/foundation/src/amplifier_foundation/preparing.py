@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,8 @@ class Ready:
     notices: list[str]
     resolver: Any
     why_provider: str = ""
+    # The folders of its bundles by name, for what modules and texts mention.
+    namespaces: Mapping[str, Path] = field(default_factory=dict[str, Path])
 
     @property
     def provider(self) -> str:
@@ -135,6 +137,7 @@ async def get_ready(wishes: Wishes, project: Path | None = None, *, pinning: boo
         notices,
         resolver,
         why,
+        bundle.namespaces,
     )
 
 
@@ -155,6 +158,7 @@ async def open_session(
         SessionHeldError: another process writes the session.
     """
     from amplifier_foundation.live import open_live  # noqa: PLC0415 - brings the kernel
+    from amplifier_foundation.spawn.mention_resolver import MentionResolver  # noqa: PLC0415 - as above
     from amplifier_foundation.store import SessionStore  # noqa: PLC0415 - not for a dry look
 
     await ready.require_pins()
@@ -170,6 +174,7 @@ async def open_session(
         display_system=display_system,
         bundle=ready.reference,
         instructions=ready.instructions,
+        mention_resolver=MentionResolver(ready.namespaces, ready.project),
     ) as live:
         yield live
 

@@ -51,6 +51,7 @@ async def test_an_agents_file_becomes_its_overlay(settings: Settings, write: Wri
                 {"module": "tool-todo", "config": {"a": 1, "b": 2}},
                 {"module": "own", "source": str(path.parent / "agents" / "own")},
             ],
+            "own_tools": ["tool-todo", "own"],
         }
     }
 

@@ -108,5 +108,7 @@ def _settle_tools(
     settled = merge_modules(handed_down, own or [])
     if may_ask == "none":
         settled = [entry for entry in settled if entry["module"] not in _DELEGATES]
-    if settled != tools:
+    if settled != tools or own:
         overlay["tools"] = settled
+        # A tool that delegates leaves some out, but none that the agent has asked for.
+        overlay["own_tools"] = [entry["module"] for entry in own or ()]

@@ -114,6 +114,7 @@ def _collect(
     turn = 0
     inner: dict[str, float] = {}
     spans: dict[int, list[tuple[float, float]]] = {}
+    seen = set[str]()
     for record in records:
         data = record.data
         if record.kind == "prompt":
@@ -139,8 +140,10 @@ def _collect(
             own = spans.pop(data["turn"], [])
             rest = max(0.0, float(data.get("seconds") or 0.0) - _covered(own))
             leaves.append(Leaf(LOOP, LOOP, LOOP, data["turn"], "", rest, session_id=session_id))
-        elif record.kind == "child" and data["session_id"] in children:
+        elif record.kind == "child" and data["session_id"] in children.keys() - seen:
+            # One that was resumed is there once more, and its records are all of its runs.
             child_id = data["session_id"]
+            seen.add(child_id)
             _collect(children[child_id], children, child_id, leaves)
 
 

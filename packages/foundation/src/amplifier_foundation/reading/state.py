@@ -93,7 +93,9 @@ def _state(state: SessionState, data: dict[str, Any], _: set[str]) -> None:
 
 
 def _child(state: SessionState, data: dict[str, Any], _: set[str]) -> None:
-    state.children.append(data["session_id"])
+    # One that was resumed is there once more.
+    if data["session_id"] not in state.children:
+        state.children.append(data["session_id"])
 
 
 _TAKERS = {

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from time import perf_counter
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from amplifier_core import events
 from amplifier_core.errors import describe_error
 from amplifier_foundation.reading.spending import cost_of_result, is_unpriced
 from amplifier_foundation.recording import frames
+from amplifier_foundation.recording.child_log import ChildLog, OpenChild
 from amplifier_foundation.recording.inventory import inventory_of, module_of, opening_of
 from amplifier_foundation.recording.log import Log, LogWriter, RecordingFailedError
 from amplifier_foundation.recording.news import news_in
@@ -44,18 +45,6 @@ _WRAPPERS = (
     ("tools", RecordedTool),
     ("orchestrator", RecordedLoop),
 )
-
-
-class ChildLog(NamedTuple):
-    """The log of a child session, and what to do with it when the child has ended."""
-
-    writer: LogWriter
-    close: Callable[[Recorder], Awaitable[None]]
-
-
-OpenChild = Callable[["Recorder", Any, MessageScrubber], ChildLog]
-"""Makes the log of a child session; takes its parent's recorder, its coordinator and the scrubber
-that its records have to pass."""
 
 
 class Call:
@@ -184,14 +173,24 @@ class Recorder:
         open_child = cast("OpenChild", self._open_child)
         scrubber = MessageScrubber(coordinator)
         log = open_child(self, coordinator, scrubber)
-        child = Recorder(coordinator, log.writer, scrubber, open_child=open_child, parent=self)
+        before = log.before
+        child = Recorder(
+            coordinator,
+            log.writer,
+            scrubber,
+            open_child=open_child,
+            parent=self,
+            opening=before.openings + 1,
+            turn=before.turns,
+            known=before.digests,
+        )
         inside = frames.call_of(self)
         self.note("child", {"session_id": coordinator.session_id, "inside": inside})
         await child.listen()
-        await child.attach()
-        before = await coordinator.mount_points["context"].get_messages()
-        if before:
-            await child.note_messages(before)
+        await child.attach(resumed=before.openings > 0)
+        messages = await coordinator.mount_points["context"].get_messages()
+        if messages != before.messages:
+            await child.note_messages(messages)
 
         async def close() -> None:
             child.detach()

@@ -102,6 +102,20 @@ class Child:
         work = f"{self._steps} model calls, last tool: {self._last_tool or 'none'}"
         return f"{who}: {state}, {self._seconds():.1f} s, {work}"
 
+    @property
+    def was_stopped(self) -> bool:
+        """Whether somebody has ended it, or its time has."""
+        return self._stop_wanted.done()
+
+    async def wait(self) -> None:
+        """Wait for its end, and have read it then; it is stopped with the task that waits."""
+        try:
+            await asyncio.wait({self.watch})
+        except asyncio.CancelledError:
+            await self.stop("interrupted")
+            raise
+        self.is_read = True
+
     async def stop(self, reason: str) -> None:
         """Have it ended; returns when it is done or left behind."""
         if not self._stop_wanted.done():
@@ -166,9 +180,7 @@ class Child:
         answer = error = None
         try:
             await session.initialize()
-            context = session.coordinator.get("context")
-            for message in self.order.history:
-                await context.add_message(message)
+            await self._remember(session)
             answer = await session.execute(self.order.prompt)
         except Exception as raised:
             logger.exception("child failed session=%s", session.session_id)
@@ -176,6 +188,14 @@ class Child:
         finally:
             await self._conclude(session, answer, error)
             await session.cleanup()
+
+    async def _remember(self, session: AmplifierSession) -> None:
+        """Give the memory what it is to have; one that keeps its own may have it already."""
+        context = session.coordinator.get("context")
+        if session.is_resumed and await context.get_messages():
+            return
+        for message in self.order.history:
+            await context.add_message(message)
 
     async def _conclude(
         self, session: AmplifierSession, answer: str | None = None, error: Exception | None = None

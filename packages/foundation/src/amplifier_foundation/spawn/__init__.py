@@ -1,0 +1,1 @@
+"""Child sessions for published modules: `session.spawn`, `session.resume`, `mention_resolver`."""

@@ -1,0 +1,153 @@
+"""The plan of a child: its parent's, the agent over it, and the wishes of the caller over that."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, cast
+
+from amplifier_foundation.config.modules import SESSION_PARTS, long_form, module_key
+from amplifier_foundation.guards import is_guard, lay_hooks, with_required_guards
+from amplifier_foundation.plan_shape import checked_plan
+from amplifier_foundation.spawn.request import SpawnRequest, as_preferences
+from amplifier_foundation.spawn_utils import (
+    ProviderPreference,
+    apply_provider_preferences_with_resolution,
+)
+
+__all__ = ["child_plan"]
+
+Entry = dict[str, Any]
+
+
+async def child_plan(
+    parent: dict[str, Any], agent: dict[str, Any], request: SpawnRequest, coordinator: Any
+) -> dict[str, Any]:
+    """Return the plan of a child that `coordinator`'s session starts.
+
+    A guard of the parent stays, whatever agent and caller say.
+
+    Raises:
+        GuardError, PlanError: the agent would replace a guard, or the plan has no valid shape.
+        ValueError: a preference does not name a provider or a model.
+    """
+    where = f"agent {request.agent_name}"
+    hooks = lay_hooks(parent.get("hooks") or [], agent.get("hooks") or [], where)
+    own_hooks = _modules(agent, "hooks")
+    plan: dict[str, Any] = {
+        **parent,
+        "session": _session(parent, agent, request),
+        "providers": _merged(parent.get("providers") or [], agent.get("providers") or []),
+        "tools": _tools(parent, agent, request.tool_inheritance),
+        "hooks": _inherited(hooks, request.hook_inheritance, "hooks", own_hooks),
+        "agents": _agents(parent, agent),
+    }
+    wishes = request.provider_preferences or as_preferences(agent.get("provider_preferences"))
+    preferences = [ProviderPreference.from_dict(each) for each in wishes]
+    plan = await apply_provider_preferences_with_resolution(plan, preferences, coordinator)
+    # Modules change what they are given; a child's must not reach its parent's.
+    return with_required_guards(checked_plan(copy.deepcopy(plan)))
+
+
+def _session(
+    parent: dict[str, Any], agent: dict[str, Any], request: SpawnRequest
+) -> dict[str, Any]:
+    own = long_form(agent.get("session") or {})
+    session = long_form(parent["session"])
+    for key, value in own.items():
+        session[key] = _part(session.get(key), value) if key in SESSION_PARTS else value
+    inherited = _loop_config(parent, parent["session"])
+    # A tool that hands its parent's configuration on says nothing that is not there already.
+    if request.orchestrator_config and request.orchestrator_config != inherited:
+        config = {**_loop_config(parent, session), **request.orchestrator_config}
+        session["orchestrator"] = {**session["orchestrator"], "config": config}
+    if request.session_metadata:
+        session["metadata"] = request.session_metadata
+    return session
+
+
+def _part(below: Any, above: Any) -> Any:
+    """Return a loop or a memory over another; the configuration of another module is left out."""
+    if isinstance(below, dict) and isinstance(above, dict):
+        earlier, later = cast("Entry", below), cast("Entry", above)
+        if later.get("module", earlier.get("module")) == earlier.get("module"):
+            return _over(earlier, later)
+    return cast("Any", above)
+
+
+def _loop_config(plan: dict[str, Any], session: dict[str, Any]) -> dict[str, Any]:
+    loop: Any = session["orchestrator"]
+    section: Any = plan.get("orchestrator")
+    for entry in (loop, section):
+        if isinstance(entry, dict) and cast("Entry", entry).get("config"):
+            return cast("Entry", entry)["config"]
+    return {}
+
+
+def _tools(
+    parent: dict[str, Any], agent: dict[str, Any], inheritance: dict[str, list[str]]
+) -> list[Entry]:
+    """Return the parent's tools as far as they are inherited, or the agent's.
+
+    The tools of a compiled agent are those of its bundle and its own, which `own_tools` names.
+    """
+    own: list[Entry] | None = agent.get("tools")
+    if own is None:
+        return _inherited(parent.get("tools") or [], inheritance, "tools", [])
+    declared: list[str] | None = agent.get("own_tools")
+    explicit = _modules(agent, "tools") if declared is None else declared
+    return _inherited(own, inheritance, "tools", explicit)
+
+
+def _inherited(
+    entries: list[Entry], inheritance: dict[str, list[str]], kind: str, explicit: list[str]
+) -> list[Entry]:
+    """Return what a child has of `entries`: all but those excluded, or only those named.
+
+    What the agent names itself and guards are never left out.
+    """
+    only: list[str] | None = inheritance.get(f"inherit_{kind}")
+    excluded: list[str] = inheritance.get(f"exclude_{kind}") or []
+    kept: list[Entry] = []
+    for entry in entries:
+        module = entry.get("module")
+        is_wanted = module not in excluded if only is None else module in only
+        if is_wanted or module in explicit or (kind == "hooks" and is_guard(entry)):
+            kept.append(entry)
+    return kept
+
+
+def _agents(parent: dict[str, Any], agent: dict[str, Any]) -> dict[str, Any]:
+    """Return the agents that an agent may ask: all, none, or those that it names."""
+    known: dict[str, Any] = parent.get("agents") or {}
+    wanted: Any = agent.get("agents")
+    if wanted == "none":
+        return {}
+    if isinstance(wanted, list):
+        return {name: each for name, each in known.items() if name in wanted}
+    return known
+
+
+def _modules(agent: dict[str, Any], section: str) -> list[str]:
+    entries: list[Entry] = agent.get(section) or []
+    return [str(each.get("module")) for each in entries]
+
+
+def _merged(below: list[Entry], above: list[Entry]) -> list[Entry]:
+    """Return the modules of both lists; of one that is in both, the later configuration wins."""
+    merged = {module_key(each): each for each in below}
+    for entry in above:
+        key = module_key(entry)
+        merged[key] = _over(merged.get(key, {}), entry)
+    return list(merged.values())
+
+
+def _over(below: Entry, above: Entry) -> Entry:
+    """Return one dict over another: dicts are merged, everything else is replaced."""
+    laid = dict(below)
+    for key, value in above.items():
+        earlier = laid.get(key)
+        if isinstance(earlier, dict) and isinstance(value, dict):
+            laid[key] = _over(cast("Entry", earlier), cast("Entry", value))
+        else:
+            laid[key] = value
+    return laid

@@ -1,0 +1,53 @@
+"""The capability `mention_resolver`: the files that `@bundle:path` and `@path` mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["BundleFolder", "MentionResolver"]
+
+
+class BundleFolder(NamedTuple):
+    """Where a bundle is; modules look for folders of theirs in it."""
+
+    base_path: Path
+
+
+class MentionResolver:
+    """Finds what texts mention, in the bundles of a session and in its project."""
+
+    def __init__(self, namespaces: Mapping[str, Path], project: Path) -> None:
+        self.bundles = {name: BundleFolder(root) for name, root in namespaces.items()}
+        self._project = project
+
+    def resolve(self, mention: str) -> Path | None:
+        """Return the file or folder that a mention means, or nothing.
+
+        What is outside of the bundle, or of the project, is not found: neither `..` nor a link
+        leads out, and files of the user elsewhere are not for bundles to name.
+        """
+        if not mention.startswith("@"):
+            return None
+        name, colon, path = mention[1:].partition(":")
+        if not colon:
+            return _beneath(self._project, name)
+        bundle = self.bundles.get(name)
+        return None if bundle is None else _beneath(bundle.base_path, path)
+
+
+def _beneath(root: Path, path: str) -> Path | None:
+    if not path or "\0" in path:
+        return None
+    inside = root.resolve()
+    for candidate in _candidates(root / path):
+        if candidate.exists() and candidate.resolve().is_relative_to(inside):
+            return candidate
+    return None
+
+
+def _candidates(path: Path) -> Iterator[Path]:
+    """Yield the path as it is written, and that of a text whose ending was left out."""
+    yield path
+    yield path.with_name(f"{path.name}.md")
