@@ -164,9 +164,9 @@ async def open_live(
         display_system=display_system,
         is_resumed=resume,
     )
-    coordinator, ended = session.coordinator, EndedChildren(store)
-    _equip(coordinator, project, resolver, mention_resolver)
-    offer_spawning(coordinator, ended)
+    coordinator = session.coordinator
+    ended = EndedChildren(store)
+    _equip(coordinator, project, resolver, mention_resolver, ended)
     scrubber = MessageScrubber(coordinator)
     writer = await _open_writer(store, session, project, scrubber, resume, takeover, bundle)
     try:
@@ -184,8 +184,11 @@ async def open_live(
         await asyncio.to_thread(writer.close)
 
 
-def _equip(coordinator: Any, project: Path, resolver: Any, mention_resolver: Any) -> None:
-    """Give a session what its modules find files and other modules by."""
+def _equip(
+    coordinator: Any, project: Path, resolver: Any, mention_resolver: Any, ended: EndedChildren
+) -> None:
+    """Give a session what its modules find files, other modules and children by."""
+    offer_spawning(coordinator, ended)
     coordinator.register_capability("session.working_dir", str(project))
     coordinator.register_capability("mention_resolver", mention_resolver)
     coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
