@@ -77,7 +77,7 @@ def _parts(ready: Ready) -> dict[str, Any]:
 def _tell(ready: Ready) -> None:
     for line in ready.notices:
         if line != ready.why_provider:
-            notice(line)
+            notice(line, level=ready.level_of(line))
 
 
 @asynccontextmanager

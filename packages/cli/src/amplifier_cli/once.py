@@ -196,7 +196,7 @@ class Once:
             notice(f"{name}: {ready.why_provider or 'chosen in the settings or the bundle.'}")
         for line in ready.notices:
             if line != ready.why_provider:
-                notice(line)
+                notice(line, level=ready.level_of(line))
 
     def _show_tool(self, tool: dict[str, Any]) -> None:
         if self._quiet:

@@ -75,6 +75,24 @@ def test_a_bundle_that_settings_not_trusted_may_name_says_so(
     assert "not trusted, may have it (amplifier trust grant)" in refused.stderr
 
 
+def test_a_bundle_whose_include_is_missing_runs_with_one_warning_and_a_record(
+    amplifier: Command, home: Path
+) -> None:
+    nowhere = f"git+file://{home}/nowhere@main"
+    write_bundle(home / "bundles" / "own.yaml", "Hello.", includes=["default", nowhere])
+    refused = amplifier("run", "-b", "own", "hello")
+    assert refused.returncode == 3
+    assert "next   amplifier module lock" in refused.stderr
+    assert amplifier("module", "lock", "-b", "own").returncode == 0
+
+    run = amplifier("run", "-b", "own", "hello")
+
+    assert run.stdout == "Hello.\n", run.stderr
+    assert run.stderr.count(f"The include `{nowhere}` of `bundle:own/own.yaml` is missing:") == 1
+    shown = amplifier("session", "show", "last", "--json").stdout
+    assert "bundle:incomplete" in shown, shown
+
+
 @pytest.mark.parametrize("reference", ["none", "./none.yaml"])
 def test_an_unknown_bundle_is_not_said_to_be_named_in_a_file(
     amplifier: Command, reference: str

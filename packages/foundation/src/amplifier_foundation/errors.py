@@ -6,6 +6,7 @@ __all__ = [
     "BundleError",
     "FoundationError",
     "GuardError",
+    "MissingBundleError",
     "PlanError",
     "SessionStoreError",
     "SettingsError",
@@ -21,6 +22,9 @@ class FoundationError(Exception):
     """
 
     exit_code = 1
+    # Whether something is not there, as opposed to there and not allowed: what names it can then
+    # be used without it, with a warning.
+    is_missing = False
 
     def __init__(self, message: str, *, why: str = "", fix: str = "") -> None:
         super().__init__(message)
@@ -48,6 +52,12 @@ class BundleError(FoundationError):
     """A bundle cannot be found, read or composed."""
 
     exit_code = 2
+
+
+class MissingBundleError(BundleError):
+    """A bundle, or a file that a bundle names, is not there."""
+
+    is_missing = True
 
 
 class PlanError(FoundationError):

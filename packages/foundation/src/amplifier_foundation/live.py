@@ -39,7 +39,8 @@ logger = logging.getLogger(__name__)
 
 NAME = "live"
 PLAN_CHANGED = "session:plan_changed"
-EVENTS = [FAILED, PLAN_CHANGED, "session:rewound"]
+INCOMPLETE = "bundle:incomplete"
+EVENTS = [FAILED, PLAN_CHANGED, INCOMPLETE, "session:rewound"]
 _LONGEST_TITLE = 80
 _LONGEST_CAUSE = 500
 
@@ -146,11 +147,12 @@ async def open_live(
     bundle: str | None = None,
     instructions: Iterable[Any] = (),
     mention_resolver: Any = None,
+    missing: Iterable[Any] = (),
 ) -> AsyncGenerator[LiveSession]:
     """Open a session that is recorded: a new one, or with `resume` the one of `session_id`.
 
-    A resumed session has the messages of its log, repaired, and what its modules kept in
-    `session_state`; a plan that has changed is shown. A new one begins with `instructions`.
+    A resumed session has the messages of its log, repaired, and its `session_state`; a changed plan
+    is shown. A new one begins with `instructions`. What its bundle is `missing` is announced.
 
     Raises:
         GuardError, PlanError: a guard did not mount; the plan does not have the shape of one.
@@ -166,7 +168,7 @@ async def open_live(
     )
     coordinator = session.coordinator
     ended = EndedChildren(store)
-    _equip(coordinator, project, resolver, mention_resolver, ended)
+    await _equip(coordinator, project, resolver, mention_resolver, ended)
     scrubber = MessageScrubber(coordinator)
     writer = await _open_writer(store, session, project, scrubber, resume, takeover, bundle)
     try:
@@ -174,7 +176,7 @@ async def open_live(
         logs = child_logs(store, project, ended, _update_child)
         live = _recorded(session, writer, scrubber, state, logs)
         try:
-            await _mount(live, plan, resume, bundle)
+            await _mount(live, plan, resume, bundle, missing)
             await (_restore(live, state) if resume else _instruct(coordinator, list(instructions)))
             yield live
         finally:
@@ -184,16 +186,15 @@ async def open_live(
         await asyncio.to_thread(writer.close)
 
 
-def _equip(
+async def _equip(
     coordinator: Any, project: Path, resolver: Any, mention_resolver: Any, ended: EndedChildren
 ) -> None:
     """Give a session what its modules find files, other modules and children by."""
     offer_spawning(coordinator, ended)
     coordinator.register_capability("session.working_dir", str(project))
     coordinator.register_capability("mention_resolver", mention_resolver)
-    coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
     if resolver is not None:
-        _ = coordinator.mount("module-source-resolver", resolver)
+        await coordinator.mount("module-source-resolver", resolver)
 
 
 def _recorded(
@@ -205,6 +206,7 @@ def _recorded(
 ) -> LiveSession:
     """Return the session with a recorder, and with what its modules kept, still to be mounted."""
     coordinator = session.coordinator
+    coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
     coordinator.register_capability("session.folder", str(writer.folder))
     coordinator.session_state.update(valid(state.values))
     recorder = Recorder(
@@ -219,7 +221,13 @@ def _recorded(
     return LiveSession(session, recorder, state.cost_usd, state.unpriced_calls)
 
 
-async def _mount(live: LiveSession, plan: dict[str, Any], resume: bool, bundle: str | None) -> None:
+async def _mount(
+    live: LiveSession,
+    plan: dict[str, Any],
+    resume: bool,
+    bundle: str | None,
+    missing: Iterable[Any],
+) -> None:
     """Mount the modules, and record what becomes of that either way."""
     await live.recorder.listen()
     unready = _unready_modules(live.session.coordinator)
@@ -235,6 +243,8 @@ async def _mount(live: LiveSession, plan: dict[str, Any], resume: bool, bundle: 
             _refuse_without_guard(plan, failed, _cause_of(error))
         raise
     await live.recorder.attach(plan, resumed=resume, bundle=bundle)
+    if facts := [each._asdict() for each in missing]:
+        await live.session.coordinator.hooks.emit(INCOMPLETE, {"missing": facts})
 
 
 def _unready_modules(coordinator: Any) -> dict[str, str]:

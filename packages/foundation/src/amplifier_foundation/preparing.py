@@ -19,6 +19,7 @@ from amplifier_foundation.wishes import PARTS, Wishes, apply_wishes, provider_id
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles import Bundle
+    from amplifier_foundation.bundles.bundle import Missing
     from amplifier_foundation.live import LiveSession
     from amplifier_foundation.sources.lock import Lock
 
@@ -33,7 +34,8 @@ class Ready:
     """Everything that a session is opened with; the plan may hold keys and is not to be shown.
 
     `reference` is what the bundle is found by again: its name, its whole path or its address.
-    `notices` are for the person; the first is `why_provider`, unless a provider was named.
+    `notices` are for the user; the first is `why_provider`, unless a provider was named. What the
+    bundle names and is not there is among them, and is `missing`.
     """
 
     project: Path
@@ -46,12 +48,17 @@ class Ready:
     why_provider: str = ""
     # The folders of its bundles by name, for what modules and texts mention.
     namespaces: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    missing: tuple[Missing, ...] = ()
 
     @property
     def provider(self) -> str:
         """The module that answers, unless a loop is told otherwise."""
         providers = self.plan.get("providers") or [{"module": "none"}]
         return str(providers[0]["module"])
+
+    def level_of(self, notice: str) -> str:
+        """Return how much a notice matters: `warning` for what is missing, else `info`."""
+        return "warning" if notice in map(str, self.missing) else "info"
 
     @property
     def entries(self) -> list[dict[str, Any]]:
@@ -138,6 +145,7 @@ async def get_ready(wishes: Wishes, project: Path | None = None, *, pinning: boo
         resolver,
         why,
         bundle.namespaces,
+        prepared.missing,
     )
 
 
@@ -175,6 +183,7 @@ async def open_session(
         bundle=ready.reference,
         instructions=ready.instructions,
         mention_resolver=MentionResolver(ready.namespaces, ready.project),
+        missing=ready.missing,
     ) as live:
         yield live
 

@@ -111,8 +111,6 @@ async def test_the_later_agent_takes_the_place_of_the_earlier(
 @pytest.mark.parametrize(
     ("agents", "told"),
     [
-        ("{include: ['b:none']}", "no agent `b:none`"),
-        ("{include: ['c:none']}", "names a bundle that is not there"),
         ("{x: {instructions: 'b:none.md'}}", "no file `b:none.md`"),
         ("{x: {agents: nobody}}", "`agents` of the agent `x`"),
     ],
@@ -126,6 +124,34 @@ async def test_an_agent_that_cannot_be_used_says_what_is_wrong(
         await agents_of(settings, path)
 
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize("reference", ["b:none", "c:none"])
+async def test_an_agent_that_is_not_there_is_left_out_with_a_warning(
+    reference: str, settings: Settings, write: Write
+) -> None:
+    path = write("b/bundle.yaml", f"bundle: {{name: b}}\nagents: {{include: ['{reference}', x]}}")
+    write("b/agents/x.md", "---\nmeta: {description: Writes.}\n---\nIn verse.")
+
+    prepared = compile_bundle(await load_bundle(path, settings=settings), settings, {})
+
+    assert list(prepared.plan["agents"]) == ["x"]
+    (missing,) = prepared.missing
+    assert (missing.kind, missing.reference) == ("agent", reference)
+    assert str(missing) in prepared.notices
+
+
+@pytest.mark.parametrize("reference", ["b:poet", "b:agents/poet.md", "b:agents/poet", "b:deep/x"])
+async def test_an_agent_is_named_by_its_bundle_and_its_name_or_path(
+    reference: str, settings: Settings, write: Write
+) -> None:
+    path = write("b/bundle.yaml", f"bundle: {{name: b}}\nagents: {{include: ['{reference}']}}")
+    for name in ("poet", "deep/x"):
+        write(f"b/agents/{name}.md", "---\nmeta: {description: Writes.}\n---\nIn verse.")
+
+    agents = await agents_of(settings, path)
+
+    assert agents[reference]["system"]["instruction"] == "In verse."
 
 
 @requirement("PLAN-7")

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_foundation.bundles import load_bundle
+from amplifier_foundation.bundles import compile_bundle, load_bundle
 from amplifier_foundation.bundles.files import read_document
-from amplifier_foundation.errors import BundleError, TrustError
+from amplifier_foundation.errors import BundleError, MissingBundleError, TrustError
 from amplifier_foundation.settings import Settings, load_settings
+from amplifier_foundation.sources import DriftError
 
 Write = Callable[[str, str], Path]
 
@@ -116,10 +117,10 @@ async def test_an_unknown_name_is_answered_with_the_known_ones(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("includes: [{bundle: ./none.yaml}]", "no bundle `./none.yaml`"),
         ("includes: [{bundel: x}]", "`includes` in"),
-        ("includes: [{bundle: 'git+https://host/x'}]", "was not fetched"),
-        ("includes: [{bundle: ./a.yaml}]", "includes itself"),
+        ("includes: [{bundle: ./bundel.yaml}]", "`includes` in"),
+        ("profile: {name: a}", "is a profile, not a bundle"),
+        ("extends: base", "is a profile, not a bundle"),
         ("tools: [tool-bash]", "`tools` in"),
         ("agents: {include: x}", "`agents.include` in"),
         ("agents: {x: y}", "`agents.x` in"),
@@ -131,11 +132,129 @@ async def test_a_bundle_that_cannot_be_used_says_what_is_wrong(
     text: str, told: str, settings: Settings, write: Write
 ) -> None:
     path = write("b/a.yaml", text)
+    write("b/bundel.yaml", "includes: [{bundel: x}]")
 
     with pytest.raises(BundleError) as error:
         await load_bundle(path, settings=settings)
 
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("include", "told"),
+    [
+        ("{bundle: ./none.yaml}", "no bundle `./none.yaml`"),
+        ("{bundle: nobody}", "no bundle `nobody`"),
+        ("{bundle: 'nobody:x'}", "no bundle `nobody`"),
+        ("{bundle: 'a:behaviors/none'}", "no bundle `a:behaviors/none`"),
+        ("{bundle: 'git+https://host/x'}", "was not fetched"),
+        ("{bundle: ./a.yaml}", "includes itself"),
+    ],
+)
+async def test_an_include_that_is_not_there_is_left_out_with_a_warning(
+    include: str, told: str, settings: Settings, write: Write
+) -> None:
+    write("b/there.yaml", "session: {there: true}")
+    path = write("b/a.yaml", f"includes: [{include}, ./there.yaml]\nsession: {{own: true}}")
+
+    bundle = await load_bundle(path, settings=settings)
+
+    assert bundle.session == {"there": True, "own": True}
+    (missing,) = bundle.missing
+    assert (missing.kind, missing.named_in) == ("include", "bundle:a/a.yaml")
+    assert told in missing.why
+    assert str(missing) in compile_bundle(bundle, settings, {}).notices
+
+
+async def test_a_warning_about_an_include_is_one_short_line(
+    settings: Settings, write: Write
+) -> None:
+    class Talkative:
+        def fetch(self, uri: str) -> Path:
+            raise MissingBundleError("git said:\n" + "no\n" * 1_000)
+
+    path = write("b/a.yaml", "includes: ['git+https://host/x']")
+
+    bundle = await load_bundle(path, settings=settings, resolver=Talkative())
+
+    (missing,) = bundle.missing
+    assert "\n" not in str(missing)
+    assert len(str(missing)) < 400
+
+
+@pytest.mark.parametrize("include", ["{behavior: ./b/x.yaml}", "{bundle: ./b/x}", "./b/x.yaml"])
+async def test_an_include_is_named_as_a_bundle_a_behavior_or_alone(
+    include: str, settings: Settings, write: Write
+) -> None:
+    write("b/x.yaml", "session: {x: 1}")
+    path = write("a.yaml", f"includes: [{include}]")
+
+    bundle = await load_bundle(path, settings=settings)
+
+    assert (bundle.session, bundle.missing) == ({"x": 1}, ())
+
+
+@pytest.mark.attack("C1")
+@pytest.mark.parametrize(
+    "include", ["{project}/x.yaml", "helpful", "team", "'git+https://host/pinned'"]
+)
+async def test_an_include_that_is_not_allowed_is_refused_and_not_left_out(
+    include: str, settings: Settings, write: Write
+) -> None:
+    class Drifted:
+        def fetch(self, uri: str) -> Path:
+            raise DriftError(uri, "content", expected="a", found="b")
+
+    write("project/x.yaml", "session: {x: 1}")
+    write("project/.amplifier/bundles/helpful.md", "Obey.")
+    write("project/.amplifier/settings.yaml", "bundle: {added: {team: ./team.yaml}}")
+    include = include.format(project=settings.project)
+    path = write("b/a.yaml", f"includes: [{include}]")
+
+    with pytest.raises((TrustError, BundleError, DriftError), match="trust|pins"):
+        await load_bundle(path, settings=settings, resolver=Drifted())
+
+
+async def test_a_context_file_is_named_by_an_address(
+    settings: Settings, write: Write, tmp_path: Path
+) -> None:
+    write("repo/context/rules.md", "Be brief.")
+    resolver = Addresses({"git+https://host/repo@main": tmp_path / "repo"})
+    path = write(
+        "b/a.yaml",
+        "context: {include: ['git+https://host/repo@main#subdirectory=context/rules.md']}",
+    )
+
+    bundle = await load_bundle(path, settings=settings, resolver=resolver)
+
+    (part,) = compile_bundle(bundle, settings, {}).instructions
+    assert part.text.endswith("Be brief.")
+
+
+async def test_a_context_file_at_an_address_that_is_not_there_is_left_out(
+    settings: Settings, write: Write
+) -> None:
+    path = write("b/a.yaml", "context: {include: ['git+https://host/repo@main#path=x.md']}")
+
+    bundle = await load_bundle(path, settings=settings)
+
+    assert [each.kind for each in bundle.missing] == ["context file"]
+    assert compile_bundle(bundle, settings, {}).instructions == []
+
+
+@pytest.mark.attack("C1")
+async def test_a_project_has_no_address_fetched_for_context_that_was_not_granted(
+    settings: Settings, write: Write
+) -> None:
+    class Fetching:
+        def fetch(self, uri: str) -> Path:
+            raise AssertionError(uri)
+
+    write("project/a.yaml", "context: {include: ['git+https://host/repo@main#path=x.md']}")
+    trusted = load_settings(settings.project, trusted=True)
+
+    with pytest.raises(TrustError, match="https://host"):
+        await load_bundle("./a.yaml", settings=trusted, resolver=Fetching())
 
 
 async def test_an_unknown_key_is_a_notice_with_the_one_that_was_meant(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,7 +58,7 @@ async def test_each_file_is_shown_once_with_its_origin(settings: Settings, write
     ]
 
 
-async def test_a_mention_of_nothing_is_a_notice_and_missing_context_an_error(
+async def test_a_mention_of_nothing_is_a_notice_and_missing_context_a_warning(
     settings: Settings, write: Write
 ) -> None:
     path = write("b/a.md", "@alice: see @b:none.md, @./none.md, @x:y.md and @AGENTS.md")
@@ -70,8 +71,59 @@ async def test_a_mention_of_nothing_is_a_notice_and_missing_context_an_error(
         "@x:y.md",
     ]
     write("b/a.md", "---\ncontext: {include: [none.md]}\n---")
-    with pytest.raises(BundleError, match="no file `none.md`"):
-        compile_bundle(await load_bundle(path, settings=settings), settings, {})
+    prepared = compile_bundle(await load_bundle(path, settings=settings), settings, {})
+    (missing,) = prepared.missing
+    assert (missing.kind, missing.reference) == ("context file", "none.md")
+    assert str(missing) == prepared.notices[0]
+
+
+async def test_a_mention_of_a_folder_shows_the_names_in_it(
+    settings: Settings, write: Write
+) -> None:
+    path = write("b/bundle.md", "---\nbundle: {name: b}\n---\nSee @b:docs/ and @./docs/deep.")
+    write("b/docs/two.md", "@b:none.md")
+    write("b/docs/one.md", "")
+    write("b/docs/deep/three.md", "")
+    write("b/docs/__pycache__/x.pyc", "")
+
+    prepared = compile_bundle(await load_bundle(path, settings=settings), settings, {})
+
+    assert [part.text for part in prepared.instructions[1:]] == [
+        "# @b:docs\n\nFolder with:\n\n- deep/\n- one.md\n- two.md",
+        "# @./docs/deep\n\nFolder with:\n\n- three.md",
+    ]
+    assert prepared.missing == ()
+
+
+async def test_a_folder_with_very_many_names_is_shown_in_part(
+    settings: Settings, write: Write
+) -> None:
+    path = write("b/bundle.md", "---\nbundle: {name: b}\n---\n@b:docs and @b:none")
+    for number in range(501):
+        write(f"b/docs/{number:03}.md", "")
+    (path.parent / "none").mkdir()
+
+    prepared = compile_bundle(await load_bundle(path, settings=settings), settings, {})
+
+    assert prepared.instructions[1].text.endswith("- 499.md\n- and 1 more")
+    assert prepared.instructions[2].text.endswith("- nothing")
+
+
+@pytest.mark.attack("C1")
+async def test_a_folder_of_a_project_is_shown_with_what_was_decided_about_alone(
+    settings: Settings, write: Write
+) -> None:
+    text = "---\nbundle: {name: b}\n---\n@b:docs"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    write("project/bundle.md", text)
+    for name in ("docs/known.md", "docs/OBEY.md", "docs/in/known.md", "docs/OUT/OBEY.md"):
+        write(f"project/{name}", "")
+    acting = dict.fromkeys(("docs/known.md", "docs/in/known.md"), digest)
+    trusted = load_settings(settings.project, trusted=True, acting={"bundle.md": digest, **acting})
+
+    prepared = compile_bundle(await load_bundle("./bundle.md", settings=trusted), trusted, {})
+
+    assert prepared.instructions[1].text == "# @b:docs\n\nFolder with:\n\n- in/\n- known.md"
 
 
 async def test_no_reference_leads_out_of_its_bundle(settings: Settings, write: Write) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from amplifier_core.errors import SessionError
 from amplifier_core.history import repair_history
+from amplifier_foundation.bundles.bundle import Missing
 from amplifier_foundation.live import LiveSession, open_live
 from amplifier_foundation.reading.requests import requests_in
 from amplifier_foundation.recording.recorder import FAILED, RecordingFailedError
@@ -65,6 +66,18 @@ async def test_the_prompt_is_in_the_log_before_anything_is_asked(
 
     assert "prompt" in seen
     assert "model.call" not in seen
+
+
+async def test_what_a_bundle_misses_is_announced_and_recorded(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    missing = [Missing("include", "git+https://h/x", "bundle:a/a.md", "It is not there.")]
+
+    session_id = await one_turn(plan_of(["Hi."]), store, tmp_path, missing=missing)
+
+    recorded = [each.data for each in store.read(session_id).records() if each.kind == "event"]
+    (event,) = [each for each in recorded if each["name"] == "bundle:incomplete"]
+    assert event["data"]["missing"] == [missing[0]._asdict()]
 
 
 async def test_instructions_are_one_message_that_names_their_origins(

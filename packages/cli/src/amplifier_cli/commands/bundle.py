@@ -90,7 +90,7 @@ def show(name: str, as_plan: bool) -> None:
         [(f"  {each.origin}", counted(len(each.text), "character")) for each in ready.instructions]
     )
     for line in ready.notices:
-        notice(line)
+        notice(line, level=ready.level_of(line))
 
 
 @bundle.command()

@@ -11,7 +11,7 @@ from amplifier_foundation.bundles.files import Document
 from amplifier_foundation.bundles.mentions import Texts
 from amplifier_foundation.bundles.references import agent_files, find, plain_files
 from amplifier_foundation.config.modules import merge_modules
-from amplifier_foundation.errors import BundleError
+from amplifier_foundation.errors import BundleError, MissingBundleError
 
 __all__ = ["agent_overlays", "resolve_agent"]
 
@@ -24,7 +24,7 @@ def resolve_agent(agent: Agent, namespaces: Mapping[str, Path], read: Read) -> A
     """Return an agent with its instruction, from the file that defines it or holds its text.
 
     Raises:
-        BundleError: there is no such file.
+        BundleError: there is no such file. An agent that is only named is then missing.
     """
     if agent.reference is not None:
         return _from_file(agent.reference, agent.place, namespaces, read)
@@ -60,7 +60,7 @@ def agent_overlays(
 def _from_file(reference: str, place: Place, namespaces: Mapping[str, Path], read: Read) -> Agent:
     path = find(reference, place, namespaces, agent_files)
     if path is None:
-        raise BundleError(f"There is no agent `{reference}`, named in `{place.file}`.")
+        raise MissingBundleError(f"There is no such agent{place.told}.")
     document = read(path)
     name, colon, _ = reference.partition(":")
     root = place.root if not colon or name == place.namespace else namespaces[name]

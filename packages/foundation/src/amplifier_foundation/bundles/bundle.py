@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 
 from amplifier_foundation.config.merge import merge
 from amplifier_foundation.config.modules import merge_modules
+from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.guards import lay_hooks, refuse_replacement
 
-__all__ = ["Agent", "Bundle", "Place", "Written", "compose"]
+__all__ = ["Agent", "Bundle", "Missing", "Place", "Written", "compose"]
+
+_LONGEST_WHY = 300
 
 
 class Place(NamedTuple):
@@ -34,10 +37,32 @@ class Place(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A text (an instruction, or a reference to a file) and where it was written."""
+    """A text (an instruction, or a reference to a file) and where it was written.
+
+    `found` is what a reference by address has led to.
+    """
 
     text: str
     place: Place
+    found: Path | None = None
+
+
+class Missing(NamedTuple):
+    """What a bundle names and is used without, because it is not there."""
+
+    kind: str
+    reference: str
+    named_in: str
+    why: str
+
+    @classmethod
+    def of(cls, kind: str, reference: str, place: Place, error: FoundationError) -> Missing:
+        """Return what is missing according to an error."""
+        why = " ".join(f"{error.message} {error.why}".split())
+        return cls(kind, reference, place.origin, why[:_LONGEST_WHY])
+
+    def __str__(self) -> str:
+        return f"The {self.kind} `{self.reference}` of `{self.named_in}` is missing: {self.why}"
 
 
 class Agent(NamedTuple):
@@ -55,7 +80,8 @@ class Bundle(NamedTuple):
     `namespaces` are the roots by name, for references such as `name:context/x.md`. `own` is the
     bundle without what a project's files say, None when they say nothing. `own_sources` are the
     folders that the user's own files name for modules. `has_default`: whether the shipped bundle
-    is part of it. `notices` are for the user. Nobody changes a bundle: `compose` makes new ones.
+    is part of it. `notices` are for the user, and so is what is `missing`.
+    Nobody changes a bundle: `compose` makes new ones.
     """
 
     name: str
@@ -74,6 +100,7 @@ class Bundle(NamedTuple):
     own: Bundle | None = None
     own_sources: frozenset[Path] = frozenset()
     notices: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
     has_default: bool = False
 
 

@@ -24,6 +24,7 @@ _KEYS = (
     "context",
     "spawn",
 )
+_PROFILE_KEYS = ("profile", "extends")
 # What an agent's file has besides; an agent can be loaded like any bundle.
 _AGENT_KEYS = ("meta", "model_role", "provider_preferences")
 
@@ -56,7 +57,12 @@ def read_document(path: Path, text: str | None = None) -> Document:
 
 
 def bundle_from(document: Document, place: Place) -> Bundle:
-    """Return what one file says, without what it includes."""
+    """Return what one file says, without what it includes.
+
+    Raises:
+        BundleError: it is a profile, or a section of it cannot be used.
+    """
+    _refuse_profile(document)
     about = _mapping(document, "bundle") or _mapping(document, "meta")
     return Bundle(
         name=document.name,
@@ -79,11 +85,26 @@ def includes_of(document: Document) -> list[str]:
     """Return the references to the bundles that this one is laid over, in order."""
     found: list[str] = []
     for entry in _list(document, "includes"):
-        named = cast("dict[str, Any]", entry).get("bundle") if isinstance(entry, dict) else entry
+        named: Any = entry
+        if isinstance(entry, dict):
+            # A behavior is a bundle in the folder `behaviors`; some files name the two apart.
+            keys = cast("dict[str, Any]", entry)
+            named = keys.get("bundle") or keys.get("behavior")
         if not isinstance(named, str):
             raise _wrong(document, "includes", "a list of `- bundle: <name, path or address>`")
-        found.append(named)
+        found.append(named.strip())
     return found
+
+
+def _refuse_profile(document: Document) -> None:
+    """Raise BundleError for a file of the format before bundles: read as one, it would be empty."""
+    keys = [key for key in _PROFILE_KEYS if key in document.front]
+    if keys and "bundle" not in document.front:
+        raise BundleError(
+            f"`{document.path}` is a profile, not a bundle.",
+            why=f"It has `{keys[0]}:`. Profiles are an older format that is not read.",
+            fix="write it as a bundle: `bundle:` for `profile:`, and `includes:` for `extends:`",
+        )
 
 
 def _agents(document: Document, place: Place) -> dict[str, Agent]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from amplifier_foundation.bundles.agents import resolve_agent
-from amplifier_foundation.bundles.bundle import Bundle, Place, compose
+from amplifier_foundation.bundles.bundle import Agent, Bundle, Missing, Place, Written, compose
 from amplifier_foundation.bundles.chosen import ChosenBundles
 from amplifier_foundation.bundles.files import (
     BUNDLE_FILES,
@@ -31,7 +31,12 @@ from amplifier_foundation.config.written_sources import (
     path_sources,
     with_absolute_sources,
 )
-from amplifier_foundation.errors import BundleError, TrustError
+from amplifier_foundation.errors import (
+    BundleError,
+    FoundationError,
+    MissingBundleError,
+    TrustError,
+)
 from amplifier_foundation.paths import cache, local_settings, project_settings
 from amplifier_foundation.settings import Settings
 
@@ -53,7 +58,9 @@ async def load_bundle(
 ) -> Bundle:
     """Return the bundle of that name, path or address, laid over all that it includes.
 
-    Without a `resolver`, nothing is fetched and addresses are refused.
+    Without a `resolver`, nothing is fetched and addresses are refused. An include, an agent or a
+    context file that is not there is left out, and named in `missing`; one that is there and is
+    not allowed, or is not what was pinned, is refused.
 
     Raises:
         BundleError: a file of it cannot be found, read or used.
@@ -95,15 +102,14 @@ class _Loader:
         self._documents: dict[Path, Document] = {}
         self._composed: dict[Path, Bundle] = {}
         self._own_sources: set[Path] = set()
+        self._missing: dict[Missing, None] = {}
 
     async def load(self, reference: str) -> Bundle:
         project = self._settings.project
         here = Place(project / "asked for", project, "")
         bundle = await self._compose(await self._locate(reference, here), ())
-        agents = {
-            name: resolve_agent(agent, self._namespaces, self._document)
-            for name, agent in bundle.agents.items()
-        }
+        agents = self._agents(bundle)
+        context = await self._context(bundle)
         of_user = {
             name: agent
             for name, agent in agents.items()
@@ -115,8 +121,10 @@ class _Loader:
         return bundle._replace(
             namespaces=dict(self._namespaces),
             agents=agents,
+            context=context,
             own=own,
             own_sources=frozenset(self._own_sources),
+            missing=tuple(self._missing),
         )
 
     def read(self, path: Path) -> Bundle:
@@ -135,17 +143,55 @@ class _Loader:
     async def _compose(self, path: Path, above: tuple[Path, ...]) -> Bundle:
         if path in above:
             chain = " -> ".join(str(each) for each in (*above[above.index(path) :], path))
-            raise BundleError(f"`{path}` includes itself.", why=f"{chain}.")
+            raise MissingBundleError(f"`{path}` includes itself.", why=f"{chain}.")
         if path not in self._composed:
             own = self.read(path)
             document = self._document(path)
             place = self._place(document)
-            parts = [
-                await self._compose(await self._locate(each, place), (*above, path))
-                for each in includes_of(document)
-            ]
+            parts: list[Bundle] = []
+            for each in includes_of(document):
+                try:
+                    found = await self._locate(each, place)
+                    parts.append(await self._compose(found, (*above, path)))
+                except FoundationError as error:
+                    self._leave_out("include", each, place, error)
             self._composed[path] = reduce(compose, [*parts, own])
         return self._composed[path]
+
+    def _leave_out(self, kind: str, reference: str, place: Place, error: FoundationError) -> None:
+        """Continue without what is missing; raise again what is there and not to be used."""
+        if not error.is_missing:
+            raise error
+        self._missing[Missing.of(kind, reference, place, error)] = None
+
+    def _agents(self, bundle: Bundle) -> dict[str, Agent]:
+        agents: dict[str, Agent] = {}
+        for name, agent in bundle.agents.items():
+            try:
+                agents[name] = resolve_agent(agent, self._namespaces, self._document)
+            except FoundationError as error:
+                self._leave_out("agent", name, agent.place, error)
+        return agents
+
+    async def _context(self, bundle: Bundle) -> tuple[Written, ...]:
+        """Return the context files of a bundle, with those that are named by address fetched."""
+        context: list[Written] = []
+        for each in bundle.context:
+            if not is_address(each.text):
+                context.append(each)
+                continue
+            try:
+                context.append(each._replace(found=await self._addressed(each.text, each.place)))
+            except FoundationError as error:
+                self._leave_out("context file", each.text, each.place, error)
+        return tuple(context)
+
+    async def _addressed(self, address: str, place: Place) -> Path:
+        """Fetch what an address means, if it may be."""
+        by_project = self._chosen.refuse_ungranted(address, place)
+        found = await self._fetch(address)
+        self._chosen.note(found, by_project=by_project)
+        return found
 
     def _document(self, path: Path) -> Document:
         refuse_untrusted(path, self._settings)
@@ -180,9 +226,7 @@ class _Loader:
 
     async def _locate(self, reference: str, place: Place) -> Path:
         if is_address(reference):
-            by_project = self._chosen.refuse_ungranted(reference, place)
-            found = await self._fetch(reference)
-            self._chosen.note(found, by_project=by_project)
+            found = await self._addressed(reference, place)
         elif is_path(reference):
             found = _from(place.file.parent, reference)
             self._chosen.note(found, by_project=self._chosen.is_by_project(reference, place))
@@ -200,12 +244,13 @@ class _Loader:
 
     def _existing(self, path: Path | None, reference: str, place: Place) -> Path:
         if path is None:
-            raise BundleError(f"There is no bundle `{reference}`{place.told}.")
+            raise MissingBundleError(f"There is no bundle `{reference}`{place.told}.")
         return path.resolve()
 
     async def _fetch(self, address: str) -> Path:
         if self._resolver is None:
-            raise BundleError(f"`{address}` was not fetched.", why="No source was given for it.")
+            why = "No source was given for it."
+            raise MissingBundleError(f"`{address}` was not fetched.", why=why)
         import asyncio  # noqa: PLC0415 - bundles on this machine are loaded without waiting
 
         return await asyncio.to_thread(self._resolver.fetch, address)
@@ -221,7 +266,9 @@ class _Loader:
         known = known_bundles(self._settings)
         if name not in known:
             withheld = self._withheld(name)
-            raise BundleError(
+            # What an untrusted folder may have is not missing.
+            error = BundleError if withheld else MissingBundleError
+            raise error(
                 f"There is no bundle `{name}`{place.told}.",
                 why=f"Known: {', '.join(['default', *known])}."
                 f"{suggestion(name, list(known))}{withheld}",

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from amplifier_foundation.bundles.bundle import Place, Written
-from amplifier_foundation.bundles.references import find, plain_files
+from amplifier_foundation.bundles.bundle import Missing, Place, Written
+from amplifier_foundation.bundles.listing import folder_listing, is_folder
+from amplifier_foundation.bundles.references import find, leads_out, plain_files
 from amplifier_foundation.config.plain_files import is_file
 from amplifier_foundation.config.project_files import granted_text, may_act
-from amplifier_foundation.errors import BundleError
+from amplifier_foundation.errors import BundleError, MissingBundleError
 from amplifier_foundation.settings import Settings
 
 __all__ = ["Instruction", "Texts", "mentions_in", "standing_instructions"]
@@ -69,11 +70,12 @@ def _without_code(text: str) -> str:
 class Texts:
     """The texts of one composed bundle: each file once, and what could not be shown.
 
-    `notices` grows as texts are read.
+    `notices` and `missing` grow as texts are read.
     """
 
     def __init__(self, namespaces: Mapping[str, Path], settings: Settings) -> None:
         self.notices: list[str] = []
+        self.missing: list[Missing] = []
         self._namespaces = namespaces
         self._settings = settings
 
@@ -85,8 +87,10 @@ class Texts:
     ) -> list[Instruction]:
         """Return an instruction, the files it mentions, those they mention, then the others.
 
+        A file of `context` that is not there is `missing`.
+
         Raises:
-            BundleError: a file of `context` is not there, or cannot be read.
+            BundleError: a file cannot be read, or leads out of its bundle.
         """
         shown: dict[Path, Instruction] = {}
         parts: list[Instruction] = []
@@ -94,14 +98,37 @@ class Texts:
             parts.append(Instruction(written.text, written.place.origin))
             self._follow(written, shown)
         for reference in context:
-            path = find(reference.text, reference.place, self._namespaces, plain_files)
-            if path is None:
-                where = reference.place.file
-                raise BundleError(f"There is no file `{reference.text}`, named in `{where}`.")
-            self._show(path, reference.text, shown)
+            path = self._context(reference)
+            if path is not None:
+                self._show(path, reference.text, shown)
         for path in standing:
             self._show(path, path.name, shown)
         return [*parts, *shown.values()]
+
+    def _context(self, reference: Written) -> Path | None:
+        if reference.found is not None:
+            return reference.found
+        place = reference.place
+        try:
+            path = self._find(reference.text, place)
+            if path is None and leads_out(reference.text, place, self._namespaces):
+                raise BundleError(
+                    f"There is no file `{reference.text}` in the bundle of `{place.file}`.",
+                    why="It leads out of the bundle, whose files are all that it may show.",
+                )
+            if path is None:
+                raise MissingBundleError("There is no such file.")
+        except MissingBundleError as error:
+            self.missing.append(Missing.of("context file", reference.text, place, error))
+            return None
+        return path
+
+    def _find(self, reference: str, place: Place) -> Path | None:
+        """Return the file, or else the folder, that a reference means."""
+        path = find(reference, place, self._namespaces, plain_files)
+        if path is None and (":" in reference or reference.startswith("./")):
+            path = find(reference, place, self._namespaces, plain_files, is_folder)
+        return path
 
     def _follow(self, written: Written, shown: dict[Path, Instruction], chain: int = 0) -> None:
         for mention in mentions_in(written.text):
@@ -114,8 +141,8 @@ class Texts:
 
     def _mentioned(self, mention: str, place: Place) -> Path | None:
         try:
-            path = find(mention, place, self._namespaces, plain_files)
-        except BundleError as unknown:
+            path = self._find(mention, place)
+        except MissingBundleError as unknown:
             self.notices.append(f"@{mention} is not shown. {unknown.why}")
             return None
         if path is not None:
@@ -151,12 +178,21 @@ class Texts:
         real = path.resolve()
         if real in shown:
             return
-        text = granted_text(path, self._settings, error=BundleError).strip()
+        if is_folder(path):
+            text = self._listing(path)
+        else:
+            text = granted_text(path, self._settings, error=BundleError).strip()
         place = self._place_of(path)
         origin = place.origin if place else f"file:{path}"
         shown[real] = Instruction(f"# @{reference}\n\n{text}", origin)
-        if place is not None:
+        if place is not None and not is_folder(path):
             self._follow(Written(text, place), shown, chain)
+
+    def _listing(self, folder: Path) -> str:
+        try:
+            return folder_listing(folder, self._settings)
+        except OSError as error:
+            raise BundleError(f"`{folder}` cannot be read.", why=f"{error.strerror}.") from error
 
     def _place_of(self, path: Path) -> Place | None:
         """Return the place of a file in the bundle with the nearest root, if it is of any."""

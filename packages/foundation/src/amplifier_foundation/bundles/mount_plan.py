@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from amplifier_foundation.bundles.agents import agent_overlays
-from amplifier_foundation.bundles.bundle import Bundle
+from amplifier_foundation.bundles.bundle import Bundle, Missing
 from amplifier_foundation.bundles.loading import default_bundle
 from amplifier_foundation.bundles.mentions import Instruction, Texts, standing_instructions
 from amplifier_foundation.bundles.plan_files import refuse_unlisted
@@ -41,7 +41,8 @@ class Prepared(NamedTuple):
     """What a session is made of. The plan may hold keys: it is not to be shown or stored as it is.
 
     `provider` is the choice that was made because neither bundle nor settings name one.
-    `notices` are for the person.
+    `notices` are for the user. They include what is `missing`: what the bundle names and is used
+    without.
     """
 
     bundle: str
@@ -49,6 +50,7 @@ class Prepared(NamedTuple):
     instructions: list[Instruction]
     provider: ProviderChoice | None
     notices: list[str]
+    missing: tuple[Missing, ...] = ()
 
 
 def compile_bundle(
@@ -86,12 +88,20 @@ def compile_bundle(
     refuse_unlisted(plan, settings)
     plan["pricing"], withheld = prices_of(settings)
     notices += withheld
+    missing = tuple(dict.fromkeys((*bundle.missing, *texts.missing)))
     return Prepared(
         bundle=bundle.name,
         plan={key: value for key, value in plan.items() if value or key == "session"},
         instructions=instructions,
         provider=provider,
-        notices=[*settings.notices, *bundle.notices, *notices, *texts.notices],
+        notices=[
+            *map(str, missing),
+            *settings.notices,
+            *bundle.notices,
+            *notices,
+            *texts.notices,
+        ],
+        missing=missing,
     )
 
 

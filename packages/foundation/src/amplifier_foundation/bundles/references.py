@@ -10,9 +10,17 @@ from amplifier_foundation.bundles.bundle import Place
 from amplifier_foundation.bundles.files import BUNDLE_FILES
 from amplifier_foundation.config.documents import suggestion
 from amplifier_foundation.config.plain_files import is_file
-from amplifier_foundation.errors import BundleError
+from amplifier_foundation.errors import MissingBundleError
 
-__all__ = ["agent_files", "bundle_files", "find", "is_address", "is_path", "plain_files"]
+__all__ = [
+    "agent_files",
+    "bundle_files",
+    "find",
+    "is_address",
+    "is_path",
+    "leads_out",
+    "plain_files",
+]
 
 # The files that `path`, as written, may mean in the bundle at `root`; likely ones first.
 Candidates = Callable[[Path, Path], Iterator[Path]]
@@ -31,30 +39,48 @@ def is_path(reference: str) -> bool:
 
 
 def find(
-    reference: str, place: Place, namespaces: Mapping[str, Path], candidates: Candidates
+    reference: str,
+    place: Place,
+    namespaces: Mapping[str, Path],
+    candidates: Candidates,
+    accept: Callable[[Path], bool] = is_file,
 ) -> Path | None:
     """Return the file that a reference means; it lies below the root of its bundle.
 
     Raises:
-        BundleError: the reference names a bundle that is not there.
+        MissingBundleError: the reference names a bundle that is not there.
     """
+    root, paths = _paths(reference, place, namespaces)
+    for path in paths:
+        for candidate in candidates(root, path):
+            # A bundle from elsewhere must not show the person's files to a model, so neither
+            # `..` nor `/` nor a link leads out of it.
+            if accept(candidate) and candidate.resolve().is_relative_to(root.resolve()):
+                return candidate
+    return None
+
+
+def leads_out(reference: str, place: Place, namespaces: Mapping[str, Path]) -> bool:
+    """Tell whether a reference means a file that is there, and not in its bundle."""
+    root, paths = _paths(reference, place, namespaces)
+    there = [path for path in paths if is_file(path)]
+    return any(not path.resolve().is_relative_to(root.resolve()) for path in there)
+
+
+def _paths(reference: str, place: Place, namespaces: Mapping[str, Path]) -> tuple[Path, list[Path]]:
+    """Return the root of the bundle that a reference is about, and the paths that it may mean."""
     name, colon, path = reference.partition(":")
     if not colon:
-        name, path = place.namespace, reference
+        name = place.namespace
+        path = reference
     root = place.root if name == place.namespace else namespaces.get(name)
     if root is None:
-        raise BundleError(
+        raise MissingBundleError(
             f"`{reference}`{place.told} names a bundle that is not there.",
             why=f"No bundle `{name}` was included.{suggestion(name, list(namespaces))}",
         )
-    folders = (root,) if colon else dict.fromkeys((place.file.parent, root))
-    for folder in folders:
-        for candidate in candidates(root, folder / path):
-            # A bundle from elsewhere must not show the person's files to a model, so neither
-            # `..` nor `/` nor a link leads out of it.
-            if is_file(candidate) and candidate.resolve().is_relative_to(root.resolve()):
-                return candidate
-    return None
+    folders = [root] if colon else list(dict.fromkeys((place.file.parent, root)))
+    return root, [folder / path for folder in folders]
 
 
 def plain_files(root: Path, path: Path) -> Iterator[Path]:

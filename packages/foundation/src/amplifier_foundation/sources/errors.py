@@ -5,6 +5,7 @@ SourceError (of the foundation)
 ├── LockFileError               the lock itself cannot be read
 └── ModuleSourceError           also the kernel's ModuleLoadError
     ├── FetchError              it could not be had
+    │   └── MissingSourceError  a bundle that is not pinned either: it can be left out
     ├── RejectedArchiveError    reason
     ├── UngrantedError          it is in a project, and the user did not trust it
     ├── UnpinnedError
@@ -30,6 +31,7 @@ __all__ = [
     "FetchError",
     "KernelMismatchError",
     "LockFileError",
+    "MissingSourceError",
     "ModuleSourceError",
     "RejectedArchiveError",
     "SourceFormatError",
@@ -44,6 +46,7 @@ class SourceFormatError(SourceError):
     """The text is no source that can be followed."""
 
     exit_code = 2
+    is_missing = True
 
 
 class LockFileError(SourceError):
@@ -70,6 +73,12 @@ class FetchError(ModuleSourceError):
     """The source could not be had: it is not there, too large, too slow, or out of reach."""
 
     reason = "missing_source"
+
+
+class MissingSourceError(FetchError):
+    """A bundle's source that nothing is pinned for could not be had, now or when it was locked."""
+
+    is_missing = True
 
 
 class RejectedArchiveError(ModuleSourceError):

@@ -38,12 +38,17 @@ class Pin(NamedTuple):
 
 
 class Lock:
-    """The pins of one project; a lock that is not there has none."""
+    """The pins of one project; a lock that is not there has none.
+
+    `missing` are the addresses that bundles include and that could not be had when the lock was
+    made, each with the reason: the bundles are used without them until the lock is made again.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.modules: dict[str, Pin] = {}
         self.bundles: dict[str, Pin] = {}
+        self.missing: dict[str, str] = {}
 
     @classmethod
     def read(cls, path: Path, text: str | None = None) -> Lock:
@@ -71,10 +76,12 @@ class Lock:
 
     def write(self) -> None:
         """Write the lock so that the file is the new one or the old one, whatever happens."""
-        content = {"version": _VERSION} | {
+        content: dict[str, Any] = {"version": _VERSION} | {
             section: {name: _as_json(pin) for name, pin in getattr(self, section).items()}
             for section in _SECTIONS
         }
+        if self.missing:
+            content["missing"] = self.missing
         text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = self.path.with_name(f".{self.path.name}.{os.urandom(8).hex()}")
@@ -115,6 +122,7 @@ class Lock:
             entries: dict[str, Any] = content[section]
             pins = {name: _from_json(name, entry) for name, entry in entries.items()}
             setattr(self, section, pins)
+        self.missing = {str(name): str(why) for name, why in content.get("missing", {}).items()}
 
 
 def check_pin(name: str, pin: Pin, *, source: str, sha256: str | None = None) -> None:

@@ -14,7 +14,12 @@ from amplifier_foundation import paths
 from amplifier_foundation.config.plain_files import require_own_folder
 from amplifier_foundation.sources.cache import Cache
 from amplifier_foundation.sources.content import content_hash
-from amplifier_foundation.sources.errors import FetchError, ModuleSourceError, UnpinnedError
+from amplifier_foundation.sources.errors import (
+    FetchError,
+    MissingSourceError,
+    ModuleSourceError,
+    UnpinnedError,
+)
 from amplifier_foundation.sources.fetched import FetchedSources, Tree
 from amplifier_foundation.sources.fetching import LIMITS, Limits, ProgressListener
 from amplifier_foundation.sources.local import local_path
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["LocatedModule", "SourceResolver"]
 
 _INSTALLED = Source("package", "")
+_LONGEST_WHY = 300
 
 
 class LocatedModule(NamedTuple):
@@ -150,22 +156,25 @@ class SourceResolver:
 
         Raises:
             SourceFormatError: this is no source.
-            ModuleSourceError: it is not there, not pinned, or not what is pinned.
+            MissingSourceError: it is not there, and nothing is pinned for it.
+            ModuleSourceError: it is not pinned, is not what is pinned, or is pinned and cannot be
+                had: what was there when it was locked is not left out.
         """
         source = parse_source(uri)
-        if source.kind == "path":
-            return self._path_of(source)
-        if source.kind == "package":
+        if source.is_remote:
+            name = str(source)
+            tree = self._pin_bundle(name, source) if self._pinning else self._pinned(name, source)
+            found = tree.path / source.subdirectory
+            if not found.exists():
+                why = f"It has no `{source.subdirectory}` in commit {tree.commit}."
+                raise MissingSourceError(f"There is no {name}.", why=why)
+            return found
+        try:
+            if source.kind == "path":
+                return self._path_of(source)
             return self._installed.package(source.location)
-        name = str(source)
-        pin = self.lock.bundles.get(name)
-        if not self._pinning:
-            if not pins_fully(pin, source):
-                raise UnpinnedError(name, name)
-            return _within(self._fetched.pinned(name, source, pin), source)
-        tree = self._current(source, pin)
-        self.lock.bundles[name] = Pin(name, tree.sha256, tree.commit)
-        return _within(tree, source)
+        except FetchError as error:
+            raise MissingSourceError(error.message, why=error.why, fix=error.fix) from error
 
     def pin(self, module_id: str, source_hint: Any = None, *, update: bool = False) -> Pin:
         """Record in the lock what a module is now, and return it; `lock.write()` keeps it.
@@ -181,6 +190,28 @@ class SourceResolver:
         self.lock.pin(module_id, pin)
         self._located.clear()
         return pin
+
+    def _pin_bundle(self, name: str, source: Source) -> Tree:
+        pin = self.lock.bundles.get(name)
+        try:
+            tree = self._current(source, pin)
+        except FetchError as error:
+            if pin is not None:
+                raise
+            self.lock.missing[name] = " ".join((error.why or error.message).split())[:_LONGEST_WHY]
+            raise MissingSourceError(error.message, why=error.why) from error
+        self.lock.missing.pop(name, None)
+        self.lock.bundles[name] = Pin(name, tree.sha256, tree.commit)
+        return tree
+
+    def _pinned(self, name: str, source: Source) -> Tree:
+        pin = self.lock.bundles.get(name)
+        if pins_fully(pin, source):
+            return self._fetched.pinned(name, source, pin)
+        if name in self.lock.missing:
+            why = f"It could not be had when it was locked: {self.lock.missing[name]}"
+            raise MissingSourceError(f"There is no {name}.", why=why)
+        raise UnpinnedError(name, name)
 
     def _source_of(self, module_id: str, source_hint: Any) -> Source:
         given = self._overrides.get(module_id, source_hint)

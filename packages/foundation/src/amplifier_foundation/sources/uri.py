@@ -9,6 +9,8 @@
 | `zip+https://host/x.zip#subdirectory=a/b`           | zip     |
 | `zip+file:///x.zip`                                 | zip     |
 
+`#path=` is the same as `#subdirectory=`.
+
 Plain `http` is for this machine alone, and an address never carries a password.
 """
 
@@ -34,6 +36,7 @@ _REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+-]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SCHEMES = {"git": ("https", "ssh", "http", "file"), "zip": ("https", "http", "file")}
 _PARTS = ("type", "path", "name", "url", "ref", "subdirectory")
+_FOLDER_KEYS = ("subdirectory", "path")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -170,7 +173,7 @@ def _subdirectory(given: Any, fragment: str) -> str:
     key, _, value = fragment.partition("=")
     path = PurePosixPath(value)
     is_inside = not path.is_absolute() and ".." not in path.parts and "\\" not in value
-    if key != "subdirectory" or not path.parts or not is_inside:
+    if key not in _FOLDER_KEYS or not path.parts or not is_inside:
         raise _no_source(given, f"`#{fragment}` is not `#subdirectory=` and a folder inside.")
     return str(path)
 
