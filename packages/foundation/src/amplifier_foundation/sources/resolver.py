@@ -15,6 +15,7 @@ from amplifier_foundation.config.plain_files import require_own_folder
 from amplifier_foundation.sources.cache import Cache
 from amplifier_foundation.sources.content import content_hash
 from amplifier_foundation.sources.errors import (
+    DriftError,
     FetchError,
     MissingSourceError,
     ModuleSourceError,
@@ -88,6 +89,7 @@ class SourceResolver:
         self._pinning = pinning
         self._fetched = FetchedSources(Cache(paths.cache(home.resolve())), limits, progress)
         self._located: dict[tuple[str, Source], LocatedModule] = {}
+        self._compared: set[Path] = set()
 
     def resolve(
         self, module_id: str, source_hint: Any = None, profile_hint: Any = None
@@ -109,6 +111,11 @@ class SourceResolver:
         from amplifier_foundation.sources.uninstalled import compile_apart  # noqa: PLC0415
 
         compile_apart(self._home)
+        tree = self._tree_of(located)
+        if tree is not None:
+            from amplifier_foundation.sources.bundle_package import offer_packages  # noqa: PLC0415
+
+            offer_packages(located.path, tree)
         return located
 
     async def async_resolve(
@@ -190,6 +197,21 @@ class SourceResolver:
         self.lock.pin(module_id, pin)
         self._located.clear()
         return pin
+
+    def _tree_of(self, located: LocatedModule) -> Path | None:
+        """Return the whole tree that a fetched module is in: what its pinned hash is about."""
+        cache = self._fetched.cache.folder
+        if not located.path.is_relative_to(cache):
+            return None
+        tree = cache / located.path.relative_to(cache).parts[0]
+        if located.source.kind == "path" and tree not in self._compared:
+            # A bundle was compared when it was loaded; this is the code that is about to run.
+            found = self._fetched.cache.hash_of(tree.name) or "not there"
+            if found != tree.name:
+                what = "content in the cache"
+                raise DriftError(located.module_id, what, expected=tree.name, found=found)
+            self._compared.add(tree)
+        return tree
 
     def _pin_bundle(self, name: str, source: Source) -> Tree:
         pin = self.lock.bundles.get(name)
