@@ -93,6 +93,34 @@ def test_a_bundle_whose_include_is_missing_runs_with_one_warning_and_a_record(
     assert "bundle:incomplete" in shown, shown
 
 
+def test_a_module_without_its_libraries_says_so_and_the_command_it_names_reads_them(
+    amplifier: Command, home: Path, tmp_path: Path
+) -> None:
+    amplifier("module", "new", "tool-weather", cwd=tmp_path)
+    folder = tmp_path / "tool-weather"
+    project = folder / "pyproject.toml"
+    text = project.read_text("utf-8")
+    project.write_text(
+        text.replace("dependencies = [", 'dependencies = ["no-such-library>=1", ', 1), "utf-8"
+    )
+    tool = {"module": "tool-weather", "source": str(folder)}
+    write_bundle(home / "bundles" / "own.yaml", "Hello.", tools=[tool])
+
+    run = amplifier("run", "-b", "own", "hello")
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": "/dev/null"}
+    install = amplifier("module", "install", "tool-weather", "-b", "own", env=offline)
+
+    assert run.stdout == "Hello.\n"
+    assert "requires `no-such-library`" in run.stderr
+    assert "amplifier module install tool-weather -b own" in run.stderr
+    assert install.stdout == "tool-weather: no-such-library>=1\n"
+    assert install.returncode == 1
+    assert "error  The libraries were not installed." in install.stderr
+    assert "no-such-library" in install.stderr
+    assert amplifier("module", "install", "tool-none", "-b", "own").returncode == 2
+    assert amplifier("bundle", "install").stderr.startswith("Nothing to install")
+
+
 @pytest.mark.parametrize("reference", ["none", "./none.yaml"])
 def test_an_unknown_bundle_is_not_said_to_be_named_in_a_file(
     amplifier: Command, reference: str

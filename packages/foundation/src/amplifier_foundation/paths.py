@@ -14,6 +14,7 @@ __all__ = [
     "credentials_file",
     "home",
     "index_file",
+    "libraries",
     "local_settings",
     "project_folder",
     "project_settings",
@@ -62,6 +63,11 @@ def compiled(home: Path) -> Path:
 def trusted_code(home: Path) -> Path:
     """Return the modules of projects as they were when the user trusted them, by content."""
     return home / "trusted"
+
+
+def libraries(home: Path) -> Path:
+    """Return the private environments with the libraries of modules, by version of Python."""
+    return home / "libraries"
 
 
 def blobs(home: Path) -> Path:

@@ -119,6 +119,7 @@ async def get_ready(wishes: Wishes, project: Path | None = None, *, pinning: boo
     lock = _lock(project, status, pinning=pinning)
     code = ProjectCode(project, paths.home(), status.digests if status.trusted else {})
     resolver = SourceResolver(paths.home(), base=project, lock=lock, pinning=pinning, code=code)
+    resolver.bundle = wishes.bundle
     if wishes.provider is not None:
         values = _with_provider(settings, provider_id(wishes.provider))
         settings = replace(settings, values=values)

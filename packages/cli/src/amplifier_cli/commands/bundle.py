@@ -112,6 +112,15 @@ def validate(name: str) -> int:
     return 0 if good else 1
 
 
+@bundle.command()
+@click.argument("name", required=False)
+def install(name: str | None) -> None:
+    """Install the libraries that the modules of a bundle require."""
+    from amplifier_cli.commands.module_install import install_for  # noqa: PLC0415 - rare
+
+    install_for(name)
+
+
 def _section(values: dict[str, Any]) -> dict[str, Any]:
     """Return the section about bundles; the short form of it is the name of the active one."""
     section: Any = values.get("bundle") or {}

@@ -8,6 +8,7 @@ from amplifier_cli.lazy_group import LazyCommand, LazyGroup
 
 _MAKING = "amplifier_cli.commands.module_making"
 _LISTING = "amplifier_cli.commands.module_listing"
+_INSTALLING = "amplifier_cli.commands.module_install"
 
 _TABLE = {
     "new": LazyCommand(f"{_MAKING}:new", "Write a new module that works at once."),
@@ -15,6 +16,7 @@ _TABLE = {
     "test": LazyCommand(f"{_MAKING}:test", "Run a module's own tests."),
     "list": LazyCommand(f"{_LISTING}:list_modules", "List the installed modules."),
     "show": LazyCommand(f"{_LISTING}:show", "Show one module."),
+    "install": LazyCommand(f"{_INSTALLING}:install", "Install the libraries of modules."),
     "lock": LazyCommand(f"{_LISTING}:lock", "Pin every module to its exact bytes."),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -25,11 +26,13 @@ from amplifier_foundation.sources.fetched import FetchedSources, Tree
 from amplifier_foundation.sources.fetching import LIMITS, Limits, ProgressListener
 from amplifier_foundation.sources.local import local_path
 from amplifier_foundation.sources.lock import LOCK_NAME, Lock, Pin, check_pin, pins_fully
-from amplifier_foundation.sources.project import find_package
+from amplifier_foundation.sources.project import find_package, read_project
 from amplifier_foundation.sources.requirements import check_kernel, required_by, required_in
 from amplifier_foundation.sources.uri import Source, parse_source
 
 if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
     from amplifier_foundation.sources.granted import ProjectCode
     from amplifier_foundation.sources.inspection import Finding
     from amplifier_foundation.sources.package import InstalledModule, InstalledModules
@@ -87,6 +90,8 @@ class SourceResolver:
         self.lock = Lock(self.base / LOCK_NAME) if lock is None else lock
         self._overrides = dict(overrides or {})
         self._pinning = pinning
+        # The bundle that was asked for by its name, which commands in messages repeat.
+        self.bundle: str | None = None
         self._fetched = FetchedSources(Cache(paths.cache(home.resolve())), limits, progress)
         self._located: dict[tuple[str, Source], LocatedModule] = {}
         self._compared: set[Path] = set()
@@ -116,7 +121,30 @@ class SourceResolver:
             from amplifier_foundation.sources.bundle_package import offer_packages  # noqa: PLC0415
 
             offer_packages(located.path, tree)
+        self._require_libraries(located, tree)
         return located
+
+    def libraries(self, module_id: str, source_hint: Any = None) -> list[Requirement]:
+        """Return what a module requires that is not installed here, with its bundle's package.
+
+        Raises:
+            ModuleNotFoundError: nobody has it.
+            ModuleSourceError: it must not be used, or its project file cannot be read.
+        """
+        located = self.locate(module_id, source_hint)
+        if located.source.kind == "package":
+            return []
+        tree = self._tree_of(located)
+        from amplifier_foundation.sources.libraries import (  # noqa: PLC0415 - as above
+            missing_libraries,
+            required_libraries,
+        )
+
+        required = required_libraries(located.path, _provided(tree))
+        if tree is not None and tree != located.path:
+            required += required_libraries(tree)
+        missing = missing_libraries(required)
+        return [each for each in required if each.name in missing]
 
     async def async_resolve(
         self, module_id: str, source_hint: Any = None, profile_hint: Any = None
@@ -197,6 +225,19 @@ class SourceResolver:
         self.lock.pin(module_id, pin)
         self._located.clear()
         return pin
+
+    def _require_libraries(self, located: LocatedModule, tree: Path | None) -> None:
+        from amplifier_foundation.sources.libraries import (  # noqa: PLC0415 - as above
+            require_libraries,
+            required_libraries,
+        )
+
+        required = required_libraries(located.path, _provided(tree))
+        if required:
+            command = f"amplifier module install {located.module_id}"
+            if self.bundle is not None:
+                command += f" -b {shlex.quote(self.bundle)}"
+            require_libraries(located.module_id, required, self._home, command)
 
     def _tree_of(self, located: LocatedModule) -> Path | None:
         """Return the whole tree that a fetched module is in: what its pinned hash is about."""
@@ -330,6 +371,13 @@ class SourceResolver:
         if not path.exists():
             raise FetchError(f"There is no {path}.", why=f"The source `{source}` leads there.")
         return path
+
+
+def _provided(tree: Path | None) -> list[str]:
+    """Return the distribution whose package a fetched bundle has for its modules."""
+    if tree is None:
+        return []
+    return [str(read_project(tree).get("project", {}).get("name", ""))]
 
 
 def _within(tree: Tree, source: Source) -> Path:
