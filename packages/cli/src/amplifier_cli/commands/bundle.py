@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplifier_cli.output import say, say_json, styled
-from amplifier_cli.render.plain import counted
-from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
+from amplifier_cli.render.plain import counted, one_line
+from amplifier_cli.terminal import (
+    fitted,
+    heading,
+    notice,
+    print_columns,
+    screen_width,
+    working,
+)
 from amplifier_kit.visible_text import exact
 
 if TYPE_CHECKING:
@@ -95,20 +102,40 @@ def show(name: str, as_plan: bool) -> None:
 
 @bundle.command()
 @click.argument("name", default="default")
-def validate(name: str) -> int:
-    """Check that a bundle can be read, composed and mounted."""
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1, 3_600),
+    default=60,
+    show_default=True,
+    help="Seconds for mounting all modules.",
+)
+def validate(name: str, timeout: float) -> int:
+    """Check that a bundle can be read, composed and mounted.
+
+    All of its modules are imported and mounted as for a run, in a process of their own.
+    """
+    from amplifier_cli.mount_check import mount_all  # noqa: PLC0415 - starts a process
     from amplifier_core.validation import MountPlanValidator  # noqa: PLC0415 - the kernel
 
     ready = _ready(name)
+    asyncio.run(ready.require_pins())
+    for each in ready.missing:
+        say(f"  warning  {exact(one_line(str(each)))}")
     result = MountPlanValidator().validate(ready.plan)
     for each in (*result.errors, *result.warnings):
         say(f"  {each.severity}  {exact(each.message)}")
     missing = _not_installed(ready)
     for module_id in missing:
         say(f"  error  {exact(module_id)} is neither installed nor has it a source")
-    good = result.passed and not missing
+    with working(f"mounting the modules of {name}"):
+        report = mount_all(name, timeout)
+    for module_id, why in report.failed.items():
+        if module_id not in missing:
+            say(f"  error  {exact(module_id)} does not mount: {one_line(why)}")
+    good = result.passed and not missing and not report.failed
     word = styled("good", fg="green") if good else styled("cannot be used", fg="red")
-    say(f"{exact(ready.bundle)}: {word}")
+    count = f"{report.mounted} of {report.mounted + len(report.failed)} modules mount"
+    say(f"{exact(ready.bundle)}: {word}{'' if good else f' ({count})'}")
     return 0 if good else 1
 
 
