@@ -9,7 +9,7 @@ import pytest
 
 from amplifier_core import AmplifierSession
 from amplifier_core.models import HookResult
-from amplifier_kit.children.config import TaskConfig
+from amplifier_kit.children.config import ChildrenConfig
 from amplifier_kit.children.orders import ChildOrder
 from amplifier_kit.children.registry import children_of, open_children
 from amplifier_kit.children.tasks import PREPARE, TOLD_DEPTH, RefusedError, Tasks
@@ -38,7 +38,7 @@ async def test_without_a_tool_for_tasks_children_have_the_default_limits() -> No
     async with AmplifierSession(PLAN) as session:
         children = children_in(session)
 
-        assert children.config == TaskConfig()
+        assert children.config == ChildrenConfig()
         assert children_of(session.coordinator) is children
 
 
@@ -55,7 +55,7 @@ async def test_the_limits_of_a_tool_apply_to_whoever_starts_children() -> None:
 async def test_who_takes_the_place_of_the_children_counts_on() -> None:
     async with AmplifierSession(PLAN) as session:
         await outcome_of(children_in(session), ChildOrder("One.", 5))
-        children, close = open_children(session.coordinator, TaskConfig(max_total=1))
+        children, close = open_children(session.coordinator, ChildrenConfig(max_total=1))
 
         with pytest.raises(RefusedError, match="All 1 agents were started"):
             await children.launch(ChildOrder("Two.", 5))
@@ -121,7 +121,7 @@ async def test_a_child_begins_with_its_instruction_and_the_history_that_it_is_gi
 
 async def test_a_child_that_is_resumed_is_not_counted_again_and_runs_once_at_a_time() -> None:
     async with AmplifierSession(PLAN) as session:
-        children, close = open_children(session.coordinator, TaskConfig(max_total=1))
+        children, close = open_children(session.coordinator, ChildrenConfig(max_total=1))
         assert isinstance(children, Tasks)
         await outcome_of(children, ChildOrder("One.", 5, session_id="kept", plan=PLAN))
         again = ChildOrder("Two.", 5, session_id="kept", plan=PLAN, is_resumed=True)

@@ -15,7 +15,7 @@ from amplifier_core.errors import describe_error
 from amplifier_core.history import INTERRUPTED
 from amplifier_core.models import HookResult
 from amplifier_core.session import AmplifierSession
-from amplifier_kit.children.config import TaskConfig
+from amplifier_kit.children.config import ChildrenConfig
 from amplifier_kit.memory.texts import shorten, texts_in
 from amplifier_kit.notices import show
 
@@ -65,7 +65,11 @@ class Child:
     """One child session and the watch over it, which begins as soon as this is made."""
 
     def __init__(
-        self, parent: ModuleCoordinator, session: AmplifierSession, order: Order, config: TaskConfig
+        self,
+        parent: ModuleCoordinator,
+        session: AmplifierSession,
+        order: Order,
+        config: ChildrenConfig,
     ) -> None:
         self.handle: str = order.facts["handle"]
         self.order = order

@@ -1,4 +1,4 @@
-"""The configuration of tool-task; its README says what each key means."""
+"""How many children a session may have, and how long each may take."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 _Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class TaskConfig(BaseModel, extra="forbid", frozen=True, defer_build=True):
+class ChildrenConfig(BaseModel, extra="forbid", frozen=True, defer_build=True):
     """How many children there may be, and how long each of them may take."""
 
     max_depth: int = Field(default=3, ge=0, description="Generations below the root.")
@@ -21,7 +21,7 @@ class TaskConfig(BaseModel, extra="forbid", frozen=True, defer_build=True):
     notify: bool = Field(default=True, description="Tell the model that a task has ended.")
     hand_down: list[str] = ["session.working_dir"]
 
-    def narrowed(self, above: TaskConfig) -> TaskConfig:
+    def narrowed(self, above: ChildrenConfig) -> ChildrenConfig:
         """Return this with no more room than `above` has."""
         depth = min(self.max_depth, above.max_depth)
         children = min(self.max_children, above.max_children)

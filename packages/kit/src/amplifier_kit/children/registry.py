@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_kit.children.child import EVENTS, NAME
-from amplifier_kit.children.config import TaskConfig
+from amplifier_kit.children.config import ChildrenConfig
 from amplifier_kit.children.remote import RUNNER, RemoteTasks, TaskRunner
 from amplifier_kit.children.tasks import Tasks
 
@@ -23,13 +23,13 @@ def children_of(coordinator: ModuleCoordinator) -> Children:
     known: Children | None = coordinator.get_capability(CHILDREN)
     if known is not None:
         return known
-    children, close = open_children(coordinator, TaskConfig())
+    children, close = open_children(coordinator, ChildrenConfig())
     coordinator.register_cleanup(close)
     return children
 
 
 def open_children(
-    coordinator: ModuleCoordinator, config: TaskConfig
+    coordinator: ModuleCoordinator, config: ChildrenConfig
 ) -> tuple[Children, Callable[[], Awaitable[None]]]:
     """Make the children of a session, under these limits, and return what ends them.
 

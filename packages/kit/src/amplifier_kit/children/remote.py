@@ -19,7 +19,7 @@ from amplifier_kit.children.child import (
     STARTED,
     partial_work,
 )
-from amplifier_kit.children.config import TaskConfig
+from amplifier_kit.children.config import ChildrenConfig
 from amplifier_kit.children.orders import ChildOrder
 from amplifier_kit.children.tasks import (
     RefusedError,
@@ -100,7 +100,7 @@ class RemoteTasks:
     """The children of one session, wherever they run; they do not end with this process."""
 
     def __init__(
-        self, coordinator: ModuleCoordinator, config: TaskConfig, runner: TaskRunner
+        self, coordinator: ModuleCoordinator, config: ChildrenConfig, runner: TaskRunner
     ) -> None:
         self.agents = agents_in(coordinator.config)
         self.depth = depth_of(coordinator)

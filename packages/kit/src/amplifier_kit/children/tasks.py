@@ -14,7 +14,7 @@ from amplifier_core.models import HookResult
 from amplifier_core.session import AmplifierSession
 from amplifier_kit.children.agents import agents_in, instruction_of, overlay_of
 from amplifier_kit.children.child import NAME, REFUSED, Child, Order
-from amplifier_kit.children.config import TaskConfig
+from amplifier_kit.children.config import ChildrenConfig
 from amplifier_kit.children.inheritance import child_session
 from amplifier_kit.children.orders import ChildOrder
 from amplifier_kit.notices import show
@@ -41,7 +41,7 @@ class RefusedError(RuntimeError):
 class Tasks:
     """Starts children within the limits, and ends them all together with the session."""
 
-    def __init__(self, coordinator: ModuleCoordinator, config: TaskConfig) -> None:
+    def __init__(self, coordinator: ModuleCoordinator, config: ChildrenConfig) -> None:
         self.agents = agents_in(coordinator.config)
         self.children: dict[str, Child] = {}
         self._coordinator = coordinator
@@ -187,7 +187,7 @@ def unknown_agent(agents: Collection[str], agent: str) -> str | None:
     return f"There is no agent `{agent[:100]}`. Known: {', '.join(agents) or 'none'}."
 
 
-def too_deep(depth: int, config: TaskConfig) -> str | None:
+def too_deep(depth: int, config: ChildrenConfig) -> str | None:
     """Return why a session so far below the root may have no children, if so."""
     if depth < config.max_depth:
         return None
