@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from amplifier_runtime.claims import Claim, check_fence
 from amplifier_runtime.database import Connection, Row, all_of, execute, one_of
-from amplifier_runtime.session_keys import NAME, insert_session
+from amplifier_runtime.session_keys import NAME, find_session, insert_session
 from amplifier_runtime.store import hold_session, read_messages, submit_turn, to_json, wake_turn
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
 
 # Why a turn that waits for its children is parked.
 CHILD = "child"
+_PLAIN_ID = re.compile(r"\w[\w.-]{0,199}")
 _REST = "('waiting', 'ready', 'parked')"
 _JOINED = (
     "SELECT c.*, t.state, t.answer, t.error, t.submitted_at, "
@@ -37,8 +39,8 @@ _JOINED = (
 
 
 def child_of(connection: Connection, session_id: str) -> Row | None:
-    """Return what a session is as a child, if it is one."""
-    sql = "SELECT * FROM children WHERE session_id = :session"
+    """Return what a session is as a child, by the last turn that it was given, if it is one."""
+    sql = "SELECT * FROM children WHERE session_id = :session ORDER BY deadline_at DESC LIMIT 1"
     return one_of(connection, sql, session=session_id)
 
 
@@ -82,24 +84,66 @@ def start_child(
     if known is not None:
         return _whole(connection, claim, known["handle"])
     root = root_of(connection, claim.session_id)
+    if order.get("is_resumed"):
+        name, order = _own_child(connection, claim, order)
+        # Of two parents' calls each has its own turn, whatever their keys are.
+        turn_key = f"{claim.turn_id}/{key}"
+    else:
+        name, turn_key = _free_name(connection, claim, key, order), key
     if refusal := _refusal(connection, claim, root, order):
         return refusal
+    if not order.get("is_resumed"):
+        parent = claim.session_name or claim.session_id
+        insert_session(connection, claim.tenant_id, name, to_json(given["plan"]), parent)
+    turn = submit_turn(connection, claim.tenant_id, name, order["prompt"], turn_key, claim.turn_id)
+    _insert_messages(connection, turn, order)
+    handle = _insert(connection, claim, turn, root, key, order, given)
+    return _whole(connection, claim, handle)
+
+
+def _free_name(connection: Connection, claim: Claim, key: str, order: dict[str, Any]) -> str:
+    """Return the id of a new child: the one that is wanted, if it is a plain one that is free."""
+    wanted = str(order.get("session_id") or "")
+    if _PLAIN_ID.fullmatch(wanted) and find_session(connection, claim.tenant_id, wanted) is None:
+        return wanted
     digest = hashlib.sha256(f"{claim.turn_id}/{key}".encode()).hexdigest()[:12]
-    parent = claim.session_name or claim.session_id
-    name = f"{parent}-{digest}"
-    session_id = insert_session(connection, claim.tenant_id, name, to_json(given["plan"]), parent)
-    turn = submit_turn(connection, claim.tenant_id, name, order["prompt"], key, claim.turn_id)
-    if order["instruction"]:
+    return f"{claim.session_name or claim.session_id}-{digest}"
+
+
+def _own_child(
+    connection: Connection, claim: Claim, order: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """Return the id of a child that is to have a further turn, and the order for it.
+
+    Raises:
+        FileNotFoundError: the session that asks has no such child. Whether anybody else has is
+            not shown.
+    """
+    wanted = str(order["session_id"])
+    row = find_session(connection, claim.tenant_id, wanted)
+    child = None if row is None else child_of(connection, row["session_id"])
+    if child is None or child["parent_session_id"] != claim.session_id:
+        raise FileNotFoundError(f"This session has no child '{wanted[:200]}'.")
+    known = {"agent": child["agent"], "told_depth": child["told_depth"]}
+    return wanted, {**order, **known, "is_running": child["stop_reason"] is None}
+
+
+def _insert_messages(connection: Connection, turn: Row, order: dict[str, Any]) -> None:
+    """Insert what the memory of a new child has before its first prompt."""
+    if order.get("is_resumed"):
+        return
+    told = order["instruction"]
+    first = [{"role": "system", "content": told}] if told else []
+    for position, message in enumerate([*first, *(order.get("history") or ())]):
         execute(
             connection,
             "INSERT INTO messages (session_id, position, turn_id, message) "
-            "VALUES (:session, 0, :turn, :message)",
-            session=session_id,
+            "VALUES (:session, :position, :turn, :message)",
+            session=turn["session_id"],
+            position=position,
             turn=turn["turn_id"],
-            message=to_json({"role": "system", "content": order["instruction"]}),
+            message=to_json(message),
         )
-    handle = _insert(connection, claim, turn, root, key, order, given)
-    return _whole(connection, claim, handle)
 
 
 def _whole(connection: Connection, claim: Claim, handle: str) -> dict[str, Any]:
@@ -109,6 +153,8 @@ def _whole(connection: Connection, claim: Claim, handle: str) -> dict[str, Any]:
 
 def _refusal(connection: Connection, claim: Claim, root: str, order: dict[str, Any]) -> str | None:
     limits = order["limits"]
+    if order.get("is_running"):
+        return "This agent is still at work. Wait for it to end."
     if order["depth"] > limits["max_depth"]:
         return f"Agents may be nested {limits['max_depth']} deep. Do the work yourself."
     sql = (
@@ -119,6 +165,9 @@ def _refusal(connection: Connection, claim: Claim, root: str, order: dict[str, A
     if row is not None and row["running"] >= limits["max_children"]:
         most = limits["max_children"]
         return f"{most} tasks are running, the most there may be. Wait for one to end."
+    if order.get("is_resumed"):
+        # It was counted when it was started.
+        return None
     execute(
         connection, "INSERT INTO trees (root_id) VALUES (:root) ON CONFLICT DO NOTHING", root=root
     )
@@ -141,13 +190,14 @@ def _insert(
     row = one_of(
         connection,
         "INSERT INTO children (turn_id, session_id, root_id, parent_session_id, parent_turn_id, "
-        "call_key, handle, agent, background, depth, limits, parent_state, deadline_at) "
+        "call_key, handle, agent, background, depth, limits, parent_state, told_depth, "
+        "deadline_at) "
         "SELECT CAST(:turn AS TEXT), CAST(:session AS TEXT), CAST(:root AS TEXT), "
         "CAST(:parent AS TEXT), CAST(:asker AS TEXT), CAST(:key AS TEXT), "
         "'task-' || (COUNT(*) + 1), CAST(:agent AS TEXT), CAST(:background AS INTEGER), "
         "CAST(:depth AS INTEGER), CAST(:limits AS TEXT), CAST(:state AS TEXT), "
-        "now_ms() + CAST(:lasts AS BIGINT) FROM children WHERE parent_session_id = :parent "
-        "RETURNING handle",
+        "CAST(:told_depth AS INTEGER), now_ms() + CAST(:lasts AS BIGINT) FROM children "
+        "WHERE parent_session_id = :parent RETURNING handle",
         turn=turn["turn_id"],
         session=turn["session_id"],
         root=root,
@@ -159,6 +209,7 @@ def _insert(
         depth=order["depth"],
         limits=to_json(order["limits"]),
         state=to_json(given["state"]),
+        told_depth=order.get("told_depth"),
         lasts=int(order["seconds"] * 1000),
     )
     assert row is not None

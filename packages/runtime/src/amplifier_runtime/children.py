@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from amplifier_core import events
 from amplifier_core.session import AmplifierSession
 from amplifier_foundation.recording.plain import plain
+from amplifier_foundation.spawn.capabilities import offer_spawning
 from amplifier_kit.children.inheritance import inherit
 from amplifier_kit.children.remote import RUNNER
 from amplifier_kit.children.tasks import DEPTH, TOLD_DEPTH
@@ -30,7 +31,7 @@ from amplifier_runtime.child_rows import (
 from amplifier_runtime.claims import Outcome, check_fence
 from amplifier_runtime.database import Connection, Database, Row, all_of, execute, one_of, read_now
 from amplifier_runtime.errors import Fenced
-from amplifier_runtime.journal import scope
+from amplifier_runtime.journal import is_repeatable, scope
 from amplifier_runtime.plan_references import clear_keys_in
 from amplifier_runtime.turns import TurnPart, TurnRun
 
@@ -44,17 +45,21 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 NAME = "runtime-children"
 _READ = "read"
+# Between two looks at a child that a call waits for.
+_LOOK_SECONDS = 0.2
 
 
 class ChildTurns:
     """The capability `task.runner` of one run: what the model asks for becomes child turns."""
 
     def __init__(
-        self, run: TurnRun, database: Database, limits: dict[str, int] | None, *, has_any: bool
+        self, run: TurnRun, worker: Worker, limits: dict[str, int] | None, *, has_any: bool
     ) -> None:
         self.limits = limits
+        self._worker = worker
+        self._resting = 0
         self._run = run
-        self._database = database
+        self._database = worker.database
         self._has_any = has_any
         self._requests = 0
         self._started: Counter[str] = Counter()
@@ -64,12 +69,8 @@ class ChildTurns:
     async def start(self, order: dict[str, Any]) -> dict[str, Any] | str:
         """Submit a child under the key of the call that asks for it, or return why not."""
         session, key = self._run.session, self._key_of(order)
-        fork = session.fork(order["overlay"])
-        keys = self._run.keys
-        # What the fork has is resolved; what is stored refers to keys, as it was written.
-        plan = fork.config if keys is None else keys.seal(fork.config)
+        plan = await self._plan_of(order)
         given = {"plan": plan, "state": plain(session.coordinator.session_state)}
-        await fork.cleanup()
         clear = clear_keys_in(plan)
         if clear:
             return f"The agent was not started: its plan has a key in clear at `{clear[0]}`."
@@ -78,6 +79,19 @@ class ChildTurns:
         return await self._transact(
             lambda connection: start_child(connection, self._run.claim, key, order, given)
         )
+
+    async def _plan_of(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Return the plan of a child; one that is resumed has its own already."""
+        if order.get("is_resumed"):
+            return {}
+        plan = order.get("plan")
+        if plan is None:
+            fork = self._run.session.fork(order["overlay"])
+            plan = fork.config
+            await fork.cleanup()
+        keys = self._run.keys
+        # What a session has is resolved; what is stored refers to keys, as it was written.
+        return plan if keys is None else keys.seal(plan)
 
     def _key_of(self, order: dict[str, Any]) -> str:
         """Return the key of a child: that of the call that asks, and of the order if it has one.
@@ -109,11 +123,48 @@ class ChildTurns:
             self._note(connection, handle, waiter=self._run.claim.turn_id, until=until)
             return None
 
+        if seconds is None and not is_repeatable():
+            return await self._wait_here(handle)
         facts = await self._transact(work)
         if facts is None:
             await self._run.suspend(CHILD)
             raise AssertionError("a suspended run does not go on")
         return facts
+
+    async def _wait_here(self, handle: str) -> dict[str, Any]:
+        """Return a child when it has ended, and keep the turn: its call cannot be run again.
+
+        The worker takes other turns in its place, so that the child has one to run in.
+        """
+
+        def look(connection: Connection) -> dict[str, Any] | None:
+            check_fence(connection, self._run.claim.session_id, self._run.claim.epoch)
+            [facts] = facts_of(connection, self._run.claim.session_id, handle=handle)
+            if facts["stop_reason"] is None:
+                return None
+            self._note(connection, handle, waiter=None, told=_READ)
+            return facts
+
+        self._rest(1)
+        try:
+            while True:
+                facts = await self._transact(look)
+                if facts is not None:
+                    return facts
+                await asyncio.sleep(_LOOK_SECONDS)
+        except asyncio.CancelledError:
+            # Whoever waited has given up, as a tool does when its own time is over.
+            await asyncio.shield(self.stop(handle))
+            raise
+        finally:
+            self._rest(-1)
+
+    def _rest(self, change: int) -> None:
+        """Lend the place of this run to others while at least one of its calls waits here."""
+        before = self._resting > 0
+        self._resting += change
+        self._worker.resting += (self._resting > 0) - before
+        self._worker.wake()
 
     async def _until(self, seconds: float) -> int:
         """Return when a wait is over: the moment that its first run has named."""
@@ -220,12 +271,12 @@ class Children(TurnPart):
         self._grace_seconds = grace_seconds
         # By run: the next run of a turn may begin here before the one that parked it is closed.
         self._live: dict[str, _LiveChild] = {}
-        self._database: Database | None = None
+        self._worker: Worker | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def join(self, worker: Worker) -> None:
         """Begin to look after children."""
-        self._database = worker.database
+        self._worker = worker
         self._task = asyncio.create_task(self._look_after(worker.database))
 
     async def leave(self) -> None:
@@ -236,7 +287,7 @@ class Children(TurnPart):
 
     async def prepare(self, run: TurnRun) -> None:
         """Offer the runner, and bring down what a child has from those above it."""
-        assert self._database is not None
+        assert self._worker is not None
         session_id = run.claim.session_id
 
         def read(connection: Connection) -> tuple[Row | None, list[Row], bool]:
@@ -246,15 +297,18 @@ class Children(TurnPart):
             child = child_of(connection, session_id)
             return child, ancestors_of(connection, child), has_any
 
-        child, ancestors, has_any = await self._database.run(read)
+        child, ancestors, has_any = await self._worker.database.run(read)
         limits = None if child is None else json.loads(child["limits"])
         live = self._live[run.token] = _LiveChild(run, child)
         coordinator = run.session.coordinator
-        runner = ChildTurns(run, self._database, limits, has_any=has_any)
+        runner = ChildTurns(run, self._worker, limits, has_any=has_any)
         coordinator.register_capability(RUNNER, runner)
+        offer_spawning(coordinator)
         if child is not None:
             coordinator.register_capability(DEPTH, child["depth"])
-            coordinator.register_capability(TOLD_DEPTH, child["depth"])
+            told = child["told_depth"]
+            depth = child["depth"] if told is None else told
+            coordinator.register_capability(TOLD_DEPTH, depth)
             live.stand_ins = await stand_in_for(ancestors, run.keys)
             inherit(run.session, live.stand_ins[-1])
 

@@ -33,13 +33,14 @@ async def perform(run: TurnRun, key: str, name: str, tool: Any, given: dict[str,
     An `unsafe` tool is run only after its intent is durable. When an earlier run left an intent
     and no outcome, the tool is not run: the outcome is unknown, and that is kept.
     """
-    if declaration_of(tool).effect == "unsafe":
+    is_unsafe = declaration_of(tool).effect == "unsafe"
+    if is_unsafe:
         if run.journal.get(f"{key}:started") is not None:
             return await _unknown(run, key, name)
         await run.write(f"{key}:started", {"token": run.token, "tool": name})
         await run.stand()
     try:
-        with inside(f"{key}/"):
+        with inside(f"{key}/", is_unsafe=is_unsafe):
             result = valid(await tool.execute(given))
     except Exception as error:
         await run.write(key, {"error": plain_error(error)})

@@ -21,6 +21,7 @@ __all__ = [
     "announced",
     "call_digest",
     "inside",
+    "is_repeatable",
     "latest_model_call",
     "scope",
 ]
@@ -28,6 +29,7 @@ __all__ = [
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # Which call the running code is inside of: calls made there are kept under its key.
 _scope: ContextVar[str] = ContextVar("amplifier_durable_scope", default="")
+_is_unsafe: ContextVar[bool] = ContextVar("amplifier_durable_unsafe", default=False)
 # The loop announces a tool call and runs it in one task; a tool itself is not told its id.
 _announced: ContextVar[tuple[str, str] | None] = ContextVar("amplifier_durable_call", default=None)
 _model_call: ContextVar[ModelCall | None] = ContextVar("amplifier_durable_model", default=None)
@@ -38,15 +40,22 @@ def scope() -> str:
     return _scope.get()
 
 
+def is_repeatable() -> bool:
+    """Whether the call that the running code is inside of may be run again from its beginning."""
+    return not _is_unsafe.get()
+
+
 @contextmanager
-def inside(key: str) -> Generator[None]:
-    """Let the calls made here belong to the call under `key`."""
-    before = _scope.get()
+def inside(key: str, *, is_unsafe: bool = False) -> Generator[None]:
+    """Let the calls made here belong to the call under `key`, which may be an unsafe one."""
+    before, was_unsafe = _scope.get(), _is_unsafe.get()
     _scope.set(key)
+    _is_unsafe.set(is_unsafe or was_unsafe)
     try:
         yield
     finally:
         _scope.set(before)
+        _is_unsafe.set(was_unsafe)
 
 
 def announce(tool_name: str, call_id: str) -> None:

@@ -133,6 +133,8 @@ class Worker:
         )
         # What this worker has, by turn; for those that have not begun, since when the engine knows.
         self._held: dict[str, Claim] = {}
+        # How many of them only wait for a child, which may need their place to run in.
+        self.resting = 0
         self._unbegun: dict[str, float] = {}
         self._unknown: set[str] = set()
         self._beaten_at = monotonic()
@@ -247,7 +249,7 @@ class Worker:
     async def _take_turns(self) -> None:
         while not self._is_leaving:
             self._wake.clear()
-            room = self.settings.concurrency - len(self._held)
+            room = self.settings.concurrency - len(self._held) + self.resting
             claims = await self.claims.take(room) if room > 0 else []
             for claim in claims:
                 self._held[claim.turn_id] = claim
