@@ -311,3 +311,17 @@ async def test_a_session_with_a_child_and_the_child_replay_without_a_difference(
     for session in store.list():
         assert (await replay(store.read(session.session_id))).differences == []
     assert len(store.list()) == 2
+
+
+async def test_a_child_that_a_module_forks_itself_can_delegate_too(
+    plan: Plan, open_plan: Open
+) -> None:
+    async with open_plan(plan()) as live:
+        child = live.session.fork(session_id="forked")
+        async with child:
+            await child.execute("Hello.")
+            made = await child.coordinator.get_capability("session.spawn")(
+                agent_name="self", instruction="Well."
+            )
+
+    assert "Well." in made["output"]

@@ -89,7 +89,8 @@ def start_child(
         # Of two parents' calls each has its own turn, whatever their keys are.
         turn_key = f"{claim.turn_id}/{key}"
     else:
-        name, turn_key = _free_name(connection, claim, key, order), key
+        name = _free_name(connection, claim, key, order)
+        turn_key = key
     if refusal := _refusal(connection, claim, root, order):
         return refusal
     if not order.get("is_resumed"):

@@ -48,7 +48,8 @@ def is_repeatable() -> bool:
 @contextmanager
 def inside(key: str, *, is_unsafe: bool = False) -> Generator[None]:
     """Let the calls made here belong to the call under `key`, which may be an unsafe one."""
-    before, was_unsafe = _scope.get(), _is_unsafe.get()
+    before = _scope.get()
+    was_unsafe = _is_unsafe.get()
     _scope.set(key)
     _is_unsafe.set(is_unsafe or was_unsafe)
     try:
