@@ -70,7 +70,7 @@ class Ledger:
         # When the first call was made, or would have been had the tree never rested.
         self._began: float | None = None
         self.accounts: dict[str, Account] = {}
-        for record in list(state.setdefault("agents", {}).values()):
+        for record in sorted(state.setdefault("agents", {}).values(), key=lambda it: it["depth"]):
             self._open(self._restored(record))
         if not self.accounts:
             self._open(Account(root, None, 0, ENDLESS, config))

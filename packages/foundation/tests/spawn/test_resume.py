@@ -139,3 +139,23 @@ async def test_a_resumed_child_is_inside_the_budget_and_the_limits(
     assert status["agents"] == 2
     assert refused["status"] == "incomplete"
     assert "No further model call" in refused["output"]
+
+
+async def test_a_budget_is_taken_up_again_whatever_the_children_were_called(
+    store: SessionStore, project: Path, plan: Plan
+) -> None:
+    """Ids of published tools sort before that of their parent, and so the budget's state does."""
+    hooks = [{"module": "hooks-budget", "config": {"steps": 9}}]
+    made_of = plan(hooks=hooks)
+    async with open_live(made_of, store=store, project=project, session_id="root") as live:
+        made = await delegate(live, instruction="One.")
+        await live.execute("Hello.")
+    async with open_live(
+        made_of, store=store, project=project, session_id="root", resume=True
+    ) as live:
+        await delegate(live, session_id=made["session_id"], instruction="Two.")
+        status = live.session.coordinator.get_capability("budget.status")()
+
+    assert made["session_id"] < "root"
+    assert status["used"]["steps"] == "3"
+    assert status["agents"] == 2
