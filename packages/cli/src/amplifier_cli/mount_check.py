@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MountReport", "mount_all"]
 
+_PARTS = {"orchestrator": "loop-streaming", "context": "context-simple"}
 _NO_RESULT = "The process that mounted it ended before it was done."
 
 
@@ -107,27 +108,41 @@ async def _mount(bundle: str, folder: Path) -> None:
     report = folder / "report"
     ready = await get_ready(Wishes(bundle=bundle))
     await ready.require_pins()
-    session = AmplifierSession(_tolerant(ready))
-    coordinator = session.coordinator
-    coordinator.register_capability("session.working_dir", str(Path.cwd()))
-    coordinator.register_capability("session.folder", str(folder))
-    await coordinator.mount("module-source-resolver", _Watched(ready.resolver, report))
-    try:
-        await session.initialize()
-    except AmplifierError as error:
-        # Without a loop or a memory no session starts; the modules say which of them it was.
-        if all(each.state != "failed" for each in session.status.modules):
-            _note(report, {"module": "session", "error": str(error)})
-    for each in session.status.modules:
-        error = each.error or "It failed." if each.state == "failed" else None
-        _note(report, {"module": each.module_id, "error": error})
+    plan = _tolerant(ready)
+    # Without a loop or a memory no session starts. The other modules are then tried with ours.
+    for _ in range(len(_PARTS) + 1):
+        session = AmplifierSession(plan)
+        coordinator = session.coordinator
+        coordinator.register_capability("session.working_dir", str(Path.cwd()))
+        coordinator.register_capability("session.folder", str(folder))
+        await coordinator.mount("module-source-resolver", _Watched(ready.resolver, report))
+        try:
+            await session.initialize()
+        except AmplifierError as error:
+            part = _failed_part(coordinator)
+            module = plan["session"][part]["module"]
+            plan["session"][part] = {"module": _PARTS[part]}
+            _note(report, {"module": module, "error": str(error)})
+            await session.cleanup()
+            continue
+        for each in session.status.modules:
+            failure = each.error or "It failed." if each.state == "failed" else None
+            _note(report, {"module": each.module_id, "error": failure})
+        # What a module does when it is ended is not part of the check.
+        _note(report, {"done": True})
+        await session.cleanup()
+        return
     _note(report, {"done": True})
-    await session.cleanup()
+
+
+def _failed_part(coordinator: Any) -> str:
+    """Return which part of a session keeps it from starting."""
+    return "context" if coordinator.get("orchestrator") is not None else "orchestrator"
 
 
 def _tolerant(ready: Ready) -> dict[str, Any]:
     """Return a plan in which no module is required, so that all are tried."""
-    plan = dict(ready.plan)
+    plan: dict[str, Any] = {**ready.plan, "session": dict(ready.plan["session"])}
     for section in ("providers", "tools", "hooks"):
         entries: list[dict[str, Any]] = plan.get(section) or []
         plan[section] = [{**each, "required": False} for each in entries]

@@ -78,3 +78,22 @@ def test_a_module_that_hangs_or_ends_the_process_is_named(
 
     assert validated.returncode == 1
     assert why in validated.stdout, validated.stdout
+
+
+def test_the_other_modules_are_tried_when_the_loop_and_the_memory_do_not_mount(
+    amplifier: Command, home: Path, tmp_path: Path
+) -> None:
+    parts = {
+        "orchestrator": write_module(tmp_path / "loop-bad", "import no_such_loop"),
+        "context": write_module(tmp_path / "context-bad", "import no_such_memory"),
+    }
+    hook = write_module(tmp_path / "hooks-bad", "import no_such_library")
+    write_bundle(home)
+    text = json.dumps({"session": parts, "hooks": [hook]})
+    (home / "bundles" / "own.yaml").write_text(text, encoding="utf-8")
+
+    validated = amplifier("bundle", "validate", "own")
+
+    assert validated.returncode == 1
+    for missing in ("no_such_loop", "no_such_memory", "no_such_library"):
+        assert missing in validated.stdout
