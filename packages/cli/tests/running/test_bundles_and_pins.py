@@ -121,6 +121,23 @@ def test_a_module_without_its_libraries_says_so_and_the_command_it_names_reads_t
     assert amplifier("bundle", "install").stderr.startswith("Nothing to install")
 
 
+def test_a_module_that_cannot_be_had_leaves_the_others_pinned_and_the_exit_code_says_so(
+    amplifier: Command, home: Path, project: Path
+) -> None:
+    tool = {"module": "tool-weather", "source": f"git+file://{home}/nowhere@main"}
+    write_bundle(home / "bundles" / "own.yaml", "Hello.", tools=[tool])
+
+    locked = amplifier("module", "lock", "-b", "own")
+
+    assert locked.returncode == 1
+    (line,) = [each for each in locked.stderr.splitlines() if "is not pinned." in each]
+    assert line.startswith("tool-weather is not pinned. git could not fetch")
+    pinned = json.loads((project / "amplifier.lock").read_text("utf-8"))["modules"]
+    assert "tool-bash" in pinned
+    assert "tool-weather" not in pinned
+    assert amplifier("run", "-b", "own", "hello").stdout == "Hello.\n"
+
+
 @pytest.mark.parametrize("reference", ["none", "./none.yaml"])
 def test_an_unknown_bundle_is_not_said_to_be_named_in_a_file(
     amplifier: Command, reference: str

@@ -59,11 +59,12 @@ def show(where: str) -> None:
     "--update", is_flag=True, help="Take the newest of what is pinned by a branch or tag."
 )
 @click.option("--accept", multiple=True, hidden=True)
-def lock(bundle: str | None, update: bool, accept: tuple[str, ...]) -> None:
+def lock(bundle: str | None, update: bool, accept: tuple[str, ...]) -> int:
     """Pin every module to its exact bytes.
 
-    Writes amplifier.lock in this folder. A module that is not what it pins is refused. Hints about
-    the code of fetched modules are about accidents, not attacks: pin only what you trust.
+    Writes amplifier.lock in this folder. A module that is not what it pins is refused. One that
+    cannot be had is named, the others are pinned, and the exit code is 1. Hints about the code of
+    fetched modules are about accidents, not attacks: pin only what you trust.
     """
     import asyncio  # noqa: PLC0415 - the other commands of this file do without
 
@@ -72,16 +73,27 @@ def lock(bundle: str | None, update: bool, accept: tuple[str, ...]) -> None:
         get_ready,
         write_lock,
     )
+    from amplifier_foundation.sources.errors import FetchError  # noqa: PLC0415 - as above
 
     ready = asyncio.run(get_ready(Wishes(bundle=bundle), pinning=True))
     if accept:
         notice("--accept has no effect: hints refuse nothing.", level="warning")
+    for line in map(str, ready.missing):
+        notice(line, level="warning")
     rows: list[tuple[str, str, str]] = []
+    unpinned: list[str] = []
     fetched: dict[str, list[Finding]] = {}
     for entry in ready.entries:
-        with working(f"pinning {entry['module']}"):
-            pin = ready.resolver.pin(entry["module"], entry.get("source"), update=update)
-            hints = ready.resolver.hints(entry["module"], entry.get("source"))
+        try:
+            with working(f"pinning {entry['module']}"):
+                pin = ready.resolver.pin(entry["module"], entry.get("source"), update=update)
+                hints = ready.resolver.hints(entry["module"], entry.get("source"))
+        except FetchError as error:
+            if entry["module"] in ready.resolver.lock.modules:
+                # It is pinned, and what is pinned has to be there.
+                raise
+            unpinned.append(f"{entry['module']} is not pinned. {error.message} {error.why}")
+            continue
         rows.append((entry["module"], pin.sha256[:12], pin.commit or pin.version or ""))
         if hints is not None:
             fetched[entry["module"]] = hints
@@ -91,6 +103,9 @@ def lock(bundle: str | None, update: bool, accept: tuple[str, ...]) -> None:
     notice(f"{ready.resolver.lock.path}: {counted(len(rows), 'module')} pinned")
     if not is_trusted:
         notice("It holds once this folder is trusted: amplifier trust", level="warning")
+    for line in unpinned:
+        notice(line, level="warning")
+    return 1 if unpinned else 0
 
 
 def _show_hints(fetched: dict[str, list[Finding]]) -> None:

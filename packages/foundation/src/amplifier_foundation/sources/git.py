@@ -146,7 +146,8 @@ class _Git:
             stdout.seek(0)
             stderr.seek(0)
             if status != 0:
-                said = stderr.read(4096).decode(errors="replace").strip()
+                # An error is three lines on the screen, however many git has written.
+                said = " ".join(stderr.read(4096).decode(errors="replace").split())
                 raise FetchError(
                     f"git could not fetch {self._watch.source}.",
                     why=said or f"git {arguments[0]} ended with {status}.",
