@@ -24,10 +24,9 @@ Update = Callable[[Any, "Recorder", SessionState], Awaitable[None]]
 """Brings what lists show of a session up to date: its recorder, and where it stood before."""
 
 
-def child_logs(
-    store: SessionStore, project: Path, ended: EndedChildren, update: Update
-) -> OpenChild:
+def child_logs(store: SessionStore, project: Path, update: Update) -> OpenChild:
     """Return what makes the log of a child."""
+    ended = EndedChildren(store)
 
     def open_child(parent: Recorder, coordinator: Any, scrubber: MessageScrubber) -> ChildLog:
         # A module may have forked it itself; others were prepared before they mounted.

@@ -167,14 +167,13 @@ async def open_live(
         is_resumed=resume,
     )
     coordinator = session.coordinator
-    ended = EndedChildren(store)
-    await _equip(coordinator, project, resolver, mention_resolver, ended)
+    await _equip(coordinator, store, project, resolver, mention_resolver)
     scrubber = MessageScrubber(coordinator)
     writer = await _open_writer(store, session, project, scrubber, resume, takeover, bundle)
     try:
         state = await asyncio.to_thread(_read_state, store, session.session_id, resume)
-        logs = child_logs(store, project, ended, _update_child)
-        live = _recorded(session, writer, scrubber, state, logs)
+        open_child = child_logs(store, project, _update_child)
+        live = _recorded(session, writer, scrubber, state, open_child)
         try:
             await _mount(live, plan, resume, bundle, missing)
             await (_restore(live, state) if resume else _instruct(coordinator, list(instructions)))
@@ -187,10 +186,10 @@ async def open_live(
 
 
 async def _equip(
-    coordinator: Any, project: Path, resolver: Any, mention_resolver: Any, ended: EndedChildren
+    coordinator: Any, store: SessionStore, project: Path, resolver: Any, mention_resolver: Any
 ) -> None:
     """Give a session what its modules find files, other modules and children by."""
-    offer_spawning(coordinator, ended)
+    offer_spawning(coordinator, EndedChildren(store))
     coordinator.register_capability("session.working_dir", str(project))
     coordinator.register_capability("mention_resolver", mention_resolver)
     if resolver is not None:
