@@ -9,7 +9,7 @@ from amplifier_core.capabilities import JSON_MODE, STREAMING, THINKING, TOOLS, V
 from amplifier_core.message_models import ChatRequest, ChatResponse, Degradation, ToolCall
 from amplifier_core.models import ConfigField, ModelInfo, ProviderInfo
 from amplifier_kit.calls.block_stream import BlockStream
-from amplifier_kit.calls.lazy_client import LazyClient
+from amplifier_kit.calls.lazy_client import LazyClient, bound_answer
 from amplifier_kit.calls.messages import Converted, repaired, split_system
 from amplifier_kit.calls.model_calls import Call, ModelCalls
 from amplifier_kit.calls.mounting import calls_in_response
@@ -158,7 +158,11 @@ class AnthropicProvider:
         )
 
     def _make_client(self) -> AsyncAnthropic:
-        from anthropic import AsyncAnthropic, Timeout  # noqa: PLC0415 - heavy; runs in a thread
+        from anthropic import (  # noqa: PLC0415 - heavy; runs in a thread
+            AsyncAnthropic,
+            DefaultAsyncHttpxClient,
+            Timeout,
+        )
 
         load_price_data()
         config = self._config
@@ -169,6 +173,7 @@ class AnthropicProvider:
             default_headers=only_given(**asked),
             timeout=Timeout(config.idle_timeout_seconds, connect=config.connect_timeout_seconds),
             max_retries=0,
+            http_client=DefaultAsyncHttpxClient(event_hooks={"response": [bound_answer]}),
         )
         # Each of them imports some more when it is first asked for.
         _ = client.messages.with_raw_response, client.models

@@ -12,7 +12,7 @@ from amplifier_core.llm_errors import ConfigurationError, NetworkError
 from amplifier_core.message_models import ChatRequest, ChatResponse, Degradation, ToolCall
 from amplifier_core.models import ConfigField, ModelInfo, ProviderInfo
 from amplifier_kit.calls.block_stream import BlockStream
-from amplifier_kit.calls.lazy_client import LazyClient
+from amplifier_kit.calls.lazy_client import LazyClient, bound_answer
 from amplifier_kit.calls.messages import Converted, repaired, split_system, text_of
 from amplifier_kit.calls.model_calls import Call, ModelCalls
 from amplifier_kit.calls.mounting import calls_in_response
@@ -258,13 +258,13 @@ class ChatCompletionsProvider:
         import httpx2  # noqa: PLC0415 - heavy; runs in the client's thread
         import openai  # noqa: PLC0415 - heavy; runs in the client's thread
 
-        config = self._config
-        silence, connect = config.idle_timeout_seconds, config.connect_timeout_seconds
+        silence = self._config.idle_timeout_seconds
         client = openai.AsyncOpenAI(
             api_key=self._key or _NO_KEY,
             base_url=self._base_url,
-            timeout=httpx2.Timeout(silence, connect=connect),
+            timeout=httpx2.Timeout(silence, connect=self._config.connect_timeout_seconds),
             max_retries=0,
+            http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [bound_answer]}),
         )
         # Each is imported when it is first touched: better here than in the loop.
         _ = client.chat.completions, client.models

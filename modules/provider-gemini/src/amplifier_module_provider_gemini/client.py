@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from amplifier_kit.calls.connections import read_rest
+from amplifier_kit.calls.lazy_client import bound_answer
 from amplifier_kit.calls.prices import load_price_data
 from amplifier_module_provider_gemini.config import GeminiConfig
 
@@ -63,7 +64,7 @@ def make_client(config: GeminiConfig) -> GeminiClient:
     # What the first call would otherwise build, on the loop.
     types.GenerateContentConfig.model_validate({"tools": [{"functionDeclarations": [{}]}]})
     types.GenerateContentResponse.model_validate({"candidates": [{"content": {"parts": [{}]}}]})
-    hooks = {"request": [_timeouts(config)], "response": [_note_response]}
+    hooks = {"request": [_timeouts(config)], "response": [bound_answer, _note_response]}
     http = httpx2.AsyncClient(event_hooks=hooks, follow_redirects=True)
     options = types.HttpOptions(
         base_url=config.base_url, api_version=config.api_version, httpx_async_client=http

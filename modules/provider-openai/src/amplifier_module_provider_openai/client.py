@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from amplifier_kit.calls.lazy_client import bound_answer
 from amplifier_kit.calls.prices import load_price_data
 from amplifier_module_provider_openai.config import DEFAULT_BASE_URL, OpenAIConfig
 
@@ -65,6 +66,7 @@ def make_client(config: OpenAIConfig) -> ResponsesClient:
         base_url=config.base_url or DEFAULT_BASE_URL,
         timeout=openai.Timeout(config.idle_timeout_seconds, connect=config.connect_timeout_seconds),
         max_retries=0,
+        http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [bound_answer]}),
     )
     _ = sdk.models  # The SDK imports it when it is first asked for: better here than on the loop.
     return ResponsesClient(sdk, httpx2.Response, openai.AsyncStream[object])

@@ -1,16 +1,20 @@
-"""A vendor's SDK client, made in a thread so that the event loop never waits for its import."""
+"""A vendor's SDK client: made in a thread, so that the event loop never waits, and bounded."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+import sys
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Generic, TypeVar
 
 C = TypeVar("C")
+
+MOST_ANSWER_BYTES = 64 * 1024 * 1024
+"""Bytes of one answer on the wire: 128,000 tokens, each in an event of its own, take 40 MB."""
 
 # Every client of this process that is being made. SDKs look at each other's half-imported libraries
 # in `sys.modules`, so no client is handed out while another one is on its way.
@@ -77,3 +81,26 @@ class LazyClient(Generic[C]):
         closing = None if close is None else close()
         if inspect.isawaitable(closing):
             await closing
+
+
+async def bound_answer(response: Any) -> None:
+    """Have the body of a response end with an error where it gets too long."""
+    # Whoever has a response has imported the library; here it would cost every module's start.
+    library: Any = sys.modules["httpx2"]
+    inner: Any = response.stream
+
+    class BoundedStream(library.AsyncByteStream):  # pyright: ignore[reportUntypedBaseClass] - imported late
+        """Counts what passes."""
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for chunk in inner:
+                size += len(chunk)
+                if size > MOST_ANSWER_BYTES:
+                    raise library.ReadError(f"the answer has more than {MOST_ANSWER_BYTES:,} bytes")
+                yield chunk
+
+        async def aclose(self) -> None:
+            await inner.aclose()
+
+    response.stream = BoundedStream()
