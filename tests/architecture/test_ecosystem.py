@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 _TOOLS = Path(__file__).parents[2] / "tools"
-sys.path.insert(0, str(_TOOLS))
+# Last, for a tool and a folder of tests share a name.
+sys.path.append(str(_TOOLS))
 
 from ecosystem_suites import check_out, distribution_of, find_suites  # noqa: E402
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import requests
-from requests.adapters import HTTPAdapter
+# Comes with the exporter, and is imported only where that is used.
+import requests  # deptry: ignore[DEP003]
+from requests.adapters import HTTPAdapter  # deptry: ignore[DEP003]
 
 _MOST_BYTES = 65_536
 

@@ -12,6 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from amplifier_kit.visible_text import json_text
+
 if TYPE_CHECKING:
     from amplifier_foundation.preparing import Ready
 
@@ -96,7 +98,7 @@ class _Watched:
 
 def _note(report: Path, fact: dict[str, Any]) -> None:
     with report.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(fact) + "\n")
+        file.write(json_text(fact) + "\n")
 
 
 async def _mount(bundle: str, folder: Path) -> None:
