@@ -29,6 +29,8 @@ _DEEP: Any = json.loads("[" * 300 + "]" * 300)
         ({**_SESSION, "providers": "x"}, "providers"),
         ({**_SESSION, "tools": [{"module": "t"}, 5]}, "tools[1]"),
         ({**_SESSION, "tools": [{"module": 5}]}, "tools[0].module"),
+        ({**_SESSION, "tools": [{"module": "t", "repeatable": "x"}]}, "tools[0].repeatable"),
+        ({**_SESSION, "tools": [{"module": "t", "repeatable": [1]}]}, "tools[0].repeatable"),
         ({**_SESSION, "hooks": [{"module": "h", "config": "x"}]}, "hooks[0].config"),
         ({**_SESSION, "hooks": [{"module": "h", "required": "yes"}]}, "hooks[0].required"),
         ({**_SESSION, "context": "x"}, "context"),
@@ -52,6 +54,7 @@ def test_a_malformed_plan_names_the_place(plan: Any, path: str) -> None:
         {"providers": None, "tools": {}, "hooks": [], "agents": None},
         {"providers": [{"module": "provider-mock", "config": None}], "anything": "else"},
         {"context": {"config": {"a": 1}}},
+        {"tools": [{"module": "t", "repeatable": ["x"]}]},
     ],
 )
 def test_a_plan_that_sessions_read_comes_back_as_it_is(more: dict[str, Any]) -> None:

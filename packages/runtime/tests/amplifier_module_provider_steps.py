@@ -1,7 +1,7 @@
 """A model whose next step follows from the conversation alone, so that any worker plays on.
 
 Config: `steps`, like provider-mock's, where `retry` announces a failed attempt first; in a text,
-`{n}` is the result of the turn's n-th tool call.
+`{n}` is the result of the turn's n-th tool call. `by_prompt` has steps of their own for a prompt.
 Asked for `news?`, it says what hooks have told it of tasks. `trace` is a file to note calls in.
 """
 
@@ -32,7 +32,8 @@ class StepsModel:
 
     def __init__(self, config: dict[str, Any], session_id: str, hooks: Any) -> None:
         self._hooks = hooks
-        self._steps = config["steps"]
+        self._steps: list[Any] = config["steps"]
+        self._by_prompt: dict[str, list[Any]] = config.get("by_prompt") or {}
         self._usage = config.get("usage")
         self._trace = Trace(Path(config["trace"])) if "trace" in config else None
         self._session_id = session_id
@@ -49,7 +50,8 @@ class StepsModel:
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
         results, answered, news = _read(request)
-        given = self._steps[min(answered, len(self._steps) - 1)] if news is None else news
+        steps = self._by_prompt.get(_last_prompt(request), self._steps)
+        given: Any = steps[min(answered, len(steps) - 1)] if news is None else news
         step: dict[str, Any] = {"text": given} if isinstance(given, str) else given
         if self._trace is not None:
             self._trace.note("model", self._session_id, answered)
@@ -69,6 +71,12 @@ class StepsModel:
         return ChatResponse(
             content=[TextBlock(text=text), *blocks], tool_calls=calls or None, usage=usage
         )
+
+
+def _last_prompt(request: ChatRequest) -> str:
+    """Return what the user said last."""
+    prompts = [each.content for each in request.messages if each.role == "user"]
+    return prompts[-1] if prompts and isinstance(prompts[-1], str) else ""
 
 
 def _read(request: ChatRequest) -> tuple[list[str], int, str | None]:

@@ -31,6 +31,7 @@ _OF_PROCESSES = {
     "test_example",
     "test_faults_j",
     "test_liveness",
+    "test_recipes",
     "test_signals_processes",
     "test_versions",
 }

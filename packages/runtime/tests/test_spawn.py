@@ -164,6 +164,20 @@ async def test_a_call_that_may_be_repeated_finds_each_of_its_children_again(stag
 _ASKED = ["One.", "Two.", "One."]
 
 
+async def test_a_call_that_the_plan_calls_repeatable_is_parked_and_run_again(stage: Stage) -> None:
+    async def work(tool: Spawns) -> str:
+        made = [await tool.spawn(each) for each in _ASKED]
+        return " ".join(each["output"] for each in made)
+
+    tool = stage.plant(work)
+    tools = [{"module": "tool-spawns", "repeatable": ["spawns"]}]
+    turn = await stage.run(concurrency=1, tools=tools)
+
+    assert turn.answer == "Roses. Roses. Roses."
+    assert tool.calls > 1
+    assert len(await stage.rows("SELECT 1 FROM children")) == len(_ASKED)
+
+
 @pytest.mark.parametrize("effect", [None, "idempotent"])
 async def test_a_child_that_is_resumed_has_a_further_turn_with_all_that_it_knew(
     stage: Stage, effect: str | None

@@ -33,7 +33,17 @@ def checked_plan(plan: Any) -> dict[str, Any]:
     agents: Any = sections.get("agents") or {}
     if not isinstance(agents, dict):
         raise PlanError("agents", f"agents must be a dict, got {type(agents).__name__}.")
+    _check_repeatable(sections.get("tools") or [])
     return valid(sections)
+
+
+def _check_repeatable(tools: list[dict[str, Any]]) -> None:
+    """Raise PlanError for a list of repeatable tools that is none: a text would match its parts."""
+    for number, entry in enumerate(tools):
+        names: Any = entry.get("repeatable") or []
+        is_list = isinstance(names, list)
+        if not is_list or not all(isinstance(name, str) for name in cast("list[Any]", names)):
+            raise PlanError(f"tools[{number}].repeatable", "It must be a list of names of tools.")
 
 
 def _is_plain(plan: Any) -> bool:

@@ -33,7 +33,7 @@ async def perform(run: TurnRun, key: str, name: str, tool: Any, given: dict[str,
     An `unsafe` tool is run only after its intent is durable. When an earlier run left an intent
     and no outcome, the tool is not run: the outcome is unknown, and that is kept.
     """
-    is_unsafe = declaration_of(tool).effect == "unsafe"
+    is_unsafe = not _may_repeat(run, name, tool)
     if is_unsafe:
         if run.journal.get(f"{key}:started") is not None:
             return await _unknown(run, key, name)
@@ -49,6 +49,14 @@ async def perform(run: TurnRun, key: str, name: str, tool: Any, given: dict[str,
     await run.write(key, outcome)
     # What the loop reads now is what it would read after a crash.
     return restore_result(outcome)
+
+
+def _may_repeat(run: TurnRun, name: str, tool: Any) -> bool:
+    """Whether a call may be run again: its tool says so, or the plan for a tool that does not."""
+    if declaration_of(tool).effect != "unsafe":
+        return True
+    entries: list[dict[str, Any]] = run.session.config.get("tools") or []
+    return any(name in (each.get("repeatable") or ()) for each in entries)
 
 
 def restore_result(outcome: dict[str, Any]) -> Any:
