@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MountReport", "mount_all"]
 
-_PARTS = {"orchestrator": "loop-streaming", "context": "context-simple"}
+_PARTS = ("orchestrator", "context")
 _NO_RESULT = "The process that mounted it ended before it was done."
 
 
@@ -105,13 +105,19 @@ async def _mount(bundle: str, folder: Path) -> None:
     """Mount a bundle in this process, and write to the report what became of it."""
     from amplifier_core.errors import AmplifierError  # noqa: PLC0415 - not for who only reads
     from amplifier_core.session import AmplifierSession  # noqa: PLC0415 - as above
-    from amplifier_foundation.preparing import Wishes, get_ready  # noqa: PLC0415 - as above
+    from amplifier_foundation.bundles import default_bundle  # noqa: PLC0415 - as above
+    from amplifier_foundation.preparing import (  # noqa: PLC0415 - as above
+        Wishes,
+        current_settings,
+        get_ready,
+    )
 
     report = folder / "report"
     ready = await get_ready(Wishes(bundle=bundle))
     await ready.require_pins()
     plan = _tolerant(ready)
     # Without a loop or a memory no session starts. The other modules are then tried with ours.
+    ours = default_bundle(current_settings(ready.project)).session
     for _ in range(len(_PARTS) + 1):
         session = AmplifierSession(plan)
         coordinator = session.coordinator
@@ -123,7 +129,7 @@ async def _mount(bundle: str, folder: Path) -> None:
         except AmplifierError as error:
             part = _failed_part(coordinator)
             module = plan["session"][part]["module"]
-            plan["session"][part] = {"module": _PARTS[part]}
+            plan["session"][part] = ours[part]
             _note(report, {"module": module, "error": str(error)})
             await session.cleanup()
             continue
