@@ -50,7 +50,8 @@ def test_a_pinned_bundle_that_can_no_longer_be_had_is_not_merely_missing(
     locking = resolver_with(pinning=True)
     tree = locking.fetch(uri).parent
     locking.lock.write()
-    tree.rename(home / "elsewhere")
+    # The tree itself is read-only, and only root can move it to another folder.
+    tree.parent.rename(home / "elsewhere")
     repository.rename(repository.with_name("gone"))
 
     with pytest.raises(FetchError) as error:

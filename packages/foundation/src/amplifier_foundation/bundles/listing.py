@@ -8,18 +8,10 @@ from pathlib import Path
 from amplifier_foundation.config.project_files import is_of_project, may_act
 from amplifier_foundation.settings import Settings
 
-__all__ = ["folder_listing", "is_folder"]
+__all__ = ["folder_listing"]
 
 _MOST_NAMES = 500
 _HIDDEN = frozenset({".git", "__pycache__"})
-
-
-def is_folder(path: Path) -> bool:
-    """Tell whether a folder is there; one in a folder that may not be entered is not."""
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
 
 
 def folder_listing(folder: Path, settings: Settings) -> str:

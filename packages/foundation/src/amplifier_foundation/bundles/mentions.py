@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amplifier_foundation.bundles.bundle import Missing, Place, Written
-from amplifier_foundation.bundles.listing import folder_listing, is_folder
 from amplifier_foundation.bundles.references import find, leads_out, plain_files
-from amplifier_foundation.config.plain_files import is_file
+from amplifier_foundation.config.plain_files import is_file, is_folder
 from amplifier_foundation.config.project_files import granted_text, may_act
 from amplifier_foundation.errors import BundleError, MissingBundleError
 from amplifier_foundation.settings import Settings
@@ -189,6 +188,9 @@ class Texts:
             self._follow(Written(text, place), shown, chain)
 
     def _listing(self, folder: Path) -> str:
+        # Few texts mention a folder, and no start pays for the others.
+        from amplifier_foundation.bundles.listing import folder_listing  # noqa: PLC0415
+
         try:
             return folder_listing(folder, self._settings)
         except OSError as error:

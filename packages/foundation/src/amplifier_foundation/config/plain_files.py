@@ -11,7 +11,7 @@ from typing import BinaryIO
 from amplifier_foundation.errors import FoundationError
 from amplifier_kit.ownership import Exposure, exposure_in, exposure_of, is_own_place
 
-__all__ = ["is_file", "open_plain", "require_own", "require_own_folder"]
+__all__ = ["is_file", "is_folder", "open_plain", "require_own", "require_own_folder"]
 
 
 def is_file(path: Path) -> bool:
@@ -21,6 +21,14 @@ def is_file(path: Path) -> bool:
     """
     try:
         return path.is_file()
+    except OSError:
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Tell whether a folder is there; one in a folder that may not be entered is not."""
+    try:
+        return path.is_dir()
     except OSError:
         return False
 
