@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_foundation.config.merge import merge
 from amplifier_foundation.config.modules import merge_modules
-from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.guards import lay_hooks, refuse_replacement
 
-__all__ = ["Agent", "Bundle", "Missing", "Place", "Written", "compose"]
+if TYPE_CHECKING:
+    from amplifier_foundation.bundles.missing import Missing
 
-_LONGEST_WHY = 300
+__all__ = ["Agent", "Bundle", "Place", "Written", "compose"]
 
 
 class Place(NamedTuple):
@@ -45,24 +45,6 @@ class Written(NamedTuple):
     text: str
     place: Place
     found: Path | None = None
-
-
-class Missing(NamedTuple):
-    """What a bundle names and is used without, because it is not there."""
-
-    kind: str
-    reference: str
-    named_in: str
-    why: str
-
-    @classmethod
-    def of(cls, kind: str, reference: str, place: Place, error: FoundationError) -> Missing:
-        """Return what is missing according to an error."""
-        why = " ".join(f"{error.message} {error.why}".split())
-        return cls(kind, reference, place.origin, why[:_LONGEST_WHY])
-
-    def __str__(self) -> str:
-        return f"The {self.kind} `{self.reference}` of `{self.named_in}` is missing: {self.why}"
 
 
 class Agent(NamedTuple):
