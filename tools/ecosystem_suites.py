@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from packaging.utils import canonicalize_name
+
 # The kernel that is compared with; running its own suite on ours is the work of tests/contract.
 _KERNEL = "amplifier-core"
 _ENTRY_POINTS = "amplifier.modules"
@@ -44,7 +46,7 @@ class Suite(NamedTuple):
 def distribution_of(requirement: str) -> str:
     """Return the name in a requirement, as package indexes compare it."""
     found = _NAME.match(requirement.strip())
-    return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
+    return canonicalize_name(found[0]) if found else ""
 
 
 def check_out(snapshots: Iterable[Path], target: Path) -> list[Path]:

@@ -13,9 +13,9 @@ from amplifier_kit.visible_text import visible
 
 NAME = "hooks-otel"
 DEGRADED = "otel:degraded"
-# By its log, and in no other way, the SDK tells that it drops spans or cannot send them.
 _MOST_CHARS = 500
 _MOST_CHARS_READ = 10 * _MOST_CHARS
+# By its log, and in no other way, the SDK tells that it drops spans or cannot send them.
 _SDK_LOGS = ("opentelemetry.sdk", "opentelemetry.exporter")
 
 

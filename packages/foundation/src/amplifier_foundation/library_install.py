@@ -22,6 +22,7 @@ from amplifier_foundation.sources.libraries import (
     environment_folder,
     library_folders,
     recorded_requirements,
+    site_folders,
 )
 from amplifier_kit.memory.private_files import make_private_folder
 from amplifier_kit.secrets.names import is_secret_variable
@@ -148,8 +149,8 @@ def _reason(said: str) -> str:
 def _refuse_own(folder: Path) -> None:
     """Raise when an installer brought one of our distributions: it would be another's."""
     ours = {canonical(name) for name in own_versions()}
-    sites = [*folder.glob("lib*/python*/*-packages"), *folder.glob("local/lib*/python*/*-packages")]
-    found = sorted({canonical(each.name) for each in distributions(path=list(map(str, sites)))})
+    sites = [str(each) for each in site_folders(folder)]
+    found = sorted({canonical(each.name) for each in distributions(path=sites)})
     replaced = [name for name in found if name in ours]
     if replaced:
         raise LibraryInstallError(

@@ -35,6 +35,7 @@ __all__ = [
     "recorded_requirements",
     "require_libraries",
     "required_libraries",
+    "site_folders",
 ]
 
 # Which modules the environment was made for, and what they require.
@@ -129,8 +130,11 @@ def environment_folder(home: Path) -> Path:
 def library_folders(home: Path) -> list[Path]:
     """Return the folders of the private environment that packages are imported from."""
     folder = environment_folder(home)
-    if not (folder / RECORD).is_file():
-        return []
+    return site_folders(folder) if (folder / RECORD).is_file() else []
+
+
+def site_folders(folder: Path) -> list[Path]:
+    """Return the folders of an environment, finished or not, that packages are in."""
     found = [*folder.glob("lib*/python*/*-packages"), *folder.glob("local/lib*/python*/*-packages")]
     return sorted(each for each in found if not each.parent.parent.is_symlink())
 

@@ -142,7 +142,10 @@ def _merged(below: list[Entry], above: list[Entry]) -> list[Entry]:
 
 
 def _over(below: Entry, above: Entry) -> Entry:
-    """Return one dict over another: dicts are merged, everything else is replaced."""
+    """Return one dict over another: dicts are merged, everything else is replaced.
+
+    Lists too, unlike where bundles are composed: an agent that lists what it may use gets no more.
+    """
     laid = dict(below)
     for key, value in above.items():
         earlier = laid.get(key)

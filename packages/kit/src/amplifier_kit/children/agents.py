@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from amplifier_kit.children.orders import ChildOrder
+
 
 def agents_in(plan: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the agents by name; raises ValidationError for one that is no mapping."""
@@ -26,3 +28,25 @@ def overlay_of(agent: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
     sections = ("session", "providers", "tools")
     rest = {key: agent[key] for key in sections if agent.get(key) is not None}
     return {**rest, "hooks": [*kept, *hooks]}
+
+
+def order_for(
+    agent: str,
+    prompt: str,
+    seconds: float,
+    plan: dict[str, Any],
+    *,
+    background: bool = False,
+    key: str = "",
+) -> ChildOrder:
+    """Return the order for an agent of a plan; a name that it does not have is a child like it."""
+    chosen = agents_in(plan).get(agent, {})
+    return ChildOrder(
+        prompt,
+        seconds,
+        agent,
+        background,
+        overlay=overlay_of(chosen, plan),
+        instruction=instruction_of(chosen),
+        key=key,
+    )

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
-from amplifier_kit.children.agents import agents_in, instruction_of, overlay_of
+from amplifier_kit.children.agents import agents_in, order_for
 from amplifier_kit.children.child import (
     COMPLETED,
     FAILED,
@@ -113,16 +113,8 @@ class RemoteTasks:
         self, prompt: str, agent: str, background: bool, seconds: float, key: str = ""
     ) -> RemoteTask:
         """Start an agent of the plan; raises RefusedError, and says it, when there may be none."""
-        chosen = self.agents.get(agent, {})
-        order = ChildOrder(
-            prompt,
-            seconds,
-            agent,
-            background,
-            overlay=overlay_of(chosen, self._coordinator.config),
-            instruction=instruction_of(chosen),
-            key=key,
-        )
+        plan = self._coordinator.config
+        order = order_for(agent, prompt, seconds, plan, background=background, key=key)
         return await self.launch(order, unknown_agent(self.agents, agent))
 
     async def launch(self, order: ChildOrder, refusal: str | None = None) -> RemoteTask:

@@ -12,7 +12,7 @@ from typing import Any
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
 from amplifier_core.session import AmplifierSession
-from amplifier_kit.children.agents import agents_in, instruction_of, overlay_of
+from amplifier_kit.children.agents import agents_in, order_for
 from amplifier_kit.children.child import NAME, REFUSED, Child, Order
 from amplifier_kit.children.config import ChildrenConfig
 from amplifier_kit.children.inheritance import child_session
@@ -55,15 +55,8 @@ class Tasks:
 
     async def start(self, prompt: str, agent: str, background: bool, seconds: float) -> Child:
         """Start an agent of the plan; raises RefusedError, and says it, when there may be none."""
-        chosen = self.agents.get(agent, {})
-        order = ChildOrder(
-            prompt,
-            seconds,
-            agent,
-            background,
-            overlay=overlay_of(chosen, self._coordinator.config),
-            instruction=instruction_of(chosen),
-        )
+        plan = self._coordinator.config
+        order = order_for(agent, prompt, seconds, plan, background=background)
         return await self.launch(order, unknown_agent(self.agents, agent))
 
     async def launch(self, order: ChildOrder, refusal: str | None = None) -> Child:
