@@ -325,3 +325,10 @@ async def test_an_unknown_key_stops_the_mount_and_is_named() -> None:
         await mount(coordinator, {"max_token": 500})
 
     assert coordinator.get("context") is None
+
+
+async def test_the_published_key_for_compaction_is_accepted_and_cannot_turn_it_off() -> None:
+    await mount(MockCoordinator(), {"auto_compact": True})
+
+    with pytest.raises(ValidationError, match="auto_compact\n"):
+        await mount(MockCoordinator(), {"auto_compact": False})

@@ -63,7 +63,7 @@ _LOOP = {
     "parallel_calls": Key("lower", (8,)),
     "tool_timeouts": _TEXT,
 }
-_MEMORY = {"mark_dropped": _TEXT}
+_MEMORY = {"auto_compact": _YES, "mark_dropped": _TEXT}
 
 # Keys that hold only numbers are left out, unless a larger or smaller one is less safe. `*` stands
 # for a name that the user chooses; what a key is for counts for all that is below it.

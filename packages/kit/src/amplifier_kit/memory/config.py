@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from amplifier_kit.memory.texts import SHORTEST
@@ -21,6 +23,9 @@ class MemoryConfig(BaseModel):
         le=1,
         validation_alias=AliasChoices("compact_threshold", "compaction_threshold"),
         description="Share of the budget above which a request is compacted.",
+    )
+    auto_compact: Literal[True] = Field(
+        default=True, description="Published bundles say it; a request is always fitted here."
     )
     target_usage: float = Field(
         default=0.5, gt=0, le=1, description="Share that a compacted view goes down to."
