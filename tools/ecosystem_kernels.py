@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from ecosystem_suites import Suite
 ORIGINAL = "amplifier-core==2.0.2"
 # What a checkout of ours brings; its modules stay out, for published ones have the same names.
 _OURS = ("core", "kit", "foundation", "cli")
+_BUILD = ("hatchling", "setuptools", "wheel")
 _PYTEST = ("pytest", "pytest-asyncio", "pytest-mock", "pytest-cov", "pytest-timeout", "anyio")
 _MINUTES_TO_INSTALL = 15
 _MINUTES_TO_TEST = 20
@@ -35,8 +35,9 @@ class Run(NamedTuple):
 class Kernel:
     """An environment with one of the kernels, in which suites run one after the other."""
 
-    def __init__(self, name: str, folder: Path, checkout: Path) -> None:
+    def __init__(self, name: str, folder: Path, checkout: Path, python: str) -> None:
         self.name = name
+        self._base_python = python
         self.is_ours = name == "ours"
         self._folder = folder / name
         self._checkout = checkout
@@ -46,14 +47,23 @@ class Kernel:
         """Make the environment; raises OSError when that fails."""
         self._folder.mkdir(parents=True, exist_ok=True)
         if not self._python.is_file():
-            self._checked([sys.executable, "-m", "venv", str(self._folder / "venv")])
-        self._install(["hatchling", "setuptools", *_PYTEST])
+            self._checked([self._base_python, "-m", "venv", str(self._folder / "venv")])
+        self._install([*_BUILD, *_PYTEST])
+        self._install_kernel()
+
+    def _install_kernel(self) -> None:
         if self.is_ours:
             packages = [str(self._checkout / "packages" / each) for each in _OURS]
             pinned = ["-c", str(self._checkout / "constraints.txt")]
             self._install([*pinned, "--no-build-isolation", *packages])
         else:
             self._install([ORIGINAL])
+
+    def python_version(self) -> str:
+        """Return what the suites ran with, such as `Python 3.12.1`."""
+        return subprocess.run(
+            [str(self._python), "--version"], capture_output=True, text=True, check=True
+        ).stdout.strip()
 
     def run(self, suite: Suite, published: dict[str, Suite]) -> Run:
         """Install what the suite needs, and run its tests.
@@ -72,8 +82,14 @@ class Kernel:
         except subprocess.TimeoutExpired as error:
             return Run(note=f"not ended after {error.timeout:.0f} seconds")
         finally:
-            self._checked([str(self._python), "-m", "pip", "uninstall", "-qy", suite.name])
+            self._remove(suite)
         return run
+
+    def _remove(self, suite: Suite) -> None:
+        self._checked([str(self._python), "-m", "pip", "uninstall", "-qy", suite.name])
+        if self.is_ours and suite.name.removeprefix("amplifier-") in _OURS:
+            # The published distribution of that name had taken the place of ours.
+            self._install_kernel()
 
     def _test(self, suite: Suite, published: dict[str, Suite]) -> Run:
         report = self._folder / f"{suite.name}.xml"
