@@ -82,7 +82,7 @@ def test_a_bundle_whose_include_is_missing_runs_with_one_warning_and_a_record(
     write_bundle(home / "bundles" / "own.yaml", "Hello.", includes=["default", nowhere])
     refused = amplifier("run", "-b", "own", "hello")
     assert refused.returncode == 3
-    assert "next   amplifier module lock" in refused.stderr
+    assert "next   amplifier module lock -b own" in refused.stderr
     assert amplifier("module", "lock", "-b", "own").returncode == 0
 
     run = amplifier("run", "-b", "own", "hello")

@@ -19,6 +19,7 @@ found, and another module must never stand in for one that was refused.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from amplifier_core.errors import ModuleLoadError
@@ -37,9 +38,15 @@ __all__ = [
     "SourceFormatError",
     "UngrantedError",
     "UnpinnedError",
+    "command_for",
 ]
 
 LOCK_COMMAND = "amplifier module lock"
+
+
+def command_for(command: str, bundle: str | None) -> str:
+    """Return a command for the bundle that was asked for by name, if one was."""
+    return command if bundle is None else f"{command} -b {shlex.quote(bundle)}"
 
 
 class SourceFormatError(SourceError):
@@ -106,11 +113,11 @@ class UnpinnedError(ModuleSourceError):
 
     exit_code = 3
 
-    def __init__(self, name: str, source: str) -> None:
+    def __init__(self, name: str, source: str, bundle: str | None = None) -> None:
         super().__init__(
             f"`{name}` is not fetched from {source}.",
             why="No commit and content hash are recorded for it in amplifier.lock.",
-            fix=LOCK_COMMAND,
+            fix=command_for(LOCK_COMMAND, bundle),
             module_id=name,
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +20,7 @@ from amplifier_foundation.sources.errors import (
     MissingSourceError,
     ModuleSourceError,
     UnpinnedError,
+    command_for,
 )
 from amplifier_foundation.sources.fetched import FetchedSources, Tree
 from amplifier_foundation.sources.fetching import LIMITS, Limits, ProgressListener
@@ -234,9 +234,7 @@ class SourceResolver:
 
         required = required_libraries(located.path, _provided(tree))
         if required:
-            command = f"amplifier module install {located.module_id}"
-            if self.bundle is not None:
-                command += f" -b {shlex.quote(self.bundle)}"
+            command = command_for(f"amplifier module install {located.module_id}", self.bundle)
             require_libraries(located.module_id, required, self._home, command)
 
     def _tree_of(self, located: LocatedModule) -> Path | None:
@@ -274,7 +272,7 @@ class SourceResolver:
         if name in self.lock.missing:
             why = f"It could not be had when it was locked: {self.lock.missing[name]}"
             raise MissingSourceError(f"There is no {name}.", why=why)
-        raise UnpinnedError(name, name)
+        raise UnpinnedError(name, name, self.bundle)
 
     def _source_of(self, module_id: str, source_hint: Any) -> Source:
         given = self._overrides.get(module_id, source_hint)
@@ -335,7 +333,7 @@ class SourceResolver:
     def _fetched_module(self, module_id: str, source: Source) -> LocatedModule:
         pin = self.lock.modules.get(module_id)
         if not pins_fully(pin, source):
-            raise UnpinnedError(module_id, str(source))
+            raise UnpinnedError(module_id, str(source), self.bundle)
         check_pin(module_id, pin, source=str(source))
         path = _within(self._fetched.pinned(module_id, source, pin), source)
         _require_package_below(module_id, path, source)
