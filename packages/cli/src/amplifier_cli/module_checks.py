@@ -52,7 +52,7 @@ def completed(found: FoundModule, where: str) -> FoundModule:
     if found.type not in (None, "provider"):
         return found
     trial = _try(found)
-    if not trial.types and trial.fault is None:
+    if not trial.types and trial.fault is None and found.config is None:
         with_key = found._replace(config={"api_key": _PLACEHOLDER})
         trial = _try(with_key)
         if trial.types:

@@ -237,3 +237,20 @@ def test_an_installed_module_is_checked_by_its_id(
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{module_id} ({mounted})" in done.stdout
+
+
+def test_a_module_that_needs_a_configuration_is_checked_with_the_one_given(
+    amplifier: Command, project: Path
+) -> None:
+    needs = TOOL.replace("    await", '    config["city"]\n    await')
+    point = 'my-tool = "my_tool:mount"\n'
+    write(project / "my-tool", {"pyproject.toml": PROJECT + point, "my_tool/__init__.py": needs})
+
+    without = amplifier("module", "validate", "./my-tool")
+    given = amplifier("module", "validate", "./my-tool", "--config", '{"city": "Oslo"}')
+    wrong = amplifier("module", "validate", "./my-tool", "--config", "city")
+
+    assert without.returncode == 1
+    assert given.returncode == 0, given.stdout + given.stderr
+    assert wrong.returncode == 2
+    assert "--config" in wrong.stderr

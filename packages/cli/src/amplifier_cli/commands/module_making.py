@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any, cast
 
 import click
 
@@ -38,23 +40,45 @@ def new(module_id: str, parent: Path) -> None:
     say(f'Use it      amplifier run --module {shown} "..."')
 
 
+def _object(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> dict[str, Any] | None:
+    """Return the object that an option has as JSON."""
+    if value is None:
+        return None
+    try:
+        given: Any = json.loads(value)
+    except ValueError as error:
+        raise click.BadParameter(f"it is not JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise click.BadParameter('it is no JSON object, such as {"key": "value"}.')
+    return cast("dict[str, Any]", given)
+
+
 @click.command()
 @click.argument("where", metavar="FOLDER-OR-ID", default=".")
 @click.option("--type", "kind", type=click.Choice(module_checks.TYPES), help="Type of the module.")
 @click.option("--id", "module_id", help="Which module, if the folder has several.")
+@click.option("--config", callback=_object, help="Configuration to mount it with, as JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="Show passed checks, too.")
 @click.pass_context
 def validate(
-    context: click.Context, where: str, kind: str | None, module_id: str | None, verbose: bool
+    context: click.Context,
+    where: str,
+    kind: str | None,
+    module_id: str | None,
+    config: dict[str, Any] | None,
+    verbose: bool,
 ) -> None:
     """Check a module against its contract.
 
     Imports and mounts it on a double, without credentials and without a network; then runs the
     kernel's suite for its type.
     """
-    found = module_checks.completed(find_module(where, kind, module_id), where)
+    named = find_module(where, kind, module_id)._replace(config=config)
+    found = module_checks.completed(named, where)
     heading(f"{found.module_id} ({found.type})")
-    if found.config:
+    if found.config and config is None:
         say(f"  configuration: {', '.join(found.config)} (a placeholder)")
     for title, look in (
         ("structure", module_checks.structure),
