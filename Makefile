@@ -124,7 +124,7 @@ fuzz-bytes: ## sessions with hostile bytes on files, SQLite and PostgreSQL: run,
 	$(RUN) tools/fuzz_bytes.py --cases $(or $(CASES),10000) --seed $(or $(SEED),7)
 
 ecosystem: ## the suites of published modules, on their own kernel and on ours (SNAPSHOTS: folders with git repositories; SUITE_PYTHON: what runs them)
-	$(RUN) tools/ecosystem.py $(SNAPSHOTS) $(if $(SUITE_PYTHON),--python $(SUITE_PYTHON)) --table build/ecosystem/table.md
+	$(RUN) tools/ecosystem.py $(SNAPSHOTS) $(if $(SUITE_PYTHON),--python $(SUITE_PYTHON)) --table build/ecosystem.md
 
 cluster: ## PostgreSQL and three workers on this machine, to try durable sessions with
 	$(RUN) -m amplifier_runtime.cluster

@@ -1,8 +1,8 @@
 """Run the suites of published modules on their own kernel and on ours, and compare.
 
 Takes folders with snapshots of public repositories, as work trees or as bare git directories. They
-are cloned below `build/`, and nothing of them enters this repository. Writes a table: what passed
-on each kernel, which tests differ, and which modules `amplifier module validate` accepts.
+are cloned into a folder apart, and nothing of them enters this repository. Writes a table: what
+passed on each kernel, which tests differ, and which modules `amplifier module validate` accepts.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import datetime
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from ecosystem_kernels import ORIGINAL, Kernel, Run
 from ecosystem_suites import Suite, check_out, find_suites
 
 _ROOT = Path(__file__).resolve().parent.parent
+_LONGEST = 200
 _REASONS = Path(__file__).with_name("ecosystem_reasons.toml")
 
 
@@ -67,14 +69,14 @@ def _table(rows: list[Row], reasons: dict[str, str], python: str) -> list[str]:
     )
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     modules = [row for row in rows if row.suite.is_module]
-    valid = [row for row in modules if row.ours.validates == "yes"]
+    good = [row for row in modules if row.ours.validates == "yes"]
     lines = [
         f"Run on {today}, commit `{commit.stdout.strip()}`, {python}, against `{ORIGINAL}`:",
         "",
         f"- {sum(len(row.original.passed) for row in rows):,} tests pass on the original, "
         f"{sum(len(row.ours.passed) for row in rows):,} on ours, in "
         f"{sum(row.suite.has_tests for row in rows)} suites",
-        f"- {len(valid)} of {len(modules)} modules pass `amplifier module validate`",
+        f"- {len(good)} of {len(modules)} modules pass `amplifier module validate`",
         "",
         "| distribution | version | repository, commit | original | ours | differ | validates |",
         "|---|---|---|---|---|---|---|",
@@ -83,10 +85,16 @@ def _table(rows: list[Row], reasons: dict[str, str], python: str) -> list[str]:
         name, version, repository, commit_of_it, *_ = row.suite
         counts = " | ".join(_cell(row.suite, run) for run in (row.original, row.ours))
         about = f"{name} | {version} | {repository} {commit_of_it}"
-        lines.append(f"| {about} | {counts} | {len(row.differing)} | {row.ours.validates} |")
+        valid = "" if not row.suite.is_module else "yes" if row.ours.validates == "yes" else "no"
+        lines.append(f"| {about} | {counts} | {len(row.differing)} | {valid} |")
     lines += ["", "Tests that pass on one of the two only:", ""]
     for row in rows:
         lines += _differences(row, reasons)
+    lines += ["", "Modules that are not valid here:", ""]
+    for row in modules:
+        if row.ours.validates != "yes":
+            reason = reasons.get(f"validate {row.suite.module_id}") or row.ours.validates[:_LONGEST]
+            lines.append(f"- {row.suite.name}: {reason}")
     return lines
 
 
@@ -122,7 +130,9 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], help="distributions to run")
     parser.add_argument("--table", type=Path, help="where to write the table")
     parser.add_argument("--python", default=sys.executable, help="what to run the suites with")
-    parser.add_argument("--folder", type=Path, default=_ROOT / "build" / "ecosystem")
+    # Outside of this checkout, whose own settings and fixtures pytest would find.
+    outside = Path(tempfile.gettempdir()) / "amplifier-ecosystem"
+    parser.add_argument("--folder", type=Path, default=outside, help="where they are run")
     options = parser.parse_args()
     folder: Path = options.folder
     folder.mkdir(parents=True, exist_ok=True)

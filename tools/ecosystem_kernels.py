@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import NamedTuple
 
+from ecosystem_models import model_server
 from ecosystem_suites import Suite
 
 ORIGINAL = "amplifier-core==2.0.2"
@@ -18,6 +20,17 @@ _PYTEST = ("pytest", "pytest-asyncio", "pytest-mock", "pytest-cov", "pytest-time
 _MINUTES_TO_INSTALL = 15
 _MINUTES_TO_TEST = 20
 _MINUTES_TO_VALIDATE = 2
+# What modules do not mount without, or ask for their models. `SERVER` is one on this machine.
+_NEEDS: dict[str, dict[str, str]] = {
+    "hooks-deprecation": {"bundle_name": "a-bundle"},
+    "provider-anthropic": {"base_url": "SERVER", "api_key": "placeholder"},
+    "provider-azure-openai": {"azure_endpoint": "SERVER", "api_key": "placeholder"},
+    "provider-chat-completions": {"base_url": "SERVER/v1"},
+    "provider-gemini": {"base_url": "SERVER", "api_key": "placeholder"},
+    "provider-ollama": {"host": "SERVER"},
+    "provider-openai": {"base_url": "SERVER/v1", "api_key": "placeholder"},
+    "provider-vllm": {"base_url": "SERVER/v1"},
+}
 _KEYS = ("API_KEY", "BASE_URL", "TOKEN")
 
 
@@ -100,7 +113,12 @@ class Kernel:
 
     def _validate(self, suite: Suite, published: dict[str, Suite]) -> str:
         command = ["-m", "amplifier_cli", "module", "validate", str(suite.folder)]
-        done = self._python_run(command, suite, published, _MINUTES_TO_VALIDATE)
+        with model_server() as address:
+            needs = _NEEDS.get(suite.module_id)
+            if needs is not None:
+                config = {key: each.replace("SERVER", address) for key, each in needs.items()}
+                command += ["--config", json.dumps(config)]
+            done = self._python_run(command, suite, published, _MINUTES_TO_VALIDATE)
         if done.returncode == 0:
             return "yes"
         lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
@@ -136,7 +154,7 @@ class Kernel:
         kept = {name: value for name, value in os.environ.items() if not name.endswith(_KEYS)}
         kept.pop("PYTHONDONTWRITEBYTECODE", None)
         paths = [str(path) for path in self._paths(suite, published)]
-        log = self._folder / f"{suite.name}.log"
+        log = self._folder / f"{suite.name}.{arguments[1]}.log"
         done = subprocess.run(
             [str(self._python), *arguments],
             cwd=suite.folder,
@@ -153,14 +171,23 @@ class Kernel:
         return done
 
     def _paths(self, suite: Suite, published: dict[str, Suite]) -> list[Path]:
-        """Return where the suite, and published distributions that it needs, are imported from."""
-        paths = [suite.folder, suite.folder / "src"]
-        wanted = set(suite.siblings)
-        if not suite.is_module or not self.is_ours:
-            wanted.add("amplifier-foundation")
-        elif self.is_ours:
+        """Return where the suite, and published distributions that it needs, are imported from.
+
+        A module may also import the package of the bundle that it is in.
+        """
+        around = {
+            each.name
+            for each in published.values()
+            if each.repository == suite.repository and not each.is_module
+        }
+        wanted = suite.siblings | around | {"amplifier-foundation"}
+        if self.is_ours and suite.is_module:
             wanted.discard("amplifier-foundation")
-        paths += [published[name].folder for name in sorted(wanted) if name in published]
+        folders = [
+            suite.folder,
+            *(published[each].folder for each in sorted(wanted & set(published))),
+        ]
+        paths = [path for folder in folders for path in (folder, folder / "src")]
         return [path for path in paths if path.is_dir()]
 
 

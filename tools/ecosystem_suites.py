@@ -38,6 +38,11 @@ class Suite(NamedTuple):
         return {each for each in names if each.startswith("amplifier")} - {_KERNEL}
 
     @property
+    def module_id(self) -> str:
+        """The name that plans have for a module."""
+        return self.name.removeprefix("amplifier-module-")
+
+    @property
     def libraries(self) -> list[str]:
         """The requirements that come from a package index."""
         return [each for each in self.requires if not distribution_of(each).startswith("amplifier")]
