@@ -22,6 +22,7 @@ from amplifier_foundation.credentials import find_key
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.installation import own_versions, repair_command
 from amplifier_foundation.preparing import current_settings
+from amplifier_foundation.short_ids import short_id
 from amplifier_foundation.sources.lock import LOCK_NAME, Lock
 from amplifier_foundation.store import SessionStore
 from amplifier_foundation.trust import Trust
@@ -236,9 +237,9 @@ def _sessions() -> Iterator[Finding]:
     yield Finding("ok", "sessions", told)
     for each in sorted(sessions, key=lambda one: -one.bytes)[:_BIGGEST_SHOWN]:
         if each.bytes > _LARGE / 50:
-            told = f"{each.session_id[:8]} takes {size(each.bytes)}"
+            told = f"{short_id(each.session_id)} takes {size(each.bytes)}"
             yield Finding(
-                "info", "largest", told, f"amplifier session delete {each.session_id[:8]}"
+                "info", "largest", told, f"amplifier session delete {short_id(each.session_id)}"
             )
 
 

@@ -28,6 +28,7 @@ from amplifier_cli.times import took
 from amplifier_cli.turn_report import TurnReport, is_guard_failure
 from amplifier_foundation.errors import GuardError
 from amplifier_foundation.preparing import Ready, Wishes, get_ready, open_session
+from amplifier_foundation.short_ids import short_id
 from amplifier_foundation.store.errors import SessionHeldError
 from amplifier_kit.visible_text import json_text
 
@@ -256,7 +257,7 @@ class Once:
         notice(f"{', '.join(facts)}; go on: amplifier continue {self._short_id()}", level=level)
 
     def _short_id(self) -> str:
-        return (self._session_id or "")[:8]
+        return short_id(self._session_id or "")
 
 
 async def _show_failed_hook(_: str, data: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from amplifier_cli.render.plain import one_line
 from amplifier_cli.terminal import fitted, screen_width, width_of
 from amplifier_cli.times import took
 from amplifier_foundation.reading.timeline import Span, timeline
+from amplifier_foundation.short_ids import short_id
 
 __all__ = ["Row", "as_svg", "draw", "rows_of"]
 
@@ -41,7 +42,9 @@ class Row(NamedTuple):
     @property
     def label(self) -> str:
         """What the bar is called."""
-        name = self.span.name if self.span.kind != "child" else f"session {self.span.name[:8]}"
+        name = self.span.name
+        if self.span.kind == "child":
+            name = f"session {short_id(name)}"
         return f"{'  ' * self.depth}{one_line(name)}"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from amplifier_foundation.short_ids import short_id
 from amplifier_foundation.store import (
     AmbiguousSessionError,
     SessionExistsError,
@@ -289,3 +290,18 @@ def test_a_closed_writer_writes_nothing(store: SessionStore, project: Path) -> N
 
     with pytest.raises(StoreError, match="is closed"):
         writer.append("event", {})
+
+
+def test_a_child_of_a_published_module_is_found_by_its_own_part(
+    store: SessionStore, project: Path
+) -> None:
+    one = "0000000000000000-5478cccb2a4120bf_explorer"
+    other = "0000000000000000-db28ee52d4a04cf0_explorer"
+    root = "5478aaaa-7640-4729-9cc7-ab49582fdff3"
+    for name in (one, other, root):
+        store.create(name, project=project).close()
+
+    assert [short_id(each) for each in (one, other, root)] == ["5478cccb", "db28ee52", "5478aaaa"]
+    assert [store.find(short_id(each)) for each in (one, other, root)] == [one, other, root]
+    with pytest.raises(AmbiguousSessionError):
+        store.find("5478")

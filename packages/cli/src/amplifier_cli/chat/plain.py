@@ -21,6 +21,7 @@ from amplifier_cli.render.transcript import Transcript
 from amplifier_cli.sessions import store
 from amplifier_cli.terminal import screen_width
 from amplifier_foundation.preparing import Ready, open_session
+from amplifier_foundation.short_ids import short_id
 
 
 class PlainChat:
@@ -54,7 +55,7 @@ class PlainChat:
                 if unfinished:
                     await remember_partial(live, unfinished)
                 await self._talk(live)
-        say(f"Go on with: amplifier chat --resume {live.session_id[:8]}")
+        say(f"Go on with: amplifier chat --resume {short_id(live.session_id)}")
         return 0
 
     async def _talk(self, live: Any) -> None:

@@ -16,6 +16,7 @@ from amplifier_cli.render.items import Notice
 from amplifier_cli.render.transcript import transcript
 from amplifier_cli.sessions import store
 from amplifier_core.errors import ModuleError
+from amplifier_foundation.short_ids import short_id
 from amplifier_kit.visible_text import visible
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ async def fork(chat: Chat, argument: str) -> None:
 
 async def export(chat: Chat, argument: str) -> None:
     """Write the conversation to a Markdown file that only its owner can read."""
-    name = argument or f"amplifier-{chat.live.session_id[:8]}.md"
+    name = argument or f"amplifier-{short_id(chat.live.session_id)}.md"
     items = transcript(store().read(chat.live.session_id).records())
     title = str(chat.live.writer.metadata.get("title") or chat.live.session_id)
     text = as_markdown(title, items)

@@ -19,6 +19,7 @@ from amplifier_cli.render.items import Notice
 from amplifier_cli.sessions import find_session, store, with_own_bundle
 from amplifier_foundation import paths
 from amplifier_foundation.preparing import Ready, Wishes, get_ready, open_session
+from amplifier_foundation.short_ids import short_id
 from amplifier_foundation.store.errors import SessionHeldError
 
 
@@ -83,7 +84,7 @@ class _Talk:
                 break
             session_id, resume, takeover = _fork(session_id), True, False
             chat.terminal.put(Notice(f"A copy goes on here: {session_id}."))
-        say(f"Go on with: amplifier chat --resume {session_id[:8]}")
+        say(f"Go on with: amplifier chat --resume {short_id(session_id)}")
         return 0
 
 

@@ -13,6 +13,7 @@ from amplifier_cli.sessions import SESSION, read_session
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 from amplifier_foundation.reading.explanation import Explanation, Part
 from amplifier_foundation.reading.explanation import explain as explanation_of
+from amplifier_foundation.short_ids import short_id
 from amplifier_kit.visible_text import exact, json_text
 
 _TOOLS_SHOWN = 3
@@ -31,7 +32,7 @@ def explain(session_id: str, call: str | None, full: bool, as_json: bool) -> Non
     if found is None:
         raise CommandError(
             "Nothing was sent to a model." if call is None else f"There is no call `{call}`.",
-            fix=f"amplifier session show {reader.session_id[:8]}",
+            fix=f"amplifier session show {short_id(reader.session_id)}",
         )
     if as_json:
         say_json(_plain(found))

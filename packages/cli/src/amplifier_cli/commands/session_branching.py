@@ -14,6 +14,7 @@ from amplifier_cli.render.plain import counted
 from amplifier_cli.sessions import SESSION, find_session, read_session, store
 from amplifier_cli.terminal import confirm, fitted, heading, is_terminal, notice, screen_width
 from amplifier_foundation.replay import forking
+from amplifier_foundation.short_ids import short_id
 from amplifier_kit.visible_text import exact, visible
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def fork_session(session_id: str, at: int | None = None) -> str:
     """Make a copy of a session up to a record, say so, and return its id."""
     copy = forking.fork(store(), session_id, at=at)
     upto = "" if at is None else f" up to record {at}"
-    notice(f"{session_id[:8]}{upto} goes on in a copy: {copy}")
+    notice(f"{short_id(session_id)}{upto} goes on in a copy: {copy}")
     return copy
 
 
@@ -39,7 +40,7 @@ def fork(session_id: str, at: int | None, before_turn: int | None) -> None:
         at = _last_before(whole, before_turn)
     copy = fork_session(whole, at)
     say(copy)
-    notice(f"go on: amplifier continue {copy[:8]}")
+    notice(f"go on: amplifier continue {short_id(copy)}")
 
 
 @click.command()
@@ -147,5 +148,5 @@ def _last_before(session_id: str, turn: int) -> int:
         if record.kind == "prompt" and record.data.get("turn") == turn:
             return record.seq - 1
     raise CommandError(
-        f"The session has no turn {turn}.", fix=f"amplifier session show {session_id[:8]}"
+        f"The session has no turn {turn}.", fix=f"amplifier session show {short_id(session_id)}"
     )

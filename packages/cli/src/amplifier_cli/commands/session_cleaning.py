@@ -11,6 +11,7 @@ from amplifier_cli.output import say
 from amplifier_cli.render.plain import counted
 from amplifier_cli.sessions import find_session, store
 from amplifier_cli.terminal import confirm, fitted, is_terminal, notice, working
+from amplifier_foundation.short_ids import short_id
 
 _SESSIONS = click.argument("session_ids", metavar="SESSION...", nargs=-1, required=True)
 _YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -23,7 +24,7 @@ def delete(session_ids: tuple[str, ...], yes: bool) -> None:
     """Delete a session."""
     for session_id in map(find_session, session_ids):
         title = fitted(str(store().read(session_id).metadata.get("title") or ""), 60)
-        _confirm(f"Delete {session_id[:8]} ({title}) for good?", yes)
+        _confirm(f"Delete {short_id(session_id)} ({title}) for good?", yes)
         store().delete(session_id)
         notice(f"{session_id} is deleted.")
 
@@ -56,20 +57,20 @@ def scrub(session_ids: tuple[str, ...], from_stdin: bool, check: bool, yes: bool
     further = sys.stdin.read().split() if from_stdin else []
     any_found = False
     for session_id in map(find_session, session_ids):
-        with working(f"looking through {session_id[:8]}"):
+        with working(f"looking through {short_id(session_id)}"):
             found = find_secrets(store(), session_id, further)
         if not found:
-            notice(f"{session_id[:8]}: no secret")
+            notice(f"{short_id(session_id)}: no secret")
             continue
         any_found = True
         told = ", ".join(f"{number} {kind}" for kind, number in found.most_common())
-        say(f"{session_id[:8]}: {told}")
+        say(f"{short_id(session_id)}: {told}")
         if not check:
             _confirm("Blank them for good?", yes)
-            with working(f"writing {session_id[:8]} anew"):
+            with working(f"writing {short_id(session_id)} anew"):
                 done = scrub_session(store(), session_id, further)
             files = f", and in {', '.join(done.files)}" if done.files else ""
-            notice(f"{session_id[:8]}: blanked in {counted(done.records, 'record')}{files}")
+            notice(f"{short_id(session_id)}: blanked in {counted(done.records, 'record')}{files}")
             for damaged in done.unsure:
                 line = f"its large texts stay: session {damaged} is damaged and may need them"
                 notice(line, level="warning")

@@ -14,9 +14,9 @@ from amplifier_cli.sessions import SESSION, read_session, store
 from amplifier_cli.story import Story, tell
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 from amplifier_cli.times import age, local_time, size
+from amplifier_foundation.short_ids import short_id
 from amplifier_kit.visible_text import json_text, visible
 
-_ID_SHOWN = 8
 _MOST_DAMAGE = 5
 
 
@@ -39,7 +39,7 @@ def list_sessions(limit: int, everywhere: bool, as_json: bool) -> None:
     print_columns(
         [
             (
-                styled(each.session_id[:_ID_SHOWN], fg="cyan"),
+                styled(short_id(each.session_id), fg="cyan"),
                 age(each.updated_at),
                 str(each.turns),
                 _money(each.cost_usd, each.turns),

@@ -8,6 +8,7 @@ from decimal import Decimal
 from rich.cells import cell_len
 
 from amplifier_cli.render.plain import cost_text, count, money, one_line
+from amplifier_foundation.short_ids import short_id
 
 _BAR_CELLS = 5
 _BETWEEN = " · "
@@ -60,7 +61,7 @@ def _parts(meter: Meter) -> dict[str | None, str]:
     if cost:
         parts["cost"] = cost
     if meter.session:
-        parts["session"] = meter.session[:8]
+        parts["session"] = short_id(meter.session)
     if meter.hint:
         parts["hint"] = meter.hint
     return parts
