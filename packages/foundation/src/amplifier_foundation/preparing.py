@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from amplifier_foundation.live import LiveSession
     from amplifier_foundation.sources.lock import Lock
 
-__all__ = ["Ready", "Wishes", "current_settings", "get_ready", "open_session", "write_lock"]
+__all__ = [
+    "Ready",
+    "Wishes",
+    "current_settings",
+    "get_ready",
+    "open_session",
+    "plan_entries",
+    "write_lock",
+]
 
 _LISTS = ("providers", "tools", "hooks")
 _NAMES_SHOWN = 3
@@ -63,9 +71,7 @@ class Ready:
     @property
     def entries(self) -> list[dict[str, Any]]:
         """Every module of the plan, as it is named there."""
-        lists: list[list[dict[str, Any]]] = [self.plan.get(name) or [] for name in _LISTS]
-        parts: list[dict[str, Any]] = [self.plan["session"][part] for part in PARTS.values()]
-        return [*parts, *(each for entries in lists for each in entries)]
+        return plan_entries(self.plan)
 
     async def require_pins(self) -> None:
         """Make sure that modules are what the lock pins and what the user trusted.
@@ -94,6 +100,13 @@ class Ready:
                 # A module that is merely missing is reported when it is mounted.
                 if each["module"] in self.resolver.lock.modules:
                     raise
+
+
+def plan_entries(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return every module that a mount plan names, with its source and configuration."""
+    lists: list[list[dict[str, Any]]] = [plan.get(name) or [] for name in _LISTS]
+    parts: list[dict[str, Any]] = [plan["session"][part] for part in PARTS.values()]
+    return [*parts, *(each for entries in lists for each in entries)]
 
 
 def current_settings(project: Path) -> Settings:

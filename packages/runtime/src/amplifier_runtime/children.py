@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from amplifier_core import events
 from amplifier_core.session import AmplifierSession
-from amplifier_foundation.recording.plain import plain
+from amplifier_foundation.recording.plain import plain_state
 from amplifier_foundation.spawn.capabilities import offer_spawning
 from amplifier_kit.children.inheritance import inherit
 from amplifier_kit.children.remote import RUNNER
@@ -70,7 +70,7 @@ class ChildTurns:
         """Submit a child under the key of the call that asks for it, or return why not."""
         session, key = self._run.session, self._key_of(order)
         plan = await self._plan_of(order)
-        given = {"plan": plan, "state": plain(session.coordinator.session_state)}
+        given = {"plan": plan, "state": plain_state(session.coordinator.session_state)}
         clear = clear_keys_in(plan)
         if clear:
             return f"The agent was not started: its plan has a key in clear at `{clear[0]}`."

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_core.session import AmplifierSession
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.recording.plain import plain, plain_error
+from amplifier_foundation.recording.plain import plain, plain_error, plain_state
 from amplifier_kit.secrets.errors import scrub_error
 from amplifier_kit.secrets.known import CAPABILITY as KNOWN_SECRETS
 from amplifier_kit.secrets.messages import MessageScrubber
@@ -396,4 +396,4 @@ async def _outcome_of(run: TurnRun, answer: str | None, error: dict[str, Any] | 
     state = "done" if error is None else "failed"
     if coordinator.cancellation.is_cancelled:
         state = "cancelled"
-    return Outcome(state, answer, error, plain(messages), plain(coordinator.session_state))
+    return Outcome(state, answer, error, plain(messages), plain_state(coordinator.session_state))

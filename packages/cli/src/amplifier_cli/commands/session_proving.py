@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,11 @@ from amplifier_cli.failures import CommandError
 from amplifier_cli.output import say
 from amplifier_cli.sessions import SESSION, children_of, read_session
 from amplifier_cli.terminal import notice, working
+from amplifier_foundation.short_ids import short_id
+
+if TYPE_CHECKING:
+    from amplifier_foundation.sources.resolver import SourceResolver
+    from amplifier_foundation.store import SessionReader
 
 
 @click.command()
@@ -25,12 +31,13 @@ def replay(context: click.Context, session_id: str) -> None:
     from amplifier_foundation.replay.replaying import replay as play  # noqa: PLC0415 - the kernel
 
     reader = read_session(session_id)
+    resolver = _resolver_for(reader)
     differs = False
     for each in (reader, *children_of(reader)):
-        with working(f"replaying {each.session_id[:8]}"):
-            result = asyncio.run(play(each))
+        with working(f"replaying {short_id(each.session_id)}"):
+            result = asyncio.run(play(each, resolver=resolver))
         differs = differs or bool(result.differences)
-        say(f"{each.session_id[:8]}  {result}")
+        say(f"{short_id(each.session_id)}  {result}")
     context.exit(1 if differs else 0)
 
 
@@ -64,6 +71,18 @@ def to_test(session_id: str, name: str | None, output: Path | None, cassettes: P
         output.write_text(made.source, encoding="utf-8")
         notice(f"test: {output}")
     notice(f"recording: {recording}")
+
+
+def _resolver_for(reader: SessionReader) -> SourceResolver | None:
+    """Return what finds the modules of a session that come from elsewhere, as they are pinned."""
+    from amplifier_foundation.preparing import Wishes, get_ready, plan_entries  # noqa: PLC0415 - YAML
+
+    plans = (each.data["plan"] for each in reader.records() if each.kind == "session.opened")
+    if not any(each.get("source") for plan in plans for each in plan_entries(plan)):
+        return None
+    wishes = Wishes(bundle=reader.metadata.get("bundle"))
+    project = Path(reader.metadata.get("project") or Path.cwd())
+    return asyncio.run(get_ready(wishes, project)).resolver
 
 
 def _beside(output: Path | None) -> Path:

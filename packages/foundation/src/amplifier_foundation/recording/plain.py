@@ -48,6 +48,23 @@ def plain(value: Any) -> Any:
     return str(value) if dumped is None else dumped
 
 
+def plain_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what modules keep in `session_state` as JSON data, without their objects.
+
+    A module puts its objects there again when it is mounted; their texts would stand in the way.
+    """
+    return {key: plain(value) for key, value in state.items() if _is_data(value)}
+
+
+def _is_data(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_data, cast("Mapping[Any, Any]", value).values()))
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(_is_data, cast("list[Any]", value)))
+    is_model = callable(getattr(value, "model_dump", None))
+    return is_model or isinstance(value, str | int | float | bool | Decimal | NoneType)
+
+
 def plain_model(model: Any) -> Any:
     """Return a pydantic model as JSON data without what is None, anything else as `plain` does."""
     dumped = _dumped(model)

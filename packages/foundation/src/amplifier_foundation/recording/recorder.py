@@ -18,7 +18,13 @@ from amplifier_foundation.recording.child_log import ChildLog, OpenChild
 from amplifier_foundation.recording.inventory import inventory_of, module_of, opening_of
 from amplifier_foundation.recording.log import Log, LogWriter, RecordingFailedError
 from amplifier_foundation.recording.news import news_in
-from amplifier_foundation.recording.plain import has_long_text, plain, plain_error, shortened
+from amplifier_foundation.recording.plain import (
+    has_long_text,
+    plain,
+    plain_error,
+    plain_state,
+    shortened,
+)
 from amplifier_foundation.recording.requests import Requests
 from amplifier_foundation.recording.wrappers import (
     RecordedApprovals,
@@ -358,7 +364,7 @@ class Recorder:
         state: dict[str, Any] = self.coordinator.session_state
         if not state and self._state == "{}":
             return
-        text = json.dumps(plain(state), sort_keys=True)
+        text = json.dumps(plain_state(state), sort_keys=True)
         if text != self._state:
             self._state = text
             self.note("state", {"values": json.loads(text)})

@@ -6,7 +6,7 @@ import re
 from typing import Any, cast
 
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-[0-9a-f]{8})*\b")
-_TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?")
+_TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?")
 _CLOCK = frozenset({"timestamp", "seconds", "at", "since", "began", "started_at", "ended_at"})
 _CLOCK_ENDS = ("_ms", "_seconds", "_at")
 # Made anew in every run, in whatever form their makers like.

@@ -114,6 +114,7 @@ class ToolPlayer(_Player):
             message = f"The record has no such call of `{self._name}`."
             return ToolResult(success=False, error={"message": message})
         outcome = await _play(call, self._score)
+        self._score.set_state(call)
         result = outcome.get("result")
         if isinstance(result, dict) and "success" in result:
             return ToolResult.model_validate(result)

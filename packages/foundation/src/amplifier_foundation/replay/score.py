@@ -49,6 +49,10 @@ class Score:
         """Stop the session where the recorded one ended without a result."""
         self.recorder.coordinator.cancellation.request_immediate()
 
+    def set_state(self, call: PlayedCall) -> None:
+        """Change what the session's modules keep, as the tool that is played did."""
+        self.recorder.coordinator.session_state.update(call.state)
+
     async def emit(self, name: str, data: dict[str, Any]) -> None:
         """Announce what the module that is played announced."""
         await self.recorder.coordinator.hooks.emit(name, data)

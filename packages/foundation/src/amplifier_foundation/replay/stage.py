@@ -63,6 +63,7 @@ class Stage:
         self.session = AmplifierSession(
             self._staged(opened["plan"], folder),
             session_id=session_id,
+            parent_id=opened.get("parent_id"),
             approval_system=ApprovalPlayer(self.score) if opened.get("approvals") else None,
             display_system=SilentDisplay() if opened.get("display") else None,
             is_resumed=bool(opened.get("resumed")),

@@ -14,6 +14,7 @@ class PlayedCall(NamedTuple):
     """A recorded call: who was asked, what came back, and what was announced in between.
 
     `end` is the record with the outcome; without one, the recording process died in the call.
+    `state` is what had changed of that which the session's modules keep when it had ended.
     """
 
     call: str
@@ -25,6 +26,7 @@ class PlayedCall(NamedTuple):
     end: int | None
     outcome: dict[str, Any]
     events: list[dict[str, Any]]
+    state: dict[str, Any]
 
 
 class Act(NamedTuple):
@@ -67,6 +69,7 @@ def calls_in(records: list[Any]) -> list[PlayedCall]:
     for record in records:
         if record.kind == "event" and record.data.get("inside"):
             inner.setdefault(record.data["inside"], []).append({**record.data, "seq": record.seq})
+    states = _state_changes(records)
     composite = composite_calls(records)
     found: list[PlayedCall] = []
     for record in records:
@@ -88,9 +91,26 @@ def calls_in(records: list[Any]) -> list[PlayedCall]:
                 end,
                 {} if result is None else result.data,
                 events,
+                {} if end is None else states.get(end + 1, {}),
             )
         )
     return found
+
+
+def _state_changes(records: list[Any]) -> dict[int, dict[str, Any]]:
+    """Return what each record of the modules' state has that the one before had not."""
+    changes: dict[int, dict[str, Any]] = {}
+    before: dict[str, Any] = {}
+    for record in records:
+        if record.kind == "state":
+            now: dict[str, Any] = record.data["values"]
+            changes[record.seq] = {
+                key: value
+                for key, value in now.items()
+                if key not in before or before[key] != value
+            }
+            before = now
+    return changes
 
 
 def composite_calls(records: list[Any]) -> set[str]:
