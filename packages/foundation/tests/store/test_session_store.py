@@ -292,16 +292,23 @@ def test_a_closed_writer_writes_nothing(store: SessionStore, project: Path) -> N
         writer.append("event", {})
 
 
-def test_a_child_of_a_published_module_is_found_by_its_own_part(
-    store: SessionStore, project: Path
-) -> None:
-    one = "0000000000000000-5478cccb2a4120bf_explorer"
-    other = "0000000000000000-db28ee52d4a04cf0_explorer"
+def test_a_child_is_shown_and_found_by_its_own_part(store: SessionStore, project: Path) -> None:
     root = "5478aaaa-7640-4729-9cc7-ab49582fdff3"
-    for name in (one, other, root):
+    short = {
+        root: "5478aaaa",
+        f"{root}-8e4e3212": "8e4e3212",
+        f"{root}-8e4e3212-77aa0011": "77aa0011",
+        "0000000000000000-5478cccb2a4120bf_explorer": "5478cccb",
+        "0000000000000000-db28ee52d4a04cf0_explorer": "db28ee52",
+    }
+    for name in short:
         store.create(name, project=project).close()
 
-    assert [short_id(each) for each in (one, other, root)] == ["5478cccb", "db28ee52", "5478aaaa"]
-    assert [store.find(short_id(each)) for each in (one, other, root)] == [one, other, root]
+    assert {each: short_id(each) for each in short} == short
+    assert {store.find(shown): shown for shown in short.values()} == short
+    assert store.find(root[:20]) == root
+    assert store.find(f"{root}-8e") == f"{root}-8e4e3212"
     with pytest.raises(AmbiguousSessionError):
         store.find("5478")
+    with pytest.raises(SessionNotFoundError):
+        store.find("00000000")

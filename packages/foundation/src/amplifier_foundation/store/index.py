@@ -36,11 +36,6 @@ COMMIT;
 _SUMMARY = (
     "session_id, project, title, status, created_at, updated_at, turns, cost_usd, parent_id, bytes"
 )
-# As `short_id` has it: what comes after the span of the parent.
-_OWN_PART = (
-    "(substr(session_id, 17, 1) || substr(session_id, 34, 1) = '-_'"
-    " AND substr(session_id, 18, ?) = ?)"
-)
 _WAIT_SECONDS = 5.0
 _LARGEST = 2**63 - 1
 _WRITERS_WAIT_SECONDS = 0.2  # a list puts right what a writer could not
@@ -77,24 +72,18 @@ class Index:
         self._progress = progress
 
     def list(
-        self, project: str | None = None, limit: int | None = None, prefix: str = ""
+        self, project: str | None = None, limit: int | None = None, part: str = ""
     ) -> list[SessionSummary]:
-        """Return the sessions of a project, or of all, whose id begins with `prefix`.
+        """Return the sessions of a project, or of all, whose id has `part` somewhere."""
+        return self.page(project, limit, part).sessions
 
-        Of a child that a published module started, also those whose own part does (`short_id`).
-        """
-        return self.page(project, limit, prefix).sessions
-
-    def page(self, project: str | None = None, limit: int | None = None, prefix: str = "") -> Page:
+    def page(self, project: str | None = None, limit: int | None = None, part: str = "") -> Page:
         """Return what `list` does, and how many there would be without the limit."""
         query, values = f"SELECT {_SUMMARY}, count(*) OVER () FROM sessions WHERE true", list[Any]()
         if project is not None:
             query, values = f"{query} AND project = ?", [*values, valid_text(project)]
-        if prefix:
-            query, values = (
-                f"{query} AND (substr(session_id, 1, ?) = ? OR {_OWN_PART})",
-                [*values, *(len(prefix), valid_text(prefix)) * 2],
-            )
+        if part:
+            query, values = f"{query} AND instr(session_id, ?)", [*values, valid_text(part)]
         query += " ORDER BY touched DESC LIMIT ?"
         rows = self._ask(query, [*values, -1 if limit is None else limit])
         total = rows[0][-1] if rows else 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from amplifier_foundation.config.plain_files import require_own_folder
 from amplifier_foundation.errors import SessionStoreError
 from amplifier_foundation.paths import blobs, session_folder
+from amplifier_foundation.short_ids import is_meant
 from amplifier_foundation.store.blobs import Blobs
 from amplifier_foundation.store.durable import make_folder
 from amplifier_foundation.store.errors import (
@@ -124,6 +125,8 @@ class SessionStore:
     def find(self, text: str, project: Path | None = None) -> str:
         """Return the id that `text` stands for: an id, the beginning of one, or `last`.
 
+        A child is found by the beginning of its own part, too (`short_id`).
+
         Raises:
             SessionNotFoundError: no session is meant.
             AmbiguousSessionError: several sessions begin like this.
@@ -133,7 +136,8 @@ class SessionStore:
         elif text and self._located(text) is not None:
             return text
         else:
-            found = self._index.list(_name(project), prefix=text) if text else []
+            having = self._index.list(_name(project), part=text) if text else []
+            found = [each for each in having if is_meant(each.session_id, text)]
         if not found:
             raise SessionNotFoundError(text)
         if len(found) > 1:
