@@ -1,11 +1,12 @@
-"""A session whose modules are not installed is replayed with them, as they are pinned."""
+"""Replays of sessions with modules that are not installed, and with children."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,9 +57,13 @@ async def mount(coordinator, config=None):
 """
 
 
+def _mock(script: list[Any]) -> dict[str, Any]:
+    return {"module": "provider-mock", "config": {"script": script}}
+
+
 @pytest.fixture
-def modes(home: Path, tmp_path: Path) -> None:
-    """Write the two modules, and a bundle of the user's own that names them."""
+def use(home: Path, tmp_path: Path) -> Callable[..., None]:
+    """Write the two modules, and have a bundle of the user's own name them beside a script."""
     for name, source in (("tool-mode", _TOOL), ("hooks-mode", _HOOK)):
         package = f"amplifier_module_{name.replace('-', '_')}"
         folder = tmp_path / "elsewhere" / name
@@ -69,27 +74,34 @@ def modes(home: Path, tmp_path: Path) -> None:
             f'[project.entry-points."amplifier.modules"]\n{name} = "{package}:mount"\n',
             encoding="utf-8",
         )
-    write = {"name": "write_file", "arguments": {"file_path": "a.txt", "content": "x"}}
-    script = [
-        {"tool_calls": [{"name": "mode", "arguments": {}}]},
-        {"tool_calls": [write]},
-        "Done.",
-    ]
-    bundle = {
-        "bundle": {"name": "own"},
-        "includes": ["default"],
-        "providers": [{"module": "provider-mock", "config": {"script": script}}],
-        "tools": [{"module": "tool-mode", "source": str(tmp_path / "elsewhere" / "tool-mode")}],
-        "hooks": [{"module": "hooks-mode", "source": str(tmp_path / "elsewhere" / "hooks-mode")}],
-    }
-    (home / "bundles").mkdir(parents=True)
-    (home / "bundles" / "own.yaml").write_text(json.dumps(bundle), encoding="utf-8")
+
+    def write(*script: Any, **more: Any) -> None:
+        bundle = {
+            "bundle": {"name": "own"},
+            "includes": ["default"],
+            "providers": [_mock(script)],
+            "tools": [{"module": "tool-mode", "source": str(tmp_path / "elsewhere/tool-mode")}],
+            "hooks": [{"module": "hooks-mode", "source": str(tmp_path / "elsewhere/hooks-mode")}],
+            **more,
+        }
+        (home / "bundles").mkdir(parents=True)
+        (home / "bundles" / "own.yaml").write_text(json.dumps(bundle), encoding="utf-8")
+
+    return write
 
 
-@pytest.mark.usefixtures("modes")
+def _mock(script: Sequence[Any]) -> dict[str, Any]:
+    return {"module": "provider-mock", "config": {"script": list(script)}}
+
+
+def _call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
 def test_modules_with_a_source_act_in_the_replay_as_they_did(
-    amplifier: Command, home: Path, project: Path
+    amplifier: Command, home: Path, project: Path, use: Callable[..., None]
 ) -> None:
+    use(_call("mode"), _call("write_file", file_path="a.txt", content="x"), "Done.")
     run = amplifier("run", "-b", "own", "--allow", "mode", "--allow", "write_file", "plan it")
     assert run.stdout == "Done.\n", run.stderr
     assert not (project / "a.txt").exists()
@@ -105,11 +117,11 @@ def test_modules_with_a_source_act_in_the_replay_as_they_did(
     assert "finder" not in states[-1]
 
 
-@pytest.mark.usefixtures("modes")
 def test_a_replay_without_its_modules_says_what_to_do(
-    amplifier: Command, home: Path, tmp_path: Path
+    amplifier: Command, home: Path, use: Callable[..., None]
 ) -> None:
-    amplifier("run", "-b", "own", "--allow", "mode", "--allow", "write_file", "plan it")
+    use("Done.")
+    amplifier("run", "-b", "own", "plan it")
     (home / "bundles" / "own.yaml").unlink()
 
     replayed = amplifier("session", "replay", "last")
@@ -117,3 +129,19 @@ def test_a_replay_without_its_modules_says_what_to_do(
     assert replayed.returncode == 2
     assert "There is no bundle `own`" in replayed.stderr
     assert "Traceback" not in replayed.stderr
+
+
+def test_a_child_that_read_what_is_not_trusted_replays_and_so_does_its_parent(
+    amplifier: Command, project: Path, use: Callable[..., None]
+) -> None:
+    agent = {"description": "Looks.", "providers": [_mock([_call("mode"), "I looked."])]}
+    script = (_call("task", prompt="Look.", agent="looker"), _call("bash", command="touch x"))
+    use(*script, "Done.", agents={"looker": agent}, hooks=[])
+    run = amplifier("run", "-b", "own", "--allow", "mode", "--allow", "bash", "have a look")
+    # Nobody can be asked about it.
+    assert "text from outside was read before" in run.stderr
+    assert not (project / "x").exists()
+
+    replayed = amplifier("session", "replay", "last")
+
+    assert replayed.stdout.count("replayed without a difference") == 2, replayed.stdout

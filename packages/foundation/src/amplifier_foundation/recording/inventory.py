@@ -85,6 +85,7 @@ def _tool(name: str, tool: Any) -> dict[str, Any]:
         "deadline_seconds": declared.deadline_seconds,
         "output_trusted": declared.output_trusted,
         "require_approval": getattr(tool, "require_approval", None) is True,
+        "network": plain(getattr(tool, "network", None)),
     }
 
 

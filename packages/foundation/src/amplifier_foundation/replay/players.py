@@ -64,6 +64,7 @@ class StandInTool:
         self.deadline_seconds: float | None = facts["deadline_seconds"]
         self.output_trusted: bool = facts["output_trusted"]
         self.require_approval: bool = facts["require_approval"]
+        self.network: bool | None = facts.get("network")  # not in logs of earlier versions
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
         """Be played instead."""

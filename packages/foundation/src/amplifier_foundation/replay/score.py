@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from copy import deepcopy
+from typing import Any, cast
 
 from amplifier_core.models import HookResult
 from amplifier_foundation.recording import frames
@@ -51,7 +52,9 @@ class Score:
 
     def set_state(self, call: PlayedCall) -> None:
         """Change what the session's modules keep, as the tool that is played did."""
-        self.recorder.coordinator.session_state.update(call.state)
+        state: dict[str, Any] = self.recorder.coordinator.session_state
+        for key, value in call.state.items():
+            state[key] = _filled(state.get(key), value)
 
     async def emit(self, name: str, data: dict[str, Any]) -> None:
         """Announce what the module that is played announced."""
@@ -152,3 +155,19 @@ class Score:
                 token.request_graceful()
 
         return cancel
+
+
+def _filled(container: Any, value: Any) -> Any:
+    """Return `value`, in the dicts and lists that are there: modules hold on to theirs."""
+    if isinstance(container, dict) and isinstance(value, dict):
+        mine = cast("dict[str, Any]", container)
+        theirs = cast("dict[str, Any]", value)
+        filled = {key: _filled(mine.get(key), each) for key, each in theirs.items()}
+        mine.clear()
+        mine.update(filled)
+        return mine
+    if isinstance(container, list) and isinstance(value, list):
+        items = cast("list[Any]", container)
+        items[:] = deepcopy(cast("list[Any]", value))
+        return items
+    return deepcopy(value)
