@@ -145,8 +145,9 @@ def test_after_a_foreign_kernel_was_installed_the_repair_that_is_shown_works(
 
 def test_what_is_installed_is_what_the_default_bundle_and_the_detection_name() -> None:
     bundle, _ = parts_of(_ROOT / _DEFAULT)
+    guards, _ = parts_of((_ROOT / _DEFAULT).with_name("guards.yaml"))
     session: dict[str, dict[str, Any]] = bundle["session"]
-    named = {each["module"] for each in (*session.values(), *bundle["tools"], *bundle["hooks"])}
+    named = {each["module"] for each in (*session.values(), *bundle["tools"], *guards["hooks"])}
     named |= {*KEYS, "provider-chat-completions", "provider-mock"}
 
     lines = (_ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()

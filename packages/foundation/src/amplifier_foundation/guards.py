@@ -50,7 +50,8 @@ def with_required_guards(plan: dict[str, Any]) -> dict[str, Any]:
 def lay_hooks(earlier: list[Entry], later: list[Entry], where: object) -> list[Entry]:
     """Return the hooks of both lists; entries of one module are merged, guards are kept.
 
-    An entry with `replaces` takes the place of the guard that it names; nothing of that is kept.
+    An entry with `replaces` takes the place of the guard that it names; nothing of that is kept,
+    unless it is the same code.
 
     Raises:
         GuardError: an entry of `later`, which is written in `where`, would change which module is
@@ -61,7 +62,7 @@ def lay_hooks(earlier: list[Entry], later: list[Entry], where: object) -> list[E
     laid = {module_key(each): each for each in earlier}
     for entry in later:
         if "replaces" in entry:
-            _drop(laid, entry["replaces"])
+            _drop_replaced(laid, entry)
         key = module_key(entry)
         below = laid.get(key, {})
         laid[key] = merge(below, entry)
@@ -127,9 +128,16 @@ def _required(entries: list[Entry]) -> list[Entry]:
     return [{**each, "required": True} if is_guard(each) else each for each in entries]
 
 
-def _drop(laid: dict[str, Entry], module: str) -> None:
-    for key in [key for key, each in laid.items() if module in (key, each["module"])]:
-        del laid[key]
+def _drop_replaced(laid: dict[str, Entry], entry: Entry) -> None:
+    replaced = entry["replaces"]
+    for key, each in list(laid.items()):
+        is_named = replaced in (key, each["module"])
+        if is_named and _code(each) != _code(entry):
+            del laid[key]
+
+
+def _code(entry: Entry) -> tuple[str, Any]:
+    return entry["module"], entry.get("source")
 
 
 def _change(guard: Entry, entry: Entry) -> str:

@@ -146,6 +146,7 @@ async def get_ready(wishes: Wishes, project: Path | None = None, *, pinning: boo
     notices = [
         *([why] if why else []),
         *_no_project(project, prepared.plan),
+        *_without_guards(bundle, prepared.plan),
         *_withheld(status),
         *prepared.notices,
     ]
@@ -279,6 +280,23 @@ def _require_guards(
     is_named = wishes.bundle is not None and is_path(wishes.bundle)
     if bundle.own is not None and not is_named:
         require_guards(default_bundle(settings).hooks, plan.get("hooks") or [], bundle.name)
+
+
+def _without_guards(bundle: Bundle, plan: dict[str, Any]) -> list[str]:
+    """Say which guards a bundle with parts from elsewhere does without, or brings itself."""
+    fetched = paths.cache(paths.home()).resolve()
+    if not any(root.is_relative_to(fetched) for root in bundle.namespaces.values()):
+        return []
+    from amplifier_foundation.guards import GUARDS  # noqa: PLC0415 - only for sessions
+
+    ours = {each["module"] for each in plan.get("hooks") or [] if not each.get("source")}
+    missing = sorted(GUARDS - ours)
+    if not missing:
+        return []
+    return [
+        f"The guards of Amplifier are not in this session: {', '.join(missing)}. "
+        "A bundle of yours has them with `default:guards` as the last of its includes."
+    ]
 
 
 def _lasting(reference: str, project: Path) -> str:

@@ -216,3 +216,32 @@ def test_a_flag_neither_replaces_a_guard_nor_takes_its_configuration(
     assert hooks_of(plan)["hooks-budget"]["config"] == {"steps": 3}
     with pytest.raises(GuardError, match="--module"):
         apply_wishes(Wishes(modules=(str(folder),)), plan)
+
+
+@pytest.mark.parametrize("entry", REPLACEMENTS)
+async def test_the_guards_included_last_take_the_place_of_those_of_another_bundle(
+    settings: Settings, write: Write, entry: Entry
+) -> None:
+    write("other.yaml", yaml.safe_dump({"bundle": {"name": "other"}, "hooks": [entry]}))
+    includes = [{"bundle": "./other.yaml"}, {"bundle": "default:guards"}]
+    path = write("b.yaml", yaml.safe_dump({"bundle": {"name": "b"}, "includes": includes}))
+
+    bundle = await load_bundle(str(path), settings=settings)
+
+    assert bundle.hooks == default_bundle(settings).hooks
+    assert not any("guard" in each for each in compile_bundle(bundle, settings, {}).notices)
+
+
+@pytest.mark.parametrize("last", ["default", "default:guards"])
+async def test_what_a_bundle_says_of_a_guard_is_kept_when_the_guards_come_after(
+    settings: Settings, write: Write, last: str
+) -> None:
+    rule = {"module": APPROVAL, "config": {"headless": "deny"}}
+    write("rules.yaml", yaml.safe_dump({"bundle": {"name": "rules"}, "hooks": [rule]}))
+    includes = [{"bundle": "./rules.yaml"}, {"bundle": last}]
+    path = write("b.yaml", yaml.safe_dump({"bundle": {"name": "b"}, "includes": includes}))
+
+    config = hooks_of({"hooks": (await load_bundle(str(path), settings=settings)).hooks})[APPROVAL]
+
+    assert config["config"]["headless"] == "deny"
+    assert config["config"]["rules"]

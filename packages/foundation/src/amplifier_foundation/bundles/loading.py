@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["BundleSource", "default_bundle", "known_bundles", "load_bundle"]
 
 DEFAULT = Path(__file__).parent / "default" / "bundle.md"
+GUARDS = DEFAULT.with_name("guards.yaml")  # all that it includes
 
 
 class BundleSource(Protocol):
@@ -73,8 +74,9 @@ async def load_bundle(
 
 
 def default_bundle(settings: Settings) -> Bundle:
-    """Return the bundle that holds when none is chosen; it includes nothing."""
-    return _Loader(None, settings).read(DEFAULT)
+    """Return the bundle that holds when none is chosen."""
+    loader = _Loader(None, settings)
+    return compose(loader.read(GUARDS), loader.read(DEFAULT))
 
 
 def known_bundles(settings: Settings) -> dict[str, str]:

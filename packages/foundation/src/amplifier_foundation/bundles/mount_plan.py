@@ -147,7 +147,8 @@ def _hooks(bundle: Bundle, settings: Settings, notices: list[str]) -> list[dict[
                 why = "Its `sources.modules` has another source for it"
                 raise replacement_error(each["module"], layer.path, why)
     for each in hooks:
-        if "replaces" in each:
+        is_ours = each.get("replaces") == each["module"] and not each.get("source")
+        if "replaces" in each and not is_ours:
             origin = f" from {each['source']}" if each.get("source") else ""
             notices.append(f"The guard `{each['replaces']}` is `{each['module']}`{origin} here.")
     return [dict(each) for each in hooks]
