@@ -24,7 +24,7 @@ def listed(denied: list[dict[str, Any]], scrub: Callable[[str], str]) -> list[di
     """Return each denied call as `--json` shows it: the tool, its input in short, the reason."""
     calls: list[dict[str, Any]] = []
     for each in denied:
-        given = json_text(each["input"])
+        given = "" if each["input"] is None else json_text(each["input"])
         calls.append(
             {
                 "tool": each["tool"],
@@ -37,7 +37,7 @@ def listed(denied: list[dict[str, Any]], scrub: Callable[[str], str]) -> list[di
 
 def denial_of(calls: list[dict[str, Any]], by: set[str], session: str) -> DeniedError:
     """Return the message about denied calls; `by` is who decided, as hooks-approval names it."""
-    named = [fitted(f"{each['tool']} {each['input']}", _LONGEST_NAMED) for each in calls]
+    named = [fitted(f"{each['tool']} {each['input']}".strip(), _LONGEST_NAMED) for each in calls]
     if len(named) > _MOST_NAMED:
         named[_MOST_NAMED:] = [f"and {len(named) - _MOST_NAMED} more"]
     count = "1 call was" if len(calls) == 1 else f"{len(calls)} calls were"

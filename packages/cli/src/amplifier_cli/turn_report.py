@@ -34,6 +34,7 @@ class TurnReport:
     failed_guards: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _denied: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     _began: dict[str, float] = field(default_factory=dict[str, float], repr=False)
+    _inputs: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
     @property
     def denied(self) -> list[dict[str, Any]]:
@@ -64,6 +65,7 @@ class TurnReport:
         def ended(data: dict[str, Any], *, success: bool) -> None:
             show_tool(self._tool(data, success=success))
 
+        hear("tool:pre", self._note_input, priority=_FIRST)
         hear("tool:pre", self._begin)
         hear("tool:post", lambda data: ended(data, success=_worked(data)))
         hear("tool:error", lambda data: ended(data, success=False))
@@ -75,6 +77,9 @@ class TurnReport:
         hear("tool:denied", self._deny, priority=_FIRST, on_error="deny")
         hear("approval:denied", self._deny, priority=_FIRST, on_error="deny")
         hear("budget:exhausted", self._exhaust)
+
+    def _note_input(self, data: dict[str, Any]) -> None:
+        self._inputs[str(data.get("tool_call_id"))] = data.get("tool_input")
 
     def _begin(self, data: dict[str, Any]) -> None:
         self._began[str(data.get("tool_call_id"))] = time.monotonic()
@@ -111,7 +116,7 @@ class TurnReport:
         self._denied[call_id] = {
             "call_id": call_id,
             "tool": data.get("tool_name"),
-            "input": data.get("tool_input", known.get("input")),
+            "input": data.get("tool_input", known.get("input", self._inputs.get(call_id))),
             "reason": str(data.get("reason") or known.get("reason")),
         }
 
