@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,6 @@ from amplifier_cli.terminal import notice, working
 from amplifier_foundation.short_ids import short_id
 
 if TYPE_CHECKING:
-    from amplifier_foundation.sources.resolver import SourceResolver
     from amplifier_foundation.store import SessionReader
 
 
@@ -31,11 +30,11 @@ def replay(context: click.Context, session_id: str) -> None:
     from amplifier_foundation.replay.replaying import replay as play  # noqa: PLC0415 - the kernel
 
     reader = read_session(session_id)
-    resolver = _resolver_for(reader)
+    found = _resolvers(reader)
     differs = False
     for each in (reader, *children_of(reader)):
         with working(f"replaying {short_id(each.session_id)}"):
-            result = asyncio.run(play(each, resolver=resolver))
+            result = asyncio.run(play(each, **found))
         differs = differs or bool(result.differences)
         say(f"{short_id(each.session_id)}  {result}")
     context.exit(1 if differs else 0)
@@ -73,16 +72,20 @@ def to_test(session_id: str, name: str | None, output: Path | None, cassettes: P
     notice(f"recording: {recording}")
 
 
-def _resolver_for(reader: SessionReader) -> SourceResolver | None:
-    """Return what finds the modules of a session that come from elsewhere, as they are pinned."""
+def _resolvers(reader: SessionReader) -> dict[str, Any]:
+    """Return what finds modules that come from elsewhere, as they are pinned, and their files."""
     from amplifier_foundation.preparing import Wishes, get_ready, plan_entries  # noqa: PLC0415 - YAML
 
     plans = (each.data["plan"] for each in reader.records() if each.kind == "session.opened")
     if not any(each.get("source") for plan in plans for each in plan_entries(plan)):
-        return None
+        return {}
+    from amplifier_foundation.spawn.mention_resolver import MentionResolver  # noqa: PLC0415 - rare
+
     wishes = Wishes(bundle=reader.metadata.get("bundle"))
     project = Path(reader.metadata.get("project") or Path.cwd())
-    return asyncio.run(get_ready(wishes, project)).resolver
+    ready = asyncio.run(get_ready(wishes, project))
+    mentions = MentionResolver(ready.namespaces, ready.project)
+    return {"resolver": ready.resolver, "mention_resolver": mentions}
 
 
 def _beside(output: Path | None) -> Path:

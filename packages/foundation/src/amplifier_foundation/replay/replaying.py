@@ -30,18 +30,19 @@ class Replay(NamedTuple):
         return "\n\n".join(map(str, self.differences))
 
 
-async def replay(reader: Any, *, resolver: Any = None) -> Replay:
+async def replay(reader: Any, *, resolver: Any = None, mention_resolver: Any = None) -> Replay:
     """Run a recorded session again and compare.
 
     The loop, the memory and the hooks of the recorded plan run for real; models, tools and people
     answer from the record, so neither keys nor a network are needed and nothing is changed but a
-    temporary folder. `resolver` finds modules that are not installed.
+    temporary folder. `resolver` finds modules that are not installed, and `mention_resolver` the
+    files of bundles that they look for.
     """
     tape = await asyncio.to_thread(lambda: Tape(reader.session_id, reader.records()))
-    return await replay_tape(tape, resolver=resolver)
+    return await replay_tape(tape, resolver=resolver, mention_resolver=mention_resolver)
 
 
-async def replay_tape(tape: Tape, *, resolver: Any = None) -> Replay:
+async def replay_tape(tape: Tape, *, resolver: Any = None, mention_resolver: Any = None) -> Replay:
     """Do what `replay` does with records that are read already."""
     found: list[Difference] = []
     turns = 0
@@ -49,7 +50,7 @@ async def replay_tape(tape: Tape, *, resolver: Any = None) -> Replay:
         if not any(each.kind == "prompt" for each in act.records):
             continue
         with tempfile.TemporaryDirectory(prefix="amplifier-replay-") as folder:
-            stage = Stage(tape.session_id, act, Path(folder), resolver)
+            stage = Stage(tape.session_id, act, Path(folder), resolver, mention_resolver)
             performance = _Performance(stage, act)
             found += await performance.run()
         upto = act.records[-1].seq

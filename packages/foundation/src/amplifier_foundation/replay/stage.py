@@ -55,7 +55,9 @@ class NoScrubber:
 class Stage:
     """One act of a tape, ready to be played; what happens is in `writer.records`."""
 
-    def __init__(self, session_id: str, act: Act, folder: Path, resolver: Any) -> None:
+    def __init__(
+        self, session_id: str, act: Act, folder: Path, resolver: Any, mention_resolver: Any
+    ) -> None:
         opened = act.opened
         self.score = Score(act.records)
         self.writer = MemoryWriter()
@@ -71,6 +73,7 @@ class Stage:
         coordinator = self.session.coordinator
         coordinator.register_capability("session.folder", str(folder))
         coordinator.register_capability("session.working_dir", opened.get("working_dir"))
+        coordinator.register_capability("mention_resolver", mention_resolver)
         coordinator.session_state.update(act.before.values)
         if resolver is not None:
             _ = coordinator.mount("module-source-resolver", resolver)
