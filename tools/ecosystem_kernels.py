@@ -22,7 +22,7 @@ _MINUTES_TO_TEST = 20
 _MINUTES_TO_VALIDATE = 2
 # What modules do not mount without, or ask for their models. `SERVER` is one on this machine.
 _NEEDS: dict[str, dict[str, str]] = {
-    "hooks-deprecation": {"bundle_name": "a-bundle"},
+    "hooks-deprecation": {"bundle_name": "a-bundle", "message": "Use another."},
     "provider-anthropic": {"base_url": "SERVER", "api_key": "placeholder"},
     "provider-azure-openai": {"azure_endpoint": "SERVER", "api_key": "placeholder"},
     "provider-chat-completions": {"base_url": "SERVER/v1"},
@@ -31,6 +31,9 @@ _NEEDS: dict[str, dict[str, str]] = {
     "provider-openai": {"base_url": "SERVER/v1", "api_key": "placeholder"},
     "provider-vllm": {"base_url": "SERVER/v1"},
 }
+# What modules need and do not declare: another module, or not the newest version of a library.
+_BESIDE = {"provider-azure-openai": "amplifier-module-provider-openai"}
+_LIMITS = {"tool-mcp": "mcp<2"}
 _KEYS = ("API_KEY", "BASE_URL", "TOKEN")
 
 
@@ -126,8 +129,9 @@ class Kernel:
 
     def _add(self, suite: Suite) -> None:
         """Install the libraries of a suite, then itself, without a look at the kernel it wants."""
+        limits = [_LIMITS[suite.module_id]] if suite.module_id in _LIMITS else []
         if suite.libraries:
-            self._install(suite.libraries)
+            self._install([*suite.libraries, *limits])
         self._install(["--no-deps", "--no-build-isolation", "--force-reinstall", str(suite.folder)])
 
     def _install(self, what: list[str]) -> None:
@@ -173,21 +177,18 @@ class Kernel:
     def _paths(self, suite: Suite, published: dict[str, Suite]) -> list[Path]:
         """Return where the suite, and published distributions that it needs, are imported from.
 
-        A module may also import the package of the bundle that it is in.
+        A module may also import the packages of the bundle that it is in.
         """
-        around = {
-            each.name
-            for each in published.values()
-            if each.repository == suite.repository and not each.is_module
-        }
-        wanted = suite.siblings | around | {"amplifier-foundation"}
+        around = {name for name, each in published.items() if each.repository == suite.repository}
+        beside = {_BESIDE[suite.module_id]} if suite.module_id in _BESIDE else set[str]()
+        wanted = suite.siblings | around | beside | {"amplifier-foundation"}
         if self.is_ours and suite.is_module:
             wanted.discard("amplifier-foundation")
         folders = [
             suite.folder,
             *(published[each].folder for each in sorted(wanted & set(published))),
         ]
-        paths = [path for folder in folders for path in (folder, folder / "src")]
+        paths = [path for folder in folders for path in (folder, folder / "src", folder / "lib")]
         return [path for path in paths if path.is_dir()]
 
 
