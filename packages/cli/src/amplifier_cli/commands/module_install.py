@@ -37,7 +37,7 @@ def install_for(bundle: str | None, names: tuple[str, ...] = ()) -> None:
     for name in names:
         if name not in known:
             raise click.UsageError(f"`{name}` is not a module of the bundle `{ready.bundle}`.")
-    required = _required(ready, names or tuple(known))
+    required = _required(ready, names)
     if not required:
         notice("Nothing to install: no library is missing.")
         return
@@ -52,18 +52,23 @@ def install_for(bundle: str | None, names: tuple[str, ...] = ()) -> None:
 
 
 def _required(ready: Ready, names: tuple[str, ...]) -> dict[str, list[Requirement]]:
-    """Return what is missing for each module; one that cannot be had is a warning."""
+    """Return what is missing for each named module, by default for all of them.
+
+    One that cannot be had is a warning; so is one that is not pinned, unless it is named.
+    """
     from amplifier_core.errors import ModuleError  # noqa: PLC0415 - the kernel
     from amplifier_foundation.errors import FoundationError  # noqa: PLC0415 - as above
+    from amplifier_foundation.sources.errors import UnpinnedError  # noqa: PLC0415 - as above
 
     required: dict[str, list[Requirement]] = {}
     for each in ready.entries:
-        if each["module"] not in names:
+        if names and each["module"] not in names:
             continue
         try:
             missing = ready.resolver.libraries(each["module"], each.get("source"))
         except (FoundationError, ModuleError) as error:
-            if getattr(error, "exit_code", 1) > 1:
+            is_left_out = isinstance(error, UnpinnedError) and not names
+            if getattr(error, "exit_code", 1) > 1 and not is_left_out:
                 raise
             notice(f"{each['module']}: {error}", level="warning")
             continue
