@@ -59,19 +59,12 @@ def _compare(suites: list[Suite], published: dict[str, Suite], kernels: list[Ker
     return [Row(suite, *both) for suite, *both in zip(suites, *runs, strict=True)]
 
 
-def _table(rows: list[Row], reasons: dict[str, str], python: str) -> list[str]:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=_ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+def _table(rows: list[Row], reasons: dict[str, str], commit: str, python: str) -> list[str]:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     modules = [row for row in rows if row.suite.is_module]
     good = [row for row in modules if row.ours.validates == "yes"]
     lines = [
-        f"Run on {today}, commit `{commit.stdout.strip()}`, {python}, against `{ORIGINAL}`:",
+        f"Run on {today}, commit `{commit}`, {python}, against `{ORIGINAL}`:",
         "",
         f"- {sum(len(row.original.passed) for row in rows):,} tests pass on the original, "
         f"{sum(len(row.ours.passed) for row in rows):,} on ours, in "
@@ -115,6 +108,18 @@ def _pattern_of(test: str, reasons: dict[str, str]) -> str | None:
     return next((pattern for pattern in reasons if fnmatchcase(test, pattern)), None)
 
 
+def _commit() -> str:
+    """Return the commit of this checkout, before anything is run."""
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
 def _cell(suite: Suite, run: Run) -> str:
     if run.note:
         return run.note
@@ -144,9 +149,10 @@ def main() -> int:
         print("No published module is in these folders.", file=sys.stderr)
         return 1
     kernels = [Kernel(name, folder, _ROOT, options.python) for name in ("original", "ours")]
+    commit = _commit()
     rows = _compare(suites, published, kernels)
     reasons: dict[str, str] = tomllib.loads(_REASONS.read_text(encoding="utf-8"))
-    lines = _table(rows, reasons, kernels[0].python_version())
+    lines = _table(rows, reasons, commit, kernels[0].python_version())
     if options.table:
         options.table.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines), flush=True)
