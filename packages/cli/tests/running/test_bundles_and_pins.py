@@ -180,3 +180,19 @@ def test_a_bundle_of_another_folder_does_not_escape_its_trust(
 
 def test_the_tool_that_stays_without_tools_is_named(amplifier: Command) -> None:
     assert "read_result" in amplifier("run", "--help").stdout
+
+
+def test_a_module_that_is_not_pinned_does_not_keep_others_from_their_libraries(
+    amplifier: Command, home: Path
+) -> None:
+    tool = {"module": "tool-nowhere", "source": f"git+file://{home}/nowhere@main"}
+    write_bundle(home / "bundles" / "own.yaml", "Hello.", tools=[tool])
+
+    whole = amplifier("bundle", "install", "own")
+    named = amplifier("module", "install", "tool-nowhere", "-b", "own")
+
+    assert whole.returncode == 0, whole.stderr
+    assert "tool-nowhere" in whole.stderr
+    assert "Nothing to install" in whole.stderr
+    assert named.returncode == 3
+    assert "next   amplifier module lock -b own" in named.stderr
