@@ -71,13 +71,13 @@ def _table(rows: list[Row], reasons: dict[str, str], commit: str, python: str) -
         f"{sum(row.suite.has_tests for row in rows)} suites",
         f"- {len(good)} of {len(modules)} modules pass `amplifier module validate`",
         "",
-        "| distribution | version | repository, commit | original | ours | differ | validates |",
-        "|---|---|---|---|---|---|---|",
+        "| distribution | version | repository | commit | original | ours | differ | validates |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         name, version, repository, commit_of_it, *_ = row.suite
         counts = " | ".join(_cell(row.suite, run) for run in (row.original, row.ours))
-        about = f"{name} | {version} | {repository} {commit_of_it}"
+        about = f"{name} | {version} | {repository} | {commit_of_it}"
         valid = "" if not row.suite.is_module else "yes" if row.ours.validates == "yes" else "no"
         lines.append(f"| {about} | {counts} | {len(row.differing)} | {valid} |")
     lines += ["", "Tests that pass on one of the two only:", ""]

@@ -196,3 +196,29 @@ def test_a_module_that_is_not_pinned_does_not_keep_others_from_their_libraries(
     assert "Nothing to install" in whole.stderr
     assert named.returncode == 3
     assert "next   amplifier module lock -b own" in named.stderr
+
+
+@pytest.mark.parametrize(("more", "told"), [([], True), (["default:guards"], False)])
+def test_a_session_of_a_fetched_bundle_says_which_guards_it_lacks(
+    amplifier: Command, home: Path, tmp_path: Path, more: list[str], told: bool
+) -> None:
+    published = tmp_path / "published"
+    published.mkdir()
+    (published / "bundle.yaml").write_text(json.dumps({"bundle": {"name": "published"}}), "utf-8")
+    for command in (
+        ("init", "--quiet", "--initial-branch=main"),
+        ("add", "."),
+        ("-c", "user.name=T", "-c", "user.email=t@example.com", "commit", "--quiet", "-mx"),
+    ):
+        subprocess.run(["git", *command], cwd=published, check=True)
+    provider = {"module": "provider-mock", "config": {"script": ["Hello."]}}
+    includes = [f"git+file://{published}@main", *more]
+    content = {"bundle": {"name": "own"}, "includes": includes, "providers": [provider]}
+    (home / "bundles").mkdir(parents=True)
+    (home / "bundles" / "own.yaml").write_text(json.dumps(content), encoding="utf-8")
+    assert amplifier("module", "lock", "-b", "own").returncode == 0
+
+    run = amplifier("run", "-b", "own", "hello")
+
+    assert run.stdout == "Hello.\n", run.stderr
+    assert ("The guards of Amplifier are not in this session" in run.stderr) is told

@@ -289,7 +289,8 @@ def _without_guards(bundle: Bundle, plan: dict[str, Any]) -> list[str]:
         return []
     from amplifier_foundation.guards import GUARDS  # noqa: PLC0415 - only for sessions
 
-    ours = {each["module"] for each in plan.get("hooks") or [] if not each.get("source")}
+    hooks: list[dict[str, Any]] = plan.get("hooks") or []
+    ours = {each["module"] for each in hooks if not each.get("source")}
     missing = sorted(GUARDS - ours)
     if not missing:
         return []

@@ -18,13 +18,7 @@ from amplifier_foundation.recording.child_log import ChildLog, OpenChild
 from amplifier_foundation.recording.inventory import inventory_of, module_of, opening_of
 from amplifier_foundation.recording.log import Log, LogWriter, RecordingFailedError
 from amplifier_foundation.recording.news import news_in
-from amplifier_foundation.recording.plain import (
-    has_long_text,
-    plain,
-    plain_error,
-    plain_state,
-    shortened,
-)
+from amplifier_foundation.recording.plain import plain, plain_error, plain_state
 from amplifier_foundation.recording.requests import Requests
 from amplifier_foundation.recording.wrappers import (
     RecordedApprovals,
@@ -336,9 +330,7 @@ class Recorder:
                 self._stop_reason = given.get("stop_reason") or given.get("status")
             elif event == events.ARTIFACT_WRITE:
                 self._wrote_files = True
-            facts = news_in(event, given, self.coordinator)
-            if has_long_text(facts):
-                facts = shortened(self._scrubber.scrub(facts))
+            facts = news_in(event, given, self.coordinator, self._scrubber.scrub)
         inside = frames.call_of(self)
         self.note("event", {"name": event, "data": facts, "inside": inside})
 
