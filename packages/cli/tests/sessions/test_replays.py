@@ -145,3 +145,12 @@ def test_a_child_that_read_what_is_not_trusted_replays_and_so_does_its_parent(
     replayed = amplifier("session", "replay", "last")
 
     assert replayed.stdout.count("replayed without a difference") == 2, replayed.stdout
+
+
+def test_a_session_with_a_budget_in_dollars_replays(amplifier: Command) -> None:
+    run = amplifier("run", "--budget", "1", "hello")
+    assert run.returncode == 0, run.stderr
+
+    replayed = amplifier("session", "replay", "last")
+
+    assert replayed.returncode == 0, replayed.stdout

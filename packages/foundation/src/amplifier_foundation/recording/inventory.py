@@ -11,6 +11,7 @@ from amplifier_core.effects import declaration_of
 from amplifier_core.interfaces import input_schema_of
 from amplifier_core.redaction import redact_secrets
 from amplifier_foundation.recording.plain import digest_of, plain, plain_model
+from amplifier_kit.calls.price_table import PriceTable, price_table
 from amplifier_kit.session_folder import working_folder
 
 _PREFIX = "amplifier_module_"
@@ -51,21 +52,26 @@ def inventory_of(coordinator: Any) -> dict[str, Any]:
     """Return what the mounted providers and tools say of themselves."""
     points = coordinator.mount_points
     return {
-        "providers": [_provider(name, each) for name, each in points["providers"].items()],
+        "providers": [
+            _provider(name, each, price_table(coordinator))
+            for name, each in points["providers"].items()
+        ],
         "tools": [_tool(name, each) for name, each in points["tools"].items()],
         "hooks": {event: coordinator.hooks.list_handlers(event)[event] for event in _DECIDING},
     }
 
 
-def _provider(name: str, provider: Any) -> dict[str, Any]:
+def _provider(name: str, provider: Any, prices: PriceTable) -> dict[str, Any]:
+    own_name = str(getattr(provider, "name", name))
     settings: Any = getattr(provider, "config", None)
     own: Any = getattr(provider, "priority", None)
     if own is None and isinstance(settings, Mapping):
         own = cast("Mapping[str, Any]", settings).get("priority")
     return {
         "name": name,
-        "own_name": str(getattr(provider, "name", name)),
+        "own_name": own_name,
         "module": module_of(provider),
+        "prices": prices.told_by(own_name),
         "info": plain_model(provider.get_info()),
         "priority": plain(own),
         "counts": callable(getattr(provider, "count_tokens", None)),

@@ -19,6 +19,7 @@ from amplifier_foundation.replay.players import (
 from amplifier_foundation.replay.score import Score
 from amplifier_foundation.replay.tape import Act
 from amplifier_foundation.store.records import Record
+from amplifier_kit.calls.price_table import price_table
 
 NAME = "replay"
 _INNERMOST = 2**63 - 1
@@ -130,6 +131,9 @@ class Stage:
                 is_real = point == "providers" and facts["name"] in self.score.composite
                 is_wanted = not planned_only or facts["module"] in planned
                 if is_wanted and not is_real and facts["name"] not in points[point]:
+                    if facts.get("prices"):
+                        prices = price_table(self.session.coordinator)
+                        prices.take_told(facts["own_name"], facts["prices"])
                     _ = self.session.coordinator.mount(point, stand_in(facts), name=facts["name"])
             if not planned_only and point in inventory:
                 self._arrange(point, [facts["name"] for facts in inventory[point]])

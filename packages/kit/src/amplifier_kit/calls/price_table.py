@@ -88,6 +88,22 @@ class PriceTable:
         """Take the price that a provider was configured with."""
         self._of_providers[name] = pricing
 
+    def told_by(self, provider: str) -> dict[str, Any] | None:
+        """Return what a provider said of its prices, as JSON data; None if it said nothing."""
+        if provider not in self._vendors:
+            return None
+        pricing = self._of_providers.get(provider)
+        return {
+            "vendor": self._vendors[provider],
+            "pricing": None if pricing is None else pricing.model_dump(mode="json"),
+        }
+
+    def take_told(self, provider: str, told: Mapping[str, Any]) -> None:
+        """Take what `told_by` returned, for a provider that is not there itself."""
+        pricing = told.get("pricing")
+        known = None if pricing is None else Pricing.model_validate(pricing)
+        self.take_provider(provider, told.get("vendor"), known)
+
     def pricing_of(self, provider: str, model: str) -> Pricing | None:
         """Return the price that was set for a model; None leaves it to the price data."""
         for prices in (self._of_budget, self._of_plan, self._of_providers, self._of_fleet):
