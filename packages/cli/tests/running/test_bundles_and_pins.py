@@ -43,7 +43,7 @@ def test_a_pinned_module_whose_bytes_have_changed_is_refused(
         assert refused.stdout == ""
         assert "Traceback" not in refused.stderr
         assert "error  `tool-weather` is not what amplifier.lock pins." in refused.stderr
-        assert "next   amplifier module lock" in refused.stderr
+        assert "next   amplifier module lock -b own" in refused.stderr
     assert len(json.loads(amplifier("session", "list", "--json").stdout)) == 1
 
 
@@ -196,6 +196,10 @@ def test_a_module_that_is_not_pinned_does_not_keep_others_from_their_libraries(
     assert "Nothing to install" in whole.stderr
     assert named.returncode == 3
     assert "next   amplifier module lock -b own" in named.stderr
+
+    assert amplifier("module", "lock", "-b", "own").returncode == 1
+    locked = amplifier("module", "install", "tool-nowhere", "-b", "own")
+    assert "There is no `tool-nowhere`. It could not be had when it was locked" in locked.stderr
 
 
 @pytest.mark.parametrize(("more", "told"), [([], True), (["default:guards"], False)])

@@ -113,7 +113,8 @@ def replacement_error(guard: str, where: object, why: str) -> GuardError:
     return GuardError(
         f"`{guard}` is a guard, and `{where}` would replace it.",
         why=f"{why} and does not say `replaces: {guard}`.",
-        fix=f"remove that, or write `replaces: {guard}` into an entry of `hooks`",
+        fix=f"write `replaces: {guard}` into that entry; a bundle that is not yours is included "
+        "before `default:guards`, without `default`",
     )
 
 

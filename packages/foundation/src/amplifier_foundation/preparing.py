@@ -89,12 +89,20 @@ class Ready:
         # The kernel and its errors are there once a session is to be opened.
         from amplifier_core.errors import ModuleError  # noqa: PLC0415
         from amplifier_foundation.errors import FoundationError  # noqa: PLC0415
-        from amplifier_foundation.sources.errors import UngrantedError  # noqa: PLC0415
+        from amplifier_foundation.sources.errors import (  # noqa: PLC0415
+            LOCK_COMMAND,
+            DriftError,
+            UngrantedError,
+            command_for,
+        )
 
         for each in self.entries:
             try:
                 self.resolver.locate(each["module"], each.get("source"))
             except UngrantedError:
+                raise
+            except DriftError as error:
+                error.fix = command_for(LOCK_COMMAND, self.resolver.bundle)
                 raise
             except (FoundationError, ModuleError):
                 # A module that is merely missing is reported when it is mounted.

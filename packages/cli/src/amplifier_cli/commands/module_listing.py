@@ -93,7 +93,9 @@ def lock(bundle: str | None, update: bool, accept: tuple[str, ...]) -> int:
                 # It is pinned, and what is pinned has to be there.
                 raise
             unpinned.append(f"{entry['module']} is not pinned. {error.message} {error.why}")
+            ready.resolver.lock.note_missing(entry["module"], error)
             continue
+        ready.resolver.lock.missing.pop(entry["module"], None)
         rows.append((entry["module"], pin.sha256[:12], pin.commit or pin.version or ""))
         if hints is not None:
             fetched[entry["module"]] = hints

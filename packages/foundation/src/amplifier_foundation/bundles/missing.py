@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import shorten
 from typing import NamedTuple
 
 from amplifier_foundation.bundles.bundle import Place
@@ -23,8 +24,10 @@ class Missing(NamedTuple):
     @classmethod
     def of(cls, kind: str, reference: str, place: Place, error: FoundationError) -> Missing:
         """Return what is missing according to an error."""
-        why = " ".join(f"{error.message} {error.why}".split())
-        return cls(kind, reference, place.origin, why[:_LONGEST_WHY])
+        # That it is not there is said already, with its name.
+        message = error.message.replace(f"There is no `{reference}`.", "")
+        why = " ".join(f"{message} {error.why}".split())
+        return cls(kind, reference, place.origin, shorten(why, _LONGEST_WHY, placeholder=" …"))
 
     def __str__(self) -> str:
         return f"The {self.kind} `{self.reference}` of `{self.named_in}` is missing: {self.why}"

@@ -114,8 +114,9 @@ class UnpinnedError(ModuleSourceError):
     exit_code = 3
 
     def __init__(self, name: str, source: str, bundle: str | None = None) -> None:
+        origin = "" if name == source else f" from {source}"
         super().__init__(
-            f"`{name}` is not fetched from {source}.",
+            f"`{name}` is not fetched{origin}.",
             why="No commit and content hash are recorded for it in amplifier.lock.",
             fix=command_for(LOCK_COMMAND, bundle),
             module_id=name,

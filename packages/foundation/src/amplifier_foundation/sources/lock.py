@@ -12,13 +12,19 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
-from amplifier_foundation.sources.errors import DriftError, LockFileError
+from amplifier_foundation.sources.errors import (
+    DriftError,
+    FetchError,
+    LockFileError,
+    MissingSourceError,
+)
 from amplifier_foundation.sources.uri import Source
 
 __all__ = ["LOCK_NAME", "Lock", "Pin", "check_pin", "pins_fully"]
 
 LOCK_NAME = "amplifier.lock"
 _VERSION = 1
+_LONGEST_WHY = 200
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SECTIONS = ("bundles", "modules")
@@ -40,8 +46,8 @@ class Pin(NamedTuple):
 class Lock:
     """The pins of one project; a lock that is not there has none.
 
-    `missing` are the addresses that bundles include and that could not be had when the lock was
-    made, each with the reason: the bundles are used without them until the lock is made again.
+    `missing` are the modules, and the addresses that bundles include, that could not be had when
+    the lock was made, each with the reason: bundles are used without them until it is made again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -97,6 +103,18 @@ class Lock:
     def pin(self, module_id: str, pin: Pin) -> None:
         """Record what a module has to be; `write` puts it on the disk."""
         self.modules[module_id] = pin
+
+    def note_missing(self, name: str, error: FetchError) -> None:
+        """Record why a module or an address could not be had."""
+        self.missing[name] = " ".join((error.why or error.message).split())[:_LONGEST_WHY]
+
+    def refuse_missing(self, name: str) -> None:
+        """Raise MissingSourceError for what could not be had when the lock was made."""
+        if name in self.missing:
+            raise MissingSourceError(
+                f"There is no `{name}`.",
+                why=f"It could not be had when it was locked: {self.missing[name]}",
+            )
 
     def check(self, module_id: str, *, source: str, sha256: str) -> None:
         """Compare a module with its pin; one without a pin passes.

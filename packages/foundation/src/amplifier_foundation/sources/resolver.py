@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["LocatedModule", "SourceResolver"]
 
 _INSTALLED = Source("package", "")
-_LONGEST_WHY = 300
 
 
 class LocatedModule(NamedTuple):
@@ -259,7 +258,7 @@ class SourceResolver:
         except FetchError as error:
             if pin is not None:
                 raise
-            self.lock.missing[name] = " ".join((error.why or error.message).split())[:_LONGEST_WHY]
+            self.lock.note_missing(name, error)
             raise MissingSourceError(error.message, why=error.why) from error
         self.lock.missing.pop(name, None)
         self.lock.bundles[name] = Pin(name, tree.sha256, tree.commit)
@@ -269,9 +268,7 @@ class SourceResolver:
         pin = self.lock.bundles.get(name)
         if pins_fully(pin, source):
             return self._fetched.pinned(name, source, pin)
-        if name in self.lock.missing:
-            why = f"It could not be had when it was locked: {self.lock.missing[name]}"
-            raise MissingSourceError(f"There is no {name}.", why=why)
+        self.lock.refuse_missing(name)
         raise UnpinnedError(name, name, self.bundle)
 
     def _source_of(self, module_id: str, source_hint: Any) -> Source:
@@ -333,6 +330,7 @@ class SourceResolver:
     def _fetched_module(self, module_id: str, source: Source) -> LocatedModule:
         pin = self.lock.modules.get(module_id)
         if not pins_fully(pin, source):
+            self.lock.refuse_missing(module_id)
             raise UnpinnedError(module_id, str(source), self.bundle)
         check_pin(module_id, pin, source=str(source))
         path = _within(self._fetched.pinned(module_id, source, pin), source)
