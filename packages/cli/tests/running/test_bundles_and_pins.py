@@ -24,6 +24,16 @@ def write_bundle(path: Path, answer: str, **more: Any) -> None:
     path.write_text(json.dumps(content), encoding="utf-8")
 
 
+def commit_all(folder: Path) -> None:
+    """Make a folder a repository whose branch `main` has everything in it."""
+    for command in (
+        ("init", "--quiet", "--initial-branch=main"),
+        ("add", "."),
+        ("-c", "user.name=T", "-c", "user.email=t@example.com", "commit", "--quiet", "-mx"),
+    ):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+
+
 @pytest.mark.attack("U1")
 def test_a_pinned_module_whose_bytes_have_changed_is_refused(
     amplifier: Command, home: Path, project: Path
@@ -138,6 +148,27 @@ def test_a_module_that_cannot_be_had_leaves_the_others_pinned_and_the_exit_code_
     assert amplifier("run", "-b", "own", "hello").stdout == "Hello.\n"
 
 
+@pytest.mark.parametrize(
+    ("line", "has_hints"), [("", False), ("import os\n\nos.system('true')\n", True)]
+)
+def test_what_hints_are_is_said_only_when_there_are_hints(
+    amplifier: Command, home: Path, tmp_path: Path, line: str, has_hints: bool
+) -> None:
+    amplifier("module", "new", "tool-weather", cwd=tmp_path)
+    folder = tmp_path / "tool-weather"
+    (code,) = folder.rglob("amplifier_module_tool_weather/__init__.py")
+    code.write_text(code.read_text("utf-8") + line, encoding="utf-8")
+    commit_all(folder)
+    tool = {"module": "tool-weather", "source": f"git+file://{folder}@main"}
+    write_bundle(home / "bundles" / "own.yaml", "Hello.", tools=[tool])
+
+    locked = amplifier("module", "lock", "-b", "own")
+
+    assert locked.returncode == 0, locked.stderr
+    assert ("hint: tool-weather: " in locked.stderr) is has_hints
+    assert ("Hints are about accidents" in locked.stderr) is has_hints
+
+
 @pytest.mark.parametrize("reference", ["none", "./none.yaml"])
 def test_an_unknown_bundle_is_not_said_to_be_named_in_a_file(
     amplifier: Command, reference: str
@@ -209,12 +240,7 @@ def test_a_session_of_a_fetched_bundle_says_which_guards_it_lacks(
     published = tmp_path / "published"
     published.mkdir()
     (published / "bundle.yaml").write_text(json.dumps({"bundle": {"name": "published"}}), "utf-8")
-    for command in (
-        ("init", "--quiet", "--initial-branch=main"),
-        ("add", "."),
-        ("-c", "user.name=T", "-c", "user.email=t@example.com", "commit", "--quiet", "-mx"),
-    ):
-        subprocess.run(["git", *command], cwd=published, check=True)
+    commit_all(published)
     provider = {"module": "provider-mock", "config": {"script": ["Hello."]}}
     includes = [f"git+file://{published}@main", *more]
     content = {"bundle": {"name": "own"}, "includes": includes, "providers": [provider]}

@@ -111,8 +111,8 @@ def lock(bundle: str | None, update: bool, accept: tuple[str, ...]) -> int:
 
 
 def _show_hints(fetched: dict[str, list[Finding]]) -> None:
-    """Show what was noticed in fetched code; and always, when code was fetched, what that means."""
-    if not fetched:
+    """Show what was noticed in fetched code, and what that means."""
+    if not any(fetched.values()):
         return
     from amplifier_foundation.sources.inspection import WHAT_HINTS_ARE  # noqa: PLC0415 - rare
 
