@@ -129,6 +129,42 @@ def test_bundles_are_listed_shown_checked_and_chosen(amplifier: Command, tmp_pat
     assert amplifier("bundle", "validate", "nonsense").returncode == 2
 
 
+@pytest.mark.parametrize("where", ["./none.yaml", "none", "/none/bundle.md", "file:///none"])
+def test_a_bundle_is_not_added_from_a_path_that_does_not_exist(
+    amplifier: Command, home: Path, where: str
+) -> None:
+    refused = amplifier("bundle", "add", "own", where)
+
+    assert refused.returncode == 2
+    what, why, following = refused.stderr.splitlines()
+    assert what == f"error  There is no bundle at `{where}`."
+    assert why.endswith("does not exist.")
+    assert following.startswith("next   Name a file or folder that exists")
+    assert not (home / "settings.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["git+https://example.com/org/none@main", "package:none", "default", "default:guards"],
+)
+def test_a_bundle_is_added_by_its_address_or_another_name(
+    amplifier: Command, home: Path, where: str
+) -> None:
+    added = amplifier("bundle", "add", "own", where)
+
+    assert added.returncode == 0, added.stderr
+    assert where in (home / "settings.yaml").read_text("utf-8")
+
+
+def test_a_bundle_is_added_by_its_path_without_the_ending(
+    amplifier: Command, home: Path, project: Path
+) -> None:
+    (project / "team.yaml").write_text("includes: [default]\n", encoding="utf-8")
+
+    assert amplifier("bundle", "add", "own", "team").returncode == 0
+    assert str(project / "team") in (home / "settings.yaml").read_text("utf-8")
+
+
 def test_a_module_that_is_not_what_the_lock_pins_is_refused_with_the_fix(
     amplifier: Command, project: Path, home: Path
 ) -> None:

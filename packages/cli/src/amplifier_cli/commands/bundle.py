@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from amplifier_cli.failures import CommandError
 from amplifier_cli.output import say, say_json, styled
 from amplifier_cli.render.plain import counted, one_line
 from amplifier_cli.terminal import (
@@ -49,8 +50,7 @@ def list_bundles() -> None:
 @click.argument("where", metavar="PATH-OR-ADDRESS")
 def add(name: str, where: str) -> None:
     """Give a bundle a name that holds in every folder."""
-    path = Path(where).expanduser()
-    address = str(path.resolve()) if path.exists() else where
+    address = _address(where)
 
     def change(values: dict[str, Any]) -> None:
         values["bundle"] = _section(values)
@@ -146,6 +146,42 @@ def install(name: str | None) -> None:
     from amplifier_cli.commands.module_install import install_for  # noqa: PLC0415 - rare
 
     install_for(name)
+
+
+def _address(where: str) -> str:
+    """Return where a bundle is, so that it means the same in every folder.
+
+    Raises:
+        CommandError: it is a path, and nothing is there.
+    """
+    from amplifier_foundation.bundles import known_bundles  # noqa: PLC0415 - reads YAML
+    from amplifier_foundation.bundles.references import (  # noqa: PLC0415 - as above
+        bundle_files,
+        is_address,
+        is_path,
+    )
+    from amplifier_foundation.preparing import current_settings  # noqa: PLC0415 - as above
+    from amplifier_foundation.sources.uri import parse_source  # noqa: PLC0415 - as above
+
+    if where.startswith("file:"):
+        path = Path(parse_source(where).location)
+    elif is_address(where):
+        return where
+    else:
+        path = Path(where).expanduser()
+    # `team` may mean `team.yaml`.
+    if any(each.exists() for each in bundle_files(path, path)):
+        return str(path.resolve())
+    if not is_path(where) and not where.startswith("file:"):
+        known = ("default", *known_bundles(current_settings(Path.cwd())))
+        # Another name, or `name:path`, a file of another bundle.
+        if where in known or ":" in where:
+            return where
+    raise CommandError(
+        f"There is no bundle at `{where}`.",
+        why=f"`{path.absolute()}` does not exist.",
+        fix="Name a file or folder that exists, or an address such as git+https://HOST/REPOSITORY",
+    )
 
 
 def _section(values: dict[str, Any]) -> dict[str, Any]:
