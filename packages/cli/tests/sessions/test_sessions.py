@@ -219,6 +219,22 @@ def test_the_doctor_finds_a_broken_list_of_sessions_and_makes_it_anew(
     assert session[:8] in amplifier("session", "list").stdout
 
 
+def test_the_doctor_ignores_folders_of_others_and_leaves_them(
+    amplifier: Command, home: Path
+) -> None:
+    amplifier("run", "hello")
+    (sessions,) = (home / "projects").glob("*/sessions")
+    theirs = sessions / "theirs" / "events.jsonl"
+    theirs.parent.mkdir()
+    theirs.write_text("{}\n", encoding="utf-8")
+
+    for arguments in ((), ("--fix",), ()):
+        found = _doctor(amplifier, *arguments)
+        assert found["index"]["level"] == "ok"
+        assert found["sessions"]["told"].startswith("1 in the index;")
+    assert theirs.exists()
+
+
 def _doctor(amplifier: Command, *arguments: str) -> dict[str, dict[str, str]]:
     told = json.loads(amplifier("doctor", "--json", *arguments).stdout)
     return {each["what"]: each for each in told}

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_foundation.store import SessionStore
+from amplifier_foundation.store.errors import SessionNotFoundError
 
 REPOSITORY = Path(__file__).parents[4]
 
@@ -102,6 +103,45 @@ def test_a_folder_that_is_no_session_is_not_listed(store: SessionStore, three: l
     (three[0].parent.parent.parent / "a file").write_text("text")
 
     assert ids(store) == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "metadata.json"])
+def test_a_folder_of_others_is_neither_counted_nor_a_difference_nor_deleted(
+    home: Path, three: list[Path], name: str
+) -> None:
+    theirs = three[0].with_name("theirs") / name
+    theirs.parent.mkdir()
+    theirs.write_text('{"event": "session:start"}\n', encoding="utf-8")
+    told: list[tuple[int, int]] = []
+    store = SessionStore(home, progress=lambda done, total: told.append((done, total)))
+
+    assert store.index_problems() == []
+    assert store.rebuild_index() == 3
+    assert store.index_problems() == []
+    assert store.page().total == 3
+    assert name == "metadata.json" or told == [(3, 3)]
+    with pytest.raises(SessionNotFoundError):
+        store.delete("theirs")
+    with pytest.raises(SessionNotFoundError):
+        store.rewrite("theirs", str)
+    deleted = store.retention(max_age_days=0, max_bytes=0).apply()
+    assert sorted(deleted.sessions) == ["a", "b", "c"]
+    assert store.migrate().sessions == []
+    assert [each.name for each in theirs.parent.iterdir()] == [name]
+    assert store.index_problems() == []
+
+
+def test_a_session_whose_log_and_metadata_were_removed_leaves_the_list(
+    store: SessionStore, three: list[Path]
+) -> None:
+    three[0].joinpath("log.jsonl").unlink()
+    three[0].joinpath("metadata.json").unlink()
+    three[1].joinpath("log.jsonl").unlink()
+    three[1].joinpath("metadata.json").write_text("{}", encoding="utf-8")
+    assert store.index_problems() == ["2 sessions are not as it says"]
+
+    assert ids(store) == ["c"]
+    assert store.index_problems() == []
 
 
 def test_an_index_that_cannot_be_written_costs_only_time(

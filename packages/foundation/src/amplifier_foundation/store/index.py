@@ -118,7 +118,9 @@ class Index:
         except sqlite3.Error as error:
             return [f"it cannot be read: {error}"]
         there = self._there()
-        differ = sum(known.get(folder) != stamp for folder, stamp in there.items())
+        changed = [folder for folder, stamp in there.items() if known.get(folder) != stamp]
+        # Metadata of others, which has no row, is not a difference.
+        differ = sum(folder in known or self._is_session(folder) for folder in changed)
         differ += sum(folder not in there for folder in known)
         wrong = [] if state == "ok" else [f"it is damaged: {state}"]
         return [*wrong, *([f"{differ:,} sessions are not as it says"] if differ else [])]
@@ -185,9 +187,11 @@ class Index:
         known = dict(table.execute("SELECT folder, stamp FROM sessions"))
         if there == known:
             return
-        gone = [(folder,) for folder in known if folder not in there]
         changed = [each for each in there.items() if known.get(each[0]) != each[1]]
         rows = list(self._read(changed))
+        unchanged = there.keys() - dict(changed).keys()
+        sessions = unchanged | {row[0] for row in rows}
+        gone = [(folder,) for folder in known if folder not in sessions]
         table.execute("BEGIN IMMEDIATE")
         table.executemany("DELETE FROM sessions WHERE folder = ?", gone)
         _write(table, rows)
@@ -199,6 +203,10 @@ class Index:
         for sessions in _sessions(self._home):
             there.update(stamps(self._home, sessions))
         return there
+
+    def _is_session(self, folder: str) -> bool:
+        metadata, _ = read_metadata(self._home / folder)
+        return "session_id" in metadata
 
     def _read(self, changed: list[tuple[str, Stamp]]) -> Generator[tuple[Any, ...]]:
         for number, (folder, stamp) in enumerate(changed, 1):

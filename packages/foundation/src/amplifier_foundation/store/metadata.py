@@ -57,7 +57,11 @@ def stamp_of(folder: Path) -> Stamp:
 
 
 def stamps(home: Path, sessions: str) -> dict[str, Stamp]:
-    """Return the stamp of each session's folder in `sessions`, by its path below `home`."""
+    """Return the stamp of each session's folder in `sessions`, by its path below `home`.
+
+    A folder with neither metadata nor a log is not a session: modules of others keep files of
+    their own in folders beside ours.
+    """
     found: dict[str, Stamp] = {}
     try:
         fd = os.open(home / sessions, os.O_RDONLY | os.O_DIRECTORY)
@@ -69,7 +73,8 @@ def stamps(home: Path, sessions: str) -> dict[str, Stamp]:
             try:
                 stat = os.stat(f"{name}/{METADATA}", dir_fd=fd)
             except OSError:
-                found[f"{sessions}/{name}"] = 0
+                if _has_log(fd, name):
+                    found[f"{sessions}/{name}"] = 0
             else:
                 found[f"{sessions}/{name}"] = hash((stat.st_mtime_ns, stat.st_ino, stat.st_size))
     finally:
@@ -83,6 +88,14 @@ def names(folder: Path | int) -> list[str]:
         return [name for name in os.listdir(folder) if not name.startswith(".")]  # noqa: PTH208
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def _has_log(sessions: int, name: str) -> bool:
+    try:
+        os.stat(f"{name}/{LOG}", dir_fd=sessions)
+    except OSError:
+        return False
+    return True
 
 
 def _stamp(stat: os.stat_result) -> Stamp:
