@@ -201,8 +201,8 @@ class _Loader:
         return found
 
     def _document(self, path: Path) -> Document:
-        refuse_untrusted(path, self._settings)
         if path not in self._documents:
+            refuse_untrusted(path, self._settings)
             document = read_document(path, granted_text(path, self._settings, error=BundleError))
             front = with_absolute_sources(document.front, self._origin(path))
             if self._is_users(path):
