@@ -47,6 +47,7 @@ __all__ = ["BundleSource", "default_bundle", "known_bundles", "load_bundle"]
 
 DEFAULT = Path(__file__).parent / "default" / "bundle.md"
 GUARDS = DEFAULT.with_name("guards.yaml")  # all that it includes
+_SHIPPED = (DEFAULT, GUARDS)
 
 
 class BundleSource(Protocol):
@@ -202,13 +203,19 @@ class _Loader:
 
     def _document(self, path: Path) -> Document:
         if path not in self._documents:
-            refuse_untrusted(path, self._settings)
-            document = read_document(path, granted_text(path, self._settings, error=BundleError))
-            front = with_absolute_sources(document.front, self._origin(path))
-            if self._is_users(path):
-                self._own_sources |= set(path_sources(front))
-            self._documents[path] = document._replace(front=front)
+            self._documents[path] = self._read_file(path)
         return self._documents[path]
+
+    def _read_file(self, path: Path) -> Document:
+        if path in _SHIPPED:
+            # Ours, in whatever folder, and read at every start.
+            return read_document(path, path.read_text(encoding="utf-8"))
+        refuse_untrusted(path, self._settings)
+        document = read_document(path, granted_text(path, self._settings, error=BundleError))
+        front = with_absolute_sources(document.front, self._origin(path))
+        if self._is_users(path):
+            self._own_sources |= set(path_sources(front))
+        return document._replace(front=front)
 
     def _is_users(self, path: Path) -> bool:
         """Tell whether a file is in the user's own folder, and was not fetched."""
