@@ -77,8 +77,12 @@ PLACES = ("user", "bundle", "project", "local", "flag")
 
 
 def default_guards() -> list[str]:
-    bundle = Path(amplifier_foundation.__file__).parent / "bundles" / "default" / "bundle.md"
-    front = yaml.safe_load(bundle.read_text("utf-8").split("---")[1])
+    folder = Path(amplifier_foundation.__file__).parent / "bundles" / "default"
+    file = folder / "guards.yaml"
+    if not file.is_file():
+        # Earlier versions had them in the bundle itself.
+        file = folder / "bundle.md"
+    front = yaml.safe_load(file.read_text("utf-8").removeprefix("---").split("---")[0])
     return [each["module"] for each in front["hooks"]]
 
 
