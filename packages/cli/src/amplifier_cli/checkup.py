@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from amplifier_cli import __version__
 from amplifier_cli.installed import installed_modules
-from amplifier_cli.render.plain import counted
+from amplifier_cli.render.plain import counted, one_line
 from amplifier_cli.times import size
 from amplifier_foundation import paths
 from amplifier_foundation.bundles.providers import KEYS, detect_provider
@@ -150,13 +151,18 @@ def _guards() -> Iterator[Finding]:
     import asyncio  # noqa: PLC0415 - with the kernel, what a look at versions does not need
 
     from amplifier_cli.bare_session import mounting_failure  # noqa: PLC0415 - as above
+    from amplifier_core.errors import AmplifierError  # noqa: PLC0415 - as above
     from amplifier_foundation.preparing import Wishes, get_ready  # noqa: PLC0415 - as above
 
     ready = asyncio.run(get_ready(Wishes()))
     guards = [each for each in ready.plan.get("hooks") or () if each.get("required")]
     broken = 0
     for entry in guards:
-        failure = asyncio.run(mounting_failure(ready, entry))
+        try:
+            failure = asyncio.run(mounting_failure(ready, entry))
+        except AmplifierError as error:
+            yield _no_session(error, ready.reference)
+            return
         if failure:
             broken += 1
             told = f"{entry['module']} does not start, so no session does: {failure}"
@@ -164,6 +170,18 @@ def _guards() -> Iterator[Finding]:
     if not broken:
         names = ", ".join(each["module"].removeprefix("hooks-") for each in guards) or "none"
         yield Finding("ok", "guards", names)
+
+
+def _no_session(error: Exception, bundle: str) -> Finding:
+    """Report that no guard can be tried, because the loop or the context does not start."""
+    cause = error.__cause__
+    if isinstance(cause, FoundationError) and cause.fix:
+        why = f"{cause.message} {cause.why}"
+        fix = cause.fix
+    else:
+        why = str(error)
+        fix = f"amplifier bundle validate {shlex.quote(bundle)}"
+    return Finding("error", "guards", f"no session of `{bundle}` starts: {one_line(why)}", fix)
 
 
 def _places(entry: dict[str, Any]) -> str:
