@@ -204,23 +204,21 @@ def _lock() -> Iterator[Finding]:
         told = f"{LOCK_NAME} pins and accepts nothing: this folder is not trusted"
         yield Finding("warning", "lock", told, "amplifier trust")
         return
-    from amplifier_foundation.sources.resolver import SourceResolver  # noqa: PLC0415 - if locked
+    from amplifier_cli.pin_check import compare_pins  # noqa: PLC0415 - if locked
+    from amplifier_foundation.sources.resolver import SourceResolver  # noqa: PLC0415 - as above
 
     lock = Lock.read(path)
-    resolver = SourceResolver(paths.home(), base=Path.cwd(), lock=lock)
-    drifted = 0
-    for module_id, pin in lock.modules.items():
-        try:
-            resolver.locate(module_id, None if pin.source.startswith("package") else pin.source)
-        except FoundationError as error:
-            drifted += 1
-            yield Finding("error", "lock", f"{error.message} {error.why}".strip(), error.fix)
-    if not drifted:
-        yield Finding(
-            "ok",
-            "lock",
-            f"{LOCK_NAME} pins {counted(len(lock.modules), 'module')}, none has changed",
-        )
+    compared = compare_pins(SourceResolver(paths.home(), base=Path.cwd(), lock=lock))
+    for each in compared.drifts:
+        yield Finding("error", "lock", each.told, each.fix)
+    if compared.unknown:
+        names = ", ".join(compared.unknown)
+        told = f"not compared, because no bundle that has a name says where it is: {names}"
+        yield Finding("info", "lock", told, "amplifier bundle add NAME PATH-OF-THE-LOCKED-BUNDLE")
+    if not compared.drifts:
+        count = counted(len(lock.modules), "module")
+        none = "none of the others" if compared.unknown else "none"
+        yield Finding("ok", "lock", f"{LOCK_NAME} pins {count}, {none} has changed")
 
 
 def _disk() -> Iterator[Finding]:

@@ -20,9 +20,11 @@ from amplifier_foundation.sources.errors import (
 )
 from amplifier_foundation.sources.uri import Source
 
-__all__ = ["LOCK_NAME", "Lock", "Pin", "check_pin", "pins_fully"]
+__all__ = ["ELSEWHERE", "LOCK_NAME", "Lock", "Pin", "check_pin", "pins_fully"]
 
 LOCK_NAME = "amplifier.lock"
+# The source of a pin whose path is outside the project: only who names the path knows it.
+ELSEWHERE = "path"
 _VERSION = 1
 _LONGEST_WHY = 200
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -131,7 +133,7 @@ class Lock:
         folder = self.path.parent.resolve()
         if path.is_relative_to(folder):
             return f"./{path.relative_to(folder).as_posix()}"
-        return "path"
+        return ELSEWHERE
 
     def _fill(self, content: dict[str, Any]) -> None:
         if content["version"] != _VERSION:
