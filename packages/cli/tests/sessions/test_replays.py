@@ -57,10 +57,6 @@ async def mount(coordinator, config=None):
 """
 
 
-def _mock(script: list[Any]) -> dict[str, Any]:
-    return {"module": "provider-mock", "config": {"script": script}}
-
-
 @pytest.fixture
 def use(home: Path, tmp_path: Path) -> Callable[..., None]:
     """Write the two modules, and have a bundle of the user's own name them beside a script."""
