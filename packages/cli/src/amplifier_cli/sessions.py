@@ -35,7 +35,7 @@ def store() -> SessionStore:
 def find_session(text: str) -> str:
     """Return the id that an id, the beginning of one, or `last` stands for.
 
-    `last` is the last session of this folder; without one, the last of all.
+    `last` is the last session of this folder that did open; without any, the last of all.
     """
     sessions = store()
     if text != "last":

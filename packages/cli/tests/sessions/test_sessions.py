@@ -67,6 +67,28 @@ def test_a_session_is_shown_by_the_beginning_of_its_id(amplifier: Command, sessi
         assert text in shown
 
 
+def test_a_session_that_was_refused_is_listed_as_failed_and_is_not_the_last(
+    amplifier: Command, session: str, home: Path
+) -> None:
+    guard: dict[str, Any] = {"module": "hooks-taint", "config": {"trusted_tolls": []}}
+    misspelt = {"bundle": {"name": "own"}, "includes": ["default"], "hooks": [guard]}
+    (home / "bundles").mkdir()
+    (home / "bundles" / "own.yaml").write_text(json.dumps(misspelt), encoding="utf-8")
+
+    run = amplifier("run", "-b", "own", "hello")
+
+    assert run.returncode == 3, run.stderr
+    newest, before = json.loads(amplifier("session", "list", "--json").stdout)
+    assert (newest["status"], newest["turns"]) == ("failed", 0)
+    assert (before["session_id"], before["status"]) == (session, "completed")
+    assert session in amplifier("session", "show", "last").stdout
+    assert "turn 2" in amplifier("explain", "last").stdout
+    assert amplifier("session", "replay", "last").returncode == 0
+    short = newest["session_id"][:8]
+    assert "failed, 0 turns" in amplifier("session", "show", short).stdout
+    assert "trusted_tolls" in amplifier("session", "show", short, "--json").stdout
+
+
 def test_what_a_model_wrote_cannot_command_the_terminal(amplifier: Command, home: Path) -> None:
     scripted(home, ["red \x1b[31malert\x1b]0;title\x07"])
     amplifier("run", "say \x1b[2J something")

@@ -15,6 +15,7 @@ __all__ = [
     "is_guard",
     "lay_hooks",
     "refuse_replacement",
+    "refuse_without_guard",
     "replacement_error",
     "require_guards",
     "with_required_guards",
@@ -23,6 +24,7 @@ __all__ = [
 # Shipped hooks that refuse what must not happen. Any entry that says `required: true` is one too.
 GUARDS = frozenset({"hooks-approval", "hooks-budget", "hooks-redaction", "hooks-taint"})
 _ENTRY_KEYS = ("module", "source", "config", "id", "instance_id", "required", "replaces")
+_LONGEST_CAUSE = 500
 
 Entry = dict[str, Any]
 
@@ -106,6 +108,18 @@ def require_guards(standard: list[Entry], hooks: list[Entry], bundle: str) -> No
             fix="write `includes: [default]` into it, or name its path yourself: "
             "amplifier run -b PATH",
         )
+
+
+def refuse_without_guard(plan: dict[str, Any], failed: Iterable[str], cause: str) -> None:
+    """Raise GuardError when a guard is among the modules that failed."""
+    failed = set(failed)
+    for entry in plan.get("hooks") or ():
+        if entry.get("required") and entry.get("module") in failed:
+            raise GuardError(
+                f"The guard `{entry['module']}` did not start, so no session does.",
+                why=" ".join(cause.split())[:_LONGEST_CAUSE],
+                fix="amplifier doctor",
+            )
 
 
 def replacement_error(guard: str, where: object, why: str) -> GuardError:

@@ -17,8 +17,8 @@ from amplifier_core.errors import AmplifierError, SessionError, describe_error
 from amplifier_core.history import repair_history
 from amplifier_core.session import AmplifierSession
 from amplifier_foundation.child_logs import child_logs
-from amplifier_foundation.errors import FoundationError, GuardError
-from amplifier_foundation.guards import with_required_guards
+from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.guards import refuse_without_guard, with_required_guards
 from amplifier_foundation.plan_shape import checked_plan
 from amplifier_foundation.reading.plan_changes import plan_changes
 from amplifier_foundation.reading.state import SessionState, state_of
@@ -42,7 +42,6 @@ PLAN_CHANGED = "session:plan_changed"
 INCOMPLETE = "bundle:incomplete"
 EVENTS = [FAILED, PLAN_CHANGED, INCOMPLETE, "session:rewound"]
 _LONGEST_TITLE = 80
-_LONGEST_CAUSE = 500
 
 
 class LiveSession:
@@ -114,12 +113,15 @@ class LiveSession:
         """Ask the running turn to stop, after the running step or at once."""
         await self.session.coordinator.request_cancel(immediate)
 
-    async def update_metadata(self) -> None:
-        """Bring what lists show up to date; a failure is shown, and the log has it all anyway."""
+    async def update_metadata(self, status: str | None = None) -> None:
+        """Bring what lists show up to date; a failure is shown, and the log has it all anyway.
+
+        `status` is the one to show when it is not the session's own.
+        """
         cost, title = self.cost_usd, self.recorder.first_prompt
         fields: dict[str, Any] = {
             "turns": self.turns,
-            "status": self.session.status.status,
+            "status": status or self.session.status.status,
             "cost_usd": None if cost is None or self.unpriced_calls else str(cost),
         }
         if title is not None and not self.writer.metadata.get("title"):
@@ -166,17 +168,17 @@ async def open_live(
         display_system=display_system,
         is_resumed=resume,
     )
-    coordinator = session.coordinator
-    await _equip(coordinator, store, project, resolver, mention_resolver)
-    scrubber = MessageScrubber(coordinator)
+    await _equip(session.coordinator, store, project, resolver, mention_resolver)
+    scrubber = MessageScrubber(session.coordinator)
     writer = await _open_writer(store, session, project, scrubber, resume, takeover, bundle)
     try:
         state = await asyncio.to_thread(_read_state, store, session.session_id, resume)
         open_child = child_logs(store, project, _update_child)
         live = _recorded(session, writer, scrubber, state, open_child)
         try:
-            await _mount(live, plan, resume, bundle, missing)
-            await (_restore(live, state) if resume else _instruct(coordinator, list(instructions)))
+            async with _opening_listed(live):
+                await _mount(live, plan, resume, bundle, missing)
+                await (_restore(live, state) if resume else _instruct(live, list(instructions)))
             yield live
         finally:
             await session.cleanup()
@@ -220,6 +222,19 @@ def _recorded(
     return LiveSession(session, recorder, state.cost_usd, state.unpriced_calls)
 
 
+@asynccontextmanager
+async def _opening_listed(live: LiveSession) -> AsyncGenerator[None]:
+    """Have lists show whether a session opened; one that had turns is listed as those ended."""
+    try:
+        yield
+    except BaseException:
+        if not live.turns:
+            await live.update_metadata("failed")
+        raise
+    if not live.turns and live.writer.metadata.get("status") == "failed":
+        await live.update_metadata()
+
+
 async def _mount(
     live: LiveSession,
     plan: dict[str, Any],
@@ -232,14 +247,14 @@ async def _mount(
     unready = _unready_modules(live.session.coordinator)
     try:
         await live.session.initialize()
-        _refuse_without_guard(plan, unready, "; ".join(unready.values()))
+        refuse_without_guard(plan, unready, "; ".join(unready.values()))
     except BaseException as error:
         scrub_error(error, live.recorder.without_secrets)
         live.recorder.note_failed_opening(error)
         if isinstance(error, SessionError):
             modules = live.session.status.modules
             failed = [each.module_id for each in modules if each.state == "failed"]
-            _refuse_without_guard(plan, failed, _cause_of(error))
+            refuse_without_guard(plan, failed, _cause_of(error))
         raise
     await live.recorder.attach(plan, resumed=resume, bundle=bundle)
     if facts := [each._asdict() for each in missing]:
@@ -255,18 +270,6 @@ def _unready_modules(coordinator: Any) -> dict[str, str]:
 
     coordinator.hooks.register(events.MODULE_ON_SESSION_READY_FAILED, note, -sys.maxsize, NAME)
     return unready
-
-
-def _refuse_without_guard(plan: dict[str, Any], failed: Iterable[str], cause: str) -> None:
-    """Raise GuardError when a guard is among the modules that failed."""
-    failed = set(failed)
-    for entry in plan.get("hooks") or ():
-        if entry.get("required") and entry.get("module") in failed:
-            raise GuardError(
-                f"The guard `{entry['module']}` did not start, so no session does.",
-                why=" ".join(cause.split())[:_LONGEST_CAUSE],
-                fix="amplifier doctor",
-            )
 
 
 def _cause_of(error: BaseException) -> str:
@@ -360,7 +363,7 @@ async def _restore(live: LiveSession, state: SessionState) -> None:
         show(coordinator, f"The session goes on with another plan:\n{lines}", source=NAME)
 
 
-async def _instruct(coordinator: Any, instructions: list[Any]) -> None:
+async def _instruct(live: LiveSession, instructions: list[Any]) -> None:
     """Put all instructions into one system message that says where each comes from."""
     if not instructions:
         return
@@ -370,7 +373,8 @@ async def _instruct(coordinator: Any, instructions: list[Any]) -> None:
         "content": "\n\n".join(each.text for each in instructions),
         "metadata": {"source": "bundle", "parts": parts},
     }
-    await coordinator.get("context").add_message(message)
+    context: Any = live.session.coordinator.get("context")
+    await context.add_message(message)
 
 
 def _taking_over(plan: dict[str, Any]) -> dict[str, Any]:

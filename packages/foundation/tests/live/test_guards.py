@@ -42,6 +42,7 @@ async def test_a_session_whose_guard_cannot_be_configured_does_not_start(tmp_pat
 
     assert "`defualt` is not a valid key. Did you mean `default`?" in refused.value.why
     (listed,) = store.list()
+    assert listed.status == "failed"
     opened = next(iter(store.read(listed.session_id).records()))
     assert opened.kind == "session.opened"
     assert "defualt" in str(opened.data["error"])

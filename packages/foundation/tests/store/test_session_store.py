@@ -230,6 +230,21 @@ def test_a_session_is_found_by_id_by_prefix_and_as_the_last(
             store.find(text)
 
 
+def test_the_last_of_a_project_failed_to_open_only_when_all_did(
+    store: SessionStore, project: Path, tmp_path: Path
+) -> None:
+    opened = {"status": "completed", "turns": 1}
+    store.create("elsewhere", project=tmp_path / "other", metadata=opened).close()
+    store.create("refused", project=project, metadata={"status": "failed"}).close()
+    assert store.find("last", project) == "refused"
+    assert store.find("last") == "elsewhere"
+
+    store.create("opened", project=project, metadata=opened).close()
+    store.create("again", project=project, metadata={"status": "failed", "turns": 0}).close()
+    assert store.find("last", project) == "opened"
+    assert store.find("last") == "opened"
+
+
 def test_an_id_is_taken_once_in_all_projects(
     store: SessionStore, project: Path, tmp_path: Path
 ) -> None:

@@ -89,6 +89,15 @@ class Index:
         total = rows[0][-1] if rows else 0
         return Page([SessionSummary._make(row[:-1]) for row in rows], total)
 
+    def last(self, project: str | None = None) -> list[SessionSummary]:
+        """Return the session used last that did open; only without one, one that did not."""
+        query, values = f"SELECT {_SUMMARY} FROM sessions", list[Any]()
+        if project is not None:
+            query, values = f"{query} WHERE project = ?", [valid_text(project)]
+        # A failed turn makes a session `failed` too, but counts as a turn.
+        query += " ORDER BY status = 'failed' AND turns = 0, touched DESC LIMIT 1"
+        return [SessionSummary._make(row) for row in self._ask(query, values)]
+
     def put(self, folder: Path, stamp: Stamp, metadata: dict[str, Any]) -> None:
         """Set the row of one session; a failure is put right by the next list."""
         row = _row(os.fspath(folder.relative_to(self._home)), stamp, metadata)

@@ -125,14 +125,15 @@ class SessionStore:
     def find(self, text: str, project: Path | None = None) -> str:
         """Return the id that `text` stands for: an id, the beginning of one, or `last`.
 
-        A child is found by the beginning of its own part, too (`short_id`).
+        A child is found by the beginning of its own part, too (`short_id`). `last` means a session
+        that failed to open only where none did open.
 
         Raises:
             SessionNotFoundError: no session is meant.
             AmbiguousSessionError: several sessions begin like this.
         """
         if text == "last":
-            found = self._index.list(_name(project), 1)
+            found = self._index.last(_name(project))
         elif text and self._located(text) is not None:
             return text
         else:
