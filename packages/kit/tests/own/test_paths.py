@@ -6,6 +6,7 @@ import os
 import sys
 import types
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -32,6 +33,19 @@ def test_a_folder_with_nothing_of_ours_has_nothing_to_protect(folder: Path) -> N
 
     assert not own.has_code()
     assert own.git == ()
+
+
+class _Growing(dict[str, types.ModuleType]):
+    """What `sys.modules` does while another thread imports."""
+
+    def items(self) -> NoReturn:
+        raise RuntimeError("dictionary changed size during iteration")
+
+
+def test_another_thread_may_import_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "modules", _Growing(sys.modules))
+
+    assert not own_paths(folder).has_code()
 
 
 @pytest.mark.attack("review H1")

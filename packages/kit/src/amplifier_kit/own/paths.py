@@ -144,7 +144,8 @@ def _editable_packages() -> Iterator[str]:
 def _loaded_files(base: Path) -> Iterator[str]:
     """Yield the packages and files below `base` that were loaded, by whatever means."""
     start = f"{base}{os.sep}"
-    for name, module in list(sys.modules.items()):
+    # A copy is made in one piece; a list of the items is not, and another thread may import.
+    for name, module in sys.modules.copy().items():
         file: Any = getattr(module, "__file__", None)
         if not isinstance(file, str) or not file.startswith(start):
             continue
