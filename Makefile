@@ -78,7 +78,7 @@ test: ## the quick tests; P=core or M=loop-basic for one room
 	$(RUN) -m pytest -q $(if $(TESTS),$(TESTS),-n 2)
 
 test-all: ## what `make check` leaves out: the slow tests, and many more examples for each property
-	$(RUN) -m pytest -q -n 2 -m "(slow or hypothesis) and not realmodel and not fleet" --hypothesis-profile=thorough
+	$(RUN) -m pytest -q -n 2 --dist worksteal -m "(slow or hypothesis) and not realmodel and not fleet" --hypothesis-profile=thorough
 
 test-fleet: ## the runtime on PostgreSQL, with workers that are killed, and a short storm
 	$(RUN) -m pytest -q -n 3 --dist worksteal -m fleet tests/chaos tests/attacks packages/runtime

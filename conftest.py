@@ -30,7 +30,7 @@ def refuse_the_network(event: str, args: tuple[Any, ...]) -> None:
 sys.addaudithook(refuse_the_network)
 
 settings.register_profile("quick", derandomize=True, deadline=None)
-settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=1000)
+settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=300)
 settings.load_profile("quick")
 
 
