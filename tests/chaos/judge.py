@@ -153,6 +153,8 @@ def _every_log_is_whole(found: Evidence) -> Iterator[str]:
     disturbed: list[tuple[tuple[str, ...], str, Counter[str]]] = []
     said = _said_by_turn(found)
     for turn in found.turns:
+        if turn["answer"] is None:
+            continue  # that it did not finish is said by another rule
         kind = _kind(turn, loops[_root(turn["session_id"])])
         names = said[turn["turn_id"]]
         if names[OUTCOME_UNKNOWN] or _OUT_OF_BUDGET in turn["answer"]:
