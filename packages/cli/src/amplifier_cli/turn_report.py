@@ -85,7 +85,10 @@ class TurnReport:
         self._began[str(data.get("tool_call_id"))] = time.monotonic()
 
     def _tool(self, data: dict[str, Any], *, success: bool) -> dict[str, Any]:
-        began = self._began.pop(str(data.get("tool_call_id")), None)
+        call_id = str(data.get("tool_call_id"))
+        began = self._began.pop(call_id, None)
+        # Only a call that was denied still needs it, and that does not end here.
+        self._inputs.pop(call_id, None)
         seconds = None if began is None else round(time.monotonic() - began, 3)
         tool = {"name": data.get("tool_name"), "success": success, "seconds": seconds}
         self.tools.append(tool)
