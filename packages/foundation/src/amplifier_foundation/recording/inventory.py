@@ -71,7 +71,7 @@ def _provider(name: str, provider: Any, prices: PriceTable) -> dict[str, Any]:
         "name": name,
         "own_name": own_name,
         "module": module_of(provider),
-        "prices": prices.told_by(own_name),
+        "prices": prices.declared_by(own_name),
         "info": plain_model(provider.get_info()),
         "priority": plain(own),
         "counts": callable(getattr(provider, "count_tokens", None)),

@@ -133,7 +133,7 @@ class Stage:
                 if is_wanted and not is_real and facts["name"] not in points[point]:
                     if facts.get("prices"):
                         prices = price_table(self.session.coordinator)
-                        prices.take_told(facts["own_name"], facts["prices"])
+                        prices.take_declared(facts["own_name"], facts["prices"])
                     _ = self.session.coordinator.mount(point, stand_in(facts), name=facts["name"])
             if not planned_only and point in inventory:
                 self._arrange(point, [facts["name"] for facts in inventory[point]])

@@ -88,8 +88,8 @@ class PriceTable:
         """Take the price that a provider was configured with."""
         self._of_providers[name] = pricing
 
-    def told_by(self, provider: str) -> dict[str, Any] | None:
-        """Return what a provider said of its prices, as JSON data; None if it said nothing."""
+    def declared_by(self, provider: str) -> dict[str, Any] | None:
+        """Return what a provider declared about its prices, as JSON data; None if nothing."""
         if provider not in self._vendors:
             return None
         pricing = self._of_providers.get(provider)
@@ -98,11 +98,11 @@ class PriceTable:
             "pricing": None if pricing is None else pricing.model_dump(mode="json"),
         }
 
-    def take_told(self, provider: str, told: Mapping[str, Any]) -> None:
-        """Take what `told_by` returned, for a provider that is not there itself."""
-        pricing = told.get("pricing")
+    def take_declared(self, provider: str, declared: Mapping[str, Any]) -> None:
+        """Take what `declared_by` returned, for a provider that is not there itself."""
+        pricing = declared.get("pricing")
         known = None if pricing is None else Pricing.model_validate(pricing)
-        self.take_provider(provider, told.get("vendor"), known)
+        self.take_provider(provider, declared.get("vendor"), known)
 
     def pricing_of(self, provider: str, model: str) -> Pricing | None:
         """Return the price that was set for a model; None leaves it to the price data."""
