@@ -9,15 +9,15 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from amplifier_core.errors import SessionError
-from amplifier_kit.files.writer_lock import HeldError, LostError, WriterLock, opening
-from amplifier_kit.memory.lines import json_line
-from amplifier_kit.memory.private_files import (
+from amplifier_kit.durable_files import (
     append_new_lines,
     append_whole,
     make_private_folder,
     read_from,
     sync_folder,
 )
+from amplifier_kit.files.writer_lock import HeldError, LostError, WriterLock, opening
+from amplifier_kit.memory.lines import json_line
 from amplifier_kit.secrets.messages import MessageScrubber
 from amplifier_module_context_persistent.errors import ContextFencedError, ContextInUseError
 from amplifier_module_context_persistent.replay import SCHEMA, Replay

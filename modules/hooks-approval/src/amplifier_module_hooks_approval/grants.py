@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from amplifier_kit.memory.private_files import make_private_folder, replace_durably
+from amplifier_kit.durable_files import make_private_folder, write_whole
 from amplifier_kit.ownership import exposure_of
 from amplifier_kit.session_folder import expanded
 from amplifier_module_hooks_approval.calls import Call, canonical
@@ -104,7 +104,7 @@ class GrantFile:
         try:
             make_private_folder(self.path.parent)
             with _locked(self.path.with_name(f"{self.path.name}.lock")):
-                replace_durably(self.path, _GRANTS.dump_json(edit(self.read()), indent=2))
+                write_whole(self.path, _GRANTS.dump_json(edit(self.read()), indent=2))
         except OSError as error:
             raise GrantsError(f"{self.path} cannot be written: {error.strerror}") from error
 

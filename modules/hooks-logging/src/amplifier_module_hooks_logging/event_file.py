@@ -8,7 +8,7 @@ import os
 import stat
 from pathlib import Path
 
-from amplifier_kit.memory.private_files import append_whole, make_private_folder
+from amplifier_kit.durable_files import append_whole, make_private_folder
 from amplifier_module_hooks_logging.config import LoggingConfig
 
 

@@ -12,6 +12,7 @@ from amplifier_core.message_models import (
     ToolCallBlock,
     ToolResultBlock,
 )
+from amplifier_kit.tokens import CHARS_PER_TOKEN
 
 
 def text_of(message: Message) -> str:
@@ -71,7 +72,7 @@ def last_words(request: ChatRequest) -> str:
 
 def estimate_tokens(*parts: Any) -> int:
     """Return a quarter of the characters of all texts in `parts`."""
-    return sum(map(_length, parts)) // 4
+    return sum(map(_length, parts)) // CHARS_PER_TOKEN
 
 
 def _length(value: Any) -> int:

@@ -22,6 +22,7 @@ from amplifier_kit.sandbox.live_output import OUTPUT, OutputEvents
 from amplifier_kit.sandbox.program import Outcome, run
 from amplifier_kit.sandbox.sandbox import LaunchSpec, Sandbox, clean_environment
 from amplifier_kit.sandbox.session_bounds import Admission, SessionBounds
+from amplifier_kit.tool_failure import tool_failure
 from amplifier_module_tool_bash.config import UNPROTECTED, BashConfig
 from amplifier_module_tool_bash.guard import call_id
 
@@ -94,11 +95,11 @@ class BashTool:
         try:
             call = BashInput.model_validate(input)
         except ValidationError as error:
-            return _failure(_readable(error))
+            return tool_failure(_readable(error))
         longest = self._settings.max_timeout_seconds
         seconds = call.timeout_seconds or min(self._settings.timeout_seconds, longest)
         if seconds > longest:
-            return _failure(f"timeout_seconds: may be at most {longest:g}.")
+            return tool_failure(f"timeout_seconds: may be at most {longest:g}.")
         await self._tell_degradation()
         try:
             # Waiting for other commands is part of the time that a loop gives this tool.
@@ -107,7 +108,7 @@ class BashTool:
                 with self._launch(call.command, admission) as launch:
                     return await self._run(call.command, launch, seconds, admission)
         except (SandboxError, OSError, ValueError) as error:
-            return _failure(f"The command was not run: {error}.")
+            return tool_failure(f"The command was not run: {error}.")
 
     def _launch(self, command: str, admission: Admission) -> LaunchSpec:
         settings = self._settings
@@ -264,10 +265,6 @@ def _describe(settings: BashConfig) -> str:
         "fresh shell and ends with all it started: no background process outlives it. Standard "
         "input is empty. Long output is shortened in the middle."
     )
-
-
-def _failure(message: str) -> ToolResult:
-    return ToolResult(success=False, error={"message": message})
 
 
 def _readable(error: ValidationError) -> str:

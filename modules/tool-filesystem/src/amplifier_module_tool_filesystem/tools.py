@@ -18,6 +18,7 @@ from amplifier_kit.files.failures import FAILURES, failure_text
 from amplifier_kit.files.names import shown
 from amplifier_kit.files.rooted import Entry
 from amplifier_kit.files.text import Edit, NoMatchError, decoded, replaced, with_line_ends_of
+from amplifier_kit.tool_failure import tool_failure
 from amplifier_module_tool_filesystem.inputs import (
     EditFile,
     FileInput,
@@ -68,9 +69,9 @@ class FileTool(Generic[Asked]):
         try:
             done = await asyncio.to_thread(self.run, self.asked.model_validate(input))
         except RefusedError as error:
-            return _failure(str(error), rule=error.rule)
+            return tool_failure(str(error), rule=error.rule)
         except FAILURES as error:
-            return _failure(failure_text(error))
+            return tool_failure(failure_text(error))
         await self._hooks.emit(done.event, {"path": done.path, "bytes": done.size})
         return ToolResult(output=done.output)
 
@@ -243,7 +244,3 @@ def _entry(entry: Entry) -> str:
     if stat.S_ISLNK(mode):
         return f"{name}@"
     return f"{name}  {entry.status.st_size}" if stat.S_ISREG(mode) else f"{name}  (no file)"
-
-
-def _failure(message: str, **facts: str) -> ToolResult:
-    return ToolResult(success=False, error={"message": message, **facts})

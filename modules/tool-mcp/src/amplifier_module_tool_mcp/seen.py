@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from amplifier_kit.memory.private_files import make_private_folder, replace_durably
+from amplifier_kit.durable_files import make_private_folder, write_whole
 from amplifier_kit.ownership import exposure_of
 from amplifier_kit.session_folder import expanded
 from amplifier_module_tool_mcp.definitions import Definition
@@ -54,7 +54,7 @@ class SeenRecord:
                 if servers.get(server, {}).get("source") != source:
                     servers[server] = {"source": source, "tools": {}}
                 servers[server]["tools"] |= {each.tool: each.stored() for each in definitions}
-                replace_durably(self._path, json.dumps(servers, indent=1).encode())
+                write_whole(self._path, json.dumps(servers, indent=1).encode())
         except OSError as error:
             raise RecordError(f"`{self._path}` cannot be written: {error}") from error
 

@@ -17,6 +17,7 @@ from amplifier_kit.files.patterns import PatternError, alternatives
 from amplifier_kit.files.walk import Walk
 from amplifier_kit.files.workspace import Workspace
 from amplifier_kit.notices import show
+from amplifier_kit.tool_failure import tool_failure
 from amplifier_kit.tool_inputs import problems_in
 from amplifier_module_tool_search import inputs
 from amplifier_module_tool_search.config import SearchConfig
@@ -68,17 +69,17 @@ class SearchTool:
             asked = self.asked.model_validate(input)
             found, is_whole = await in_time(lambda stop: self.run(asked, stop), seconds)
         except ValidationError as error:
-            return _failure(f"The input does not fit: {problems_in(error)}.")
+            return tool_failure(f"The input does not fit: {problems_in(error)}.")
         except RefusedError as error:
-            return _failure(str(error), rule=error.rule)
+            return tool_failure(str(error), rule=error.rule)
         except PatternError as error:
-            return _failure(f"The pattern cannot be used: {error}")
+            return tool_failure(f"The pattern cannot be used: {error}")
         except FileNotFoundError:
-            return _failure("There is no such file or folder. Search the folder above it.")
+            return tool_failure("There is no such file or folder. Search the folder above it.")
         except OSError as error:
             if is_out_of_descriptors(error):
-                return _failure(_TOO_MANY_OPEN)
-            return _failure(f"The file system says: {error.strerror or error}.")
+                return tool_failure(_TOO_MANY_OPEN)
+            return tool_failure(f"The file system says: {error.strerror or error}.")
         if is_whole:
             return ToolResult(output=_output(found))
         reason = f"{self.name} was stopped after {seconds:g} seconds"
@@ -162,7 +163,3 @@ def _output(found: _Found) -> str:
     if left_out:
         lines.append(f"[left out: {', '.join(left_out)}]")
     return "\n".join(lines)
-
-
-def _failure(message: str, **facts: str) -> ToolResult:
-    return ToolResult(success=False, error={"message": message, **facts})

@@ -13,6 +13,7 @@ from amplifier_core.models import ToolResult
 from amplifier_kit.files.errors import RefusedError
 from amplifier_kit.files.names import shown
 from amplifier_kit.files.text import decoded
+from amplifier_kit.tool_failure import tool_failure
 from amplifier_kit.tool_inputs import problems_in
 from amplifier_module_tool_skills.library import Library
 from amplifier_module_tool_skills.skill import Skill
@@ -58,17 +59,19 @@ class SkillTool:
         try:
             asked = self.asked.model_validate(input)
         except ValidationError as error:
-            return _failure(f"The input does not fit: {problems_in(error)}.")
+            return tool_failure(f"The input does not fit: {problems_in(error)}.")
         skill = self._library.skills.get(asked.name)
         if skill is None:
             names = ", ".join(self._library.skills) or "none"
-            return _failure(f"There is no skill `{shown(asked.name)}`. There are: {names[:2_000]}.")
+            return tool_failure(
+                f"There is no skill `{shown(asked.name)}`. There are: {names[:2_000]}."
+            )
         try:
             what, text = await self.read(skill, asked)
         except RefusedError as error:
-            return _failure(str(error), rule=error.rule)
+            return tool_failure(str(error), rule=error.rule)
         except OSError as error:
-            return _failure(f"The skill has no such file that can be read: {error.strerror}.")
+            return tool_failure(f"The skill has no such file that can be read: {error.strerror}.")
         return ToolResult(output=_part(what, text, asked.start))
 
     async def read(self, skill: Skill, asked: Any) -> tuple[str, str]:
@@ -121,7 +124,3 @@ def _part(what: str, text: str, start: int) -> str:
     end = min(start + _MOST_CHARS, len(text))
     more = f"; next: start={end}" if end < len(text) else ""
     return f"[{what}: characters {min(start, end)}-{end} of {len(text)}{more}]\n{text[start:end]}"
-
-
-def _failure(message: str, **facts: str) -> ToolResult:
-    return ToolResult(success=False, error={"message": message, **facts})

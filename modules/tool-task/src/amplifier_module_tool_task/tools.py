@@ -15,6 +15,7 @@ from amplifier_core.models import ToolResult
 from amplifier_kit.children.child import COMPLETED, Child
 from amplifier_kit.children.remote import RemoteTask, RemoteTasks
 from amplifier_kit.children.tasks import RefusedError, Tasks, unknown_task
+from amplifier_kit.tool_failure import tool_failure
 from amplifier_kit.tool_inputs import problems_in
 
 # What a call may need beyond the time of its child: to have it stopped, and to tell of it.
@@ -84,9 +85,9 @@ class TaskTool:
         try:
             return await self.run(self.tasks, self.asked.model_validate(input))
         except ValidationError as error:
-            return _failure(f"The input does not fit: {problems_in(error)}.")
+            return tool_failure(f"The input does not fit: {problems_in(error)}.")
         except RefusedError as error:
-            return _failure(str(error))
+            return tool_failure(str(error))
 
 
 def tools_for(tasks: Tasks | RemoteTasks) -> list[TaskTool]:
@@ -198,8 +199,4 @@ def _result(child: Child) -> ToolResult:
 def _as_result(reason: str, text: str, handle: str) -> ToolResult:
     if reason == COMPLETED:
         return ToolResult(output=text)
-    return _failure(text, stop_reason=reason, handle=handle)
-
-
-def _failure(message: str, **facts: str) -> ToolResult:
-    return ToolResult(success=False, error={"message": message, **facts})
+    return tool_failure(text, stop_reason=reason, handle=handle)

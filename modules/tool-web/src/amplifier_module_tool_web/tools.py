@@ -13,6 +13,7 @@ from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_kit.notices import show
+from amplifier_kit.tool_failure import tool_failure
 from amplifier_module_tool_web.destinations import FetchError, RefusedError
 from amplifier_module_tool_web.fetcher import Fetcher
 from amplifier_module_tool_web.pages import Page, page_of
@@ -65,22 +66,22 @@ class NetworkTool:
         except ValidationError as error:
             found = error.errors(include_input=False)
             named = [f"`{'.'.join(map(str, e['loc'])) or 'input'}`: {e['msg']}" for e in found]
-            return _failure(f"The input is not valid. {'; '.join(named)}.")
+            return tool_failure(f"The input is not valid. {'; '.join(named)}.")
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 return await self._answer(wanted)
         except TimeoutError:
-            return _failure(f"No answer within {self._timeout_seconds:g} seconds. Try another.")
+            return tool_failure(f"No answer within {self._timeout_seconds:g} seconds. Try another.")
         except RefusedError as error:
             show(self._coordinator, f"{self.name} refused: {error}", source="tool-web")
             await self._coordinator.hooks.emit(REFUSED, {"tool": self.name, "reason": str(error)})
-            return _failure(str(error))
+            return tool_failure(str(error))
         except FetchError as error:
-            return _failure(str(error))
+            return tool_failure(str(error))
         except Exception as error:
             # A check that fails is not passed, and a backend may be anybody's.
             logger.exception("tool failed name=%s", self.name)
-            return _failure(f"{self.name} failed with {type(error).__name__}. Do without it.")
+            return tool_failure(f"{self.name} failed with {type(error).__name__}. Do without it.")
 
     async def _answer(self, wanted: Any) -> ToolResult:
         raise NotImplementedError
@@ -114,7 +115,7 @@ class WebFetch(NetworkTool):
         total = len(page.text)
         end = min(start + self._fetcher.settings.page_characters, total)
         if start > total:
-            return _failure(f"The page has {total} characters. Use a smaller `start`.")
+            return tool_failure(f"The page has {total} characters. Use a smaller `start`.")
         cut = f"Incomplete: {page.missing}.\n" if page.missing else ""
         more = f" For more, use start={end}." if end < total else ""
         head = f"URL: {page.url}\nTitle: {page.title}\n{cut}Characters {start} to {end} of {total}."
@@ -142,7 +143,3 @@ def _shown(number: int, hit: dict[str, Any]) -> str:
     # One line for each field, so that no hit can pass for two.
     fields = (" ".join(str(hit.get(key) or "").split()) for key in ("title", "url", "snippet"))
     return f"{number}. " + "\n   ".join(field[:1_000] for field in fields)
-
-
-def _failure(message: str) -> ToolResult:
-    return ToolResult(success=False, error={"message": message})

@@ -64,15 +64,15 @@ def store_key(name: str, value: str, *, home: Path | None = None) -> Path:
     """Put a key into the owner's file, whole or not at all, and return where that is."""
     import yaml  # noqa: PLC0415 - most starts find their key in the environment
 
-    from amplifier_kit.memory.private_files import (  # noqa: PLC0415 - as above
+    from amplifier_kit.durable_files import (  # noqa: PLC0415 - as above
         make_private_folder,
-        replace_durably,
+        write_whole,
     )
 
     path = paths.credentials_file(home or paths.home())
     keys = {**_read_file(path), name: value}
     make_private_folder(path.parent)
-    replace_durably(path, yaml.safe_dump(keys).encode())
+    write_whole(path, yaml.safe_dump(keys).encode())
     return path
 
 

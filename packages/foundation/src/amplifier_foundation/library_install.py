@@ -24,7 +24,7 @@ from amplifier_foundation.sources.libraries import (
     recorded_requirements,
     site_folders,
 )
-from amplifier_kit.memory.private_files import make_private_folder
+from amplifier_kit.durable_files import make_private_folder
 from amplifier_kit.secrets.names import is_secret_variable
 
 if TYPE_CHECKING:

@@ -196,12 +196,12 @@ class Trust:
         )
 
     def _write(self, projects: dict[str, dict[str, Any]]) -> None:
-        from amplifier_kit.memory.private_files import (  # noqa: PLC0415 - only decisions write
-            replace_durably,
+        from amplifier_kit.durable_files import (  # noqa: PLC0415 - only decisions write
+            write_whole,
         )
 
         record = {"version": _VERSION, "projects": projects}
-        replace_durably(self._file, json.dumps(record, indent=1).encode())
+        write_whole(self._file, json.dumps(record, indent=1).encode())
 
     @contextmanager
     def _locked(self) -> Generator[None]:

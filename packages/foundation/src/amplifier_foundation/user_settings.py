@@ -11,7 +11,7 @@ import yaml
 from amplifier_foundation import paths
 from amplifier_foundation.config.documents import read_text
 from amplifier_foundation.errors import SettingsError
-from amplifier_kit.memory.private_files import make_private_folder, replace_durably
+from amplifier_kit.durable_files import make_private_folder, write_whole
 
 __all__ = ["change_user_settings"]
 
@@ -30,6 +30,6 @@ def change_user_settings(change: Callable[[dict[str, Any]], None]) -> Path:
     change(values)
     make_private_folder(path.parent)
     if "#" in text:
-        replace_durably(path.with_suffix(".yaml.bak"), text.encode())
-    replace_durably(path, yaml.safe_dump(values, sort_keys=False).encode())
+        write_whole(path.with_suffix(".yaml.bak"), text.encode())
+    write_whole(path, yaml.safe_dump(values, sort_keys=False).encode())
     return path

@@ -14,7 +14,6 @@ from amplifier_foundation.reading.plan_changes import plan_changes
 from amplifier_foundation.reading.spending import spending
 from amplifier_foundation.reading.state import state_of
 from amplifier_foundation.reading.timeline import timeline
-from amplifier_foundation.reading.transcript import transcript
 from amplifier_foundation.store import SessionStore
 from contract.requirements import requirement
 from end_to_end.recorded_sessions import NAMES, call, plan_of, record
@@ -172,25 +171,6 @@ async def test_every_session_has_a_timeline_without_gaps_in_its_nesting(
             assert span.end <= known[span.parent].end + 1e-6
     if name == "cancel":
         assert [span.ok for span in spans if span.kind == "model"].count(False) == 1
-
-
-async def test_a_transcript_is_what_the_person_saw(store: SessionStore, tmp_path: Path) -> None:
-    lines = transcript(await records_of("approval", store, tmp_path))
-
-    kinds = [line.kind for line in lines]
-    assert kinds[0] == "prompt"
-    assert kinds[-1] == "answer"
-    assert kinds.count("approval") == 2
-    asked = [line for line in lines if line.kind == "approval"]
-    assert [line.ok for line in asked] == [True, False]
-    results = [line for line in lines if line.kind == "tool_result"]
-    assert [line.name for line in results] == ["write_file", "write_file"]
-    thinking = transcript(await records_of("streaming", store, tmp_path))
-    assert ("thinking", "Let me see.") in [(line.kind, line.text) for line in thinking]
-    failed = transcript(await records_of("failure", store, tmp_path))
-    assert ("error", "InvalidRequestError: no") in [(line.kind, line.text) for line in failed]
-    cancelled = transcript(await records_of("cancel", store, tmp_path))
-    assert ("cancel", "at once") in [(line.kind, line.text) for line in cancelled]
 
 
 def test_plans_differ_in_lines_that_say_where() -> None:

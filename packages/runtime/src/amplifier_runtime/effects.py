@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_core.effects import declaration_of
 from amplifier_core.models import ToolResult
-from amplifier_foundation.recording.plain import plain, plain_error
-from amplifier_foundation.replay.players import build_error
+from amplifier_foundation.recording.error_codec import build_error, plain_error
+from amplifier_foundation.recording.plain import plain
 from amplifier_kit.notices import show
 from amplifier_kit.valid_text import valid
 from amplifier_runtime.journal import inside

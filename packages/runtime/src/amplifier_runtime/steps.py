@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 from amplifier_core import events
 from amplifier_core.message_models import ChatResponse
 from amplifier_core.models import HookResult
-from amplifier_foundation.recording.plain import plain, plain_error
-from amplifier_foundation.replay.players import build_error
+from amplifier_foundation.recording.error_codec import build_error, plain_error
+from amplifier_foundation.recording.plain import plain
 from amplifier_kit.notices import show
+from amplifier_kit.proxy import Proxy
 from amplifier_kit.valid_text import valid
 from amplifier_runtime.effects import OUTCOME_UNKNOWN, perform, restore_result
 from amplifier_runtime.journal import ModelCall, announce, call_digest, inside, scope
@@ -50,28 +51,18 @@ def stand_between(run: TurnRun) -> None:
     coordinator.register_contributor("observability.events", NAME, known.copy)
 
 
-class _Passing:
-    """Has every attribute of the module behind it, to read and to set."""
+class _Step(Proxy):
+    """A module whose calls are steps of a durable turn."""
 
-    _OWN = frozenset({"_name", "_inner", "_run"})
-    __slots__ = ("_inner", "_name", "_run")
+    __slots__ = ("_name", "_run")
 
     def __init__(self, name: str, inner: Any, run: TurnRun) -> None:
+        super().__init__(inner)
         self._name = name
-        self._inner = inner
         self._run = run
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in _Passing._OWN:
-            object.__setattr__(self, name, value)
-        else:
-            setattr(self._inner, name, value)
-
-
-class _Tool(_Passing):
+class _Tool(_Step):
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
@@ -91,7 +82,7 @@ class _Tool(_Passing):
             return await perform(run, key, self._name, self._inner, input)
 
 
-class _Provider(_Passing):
+class _Provider(_Step):
     __slots__ = ()
 
     async def complete(self, request: Any, **kwargs: Any) -> Any:

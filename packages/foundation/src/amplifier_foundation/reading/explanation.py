@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from amplifier_foundation.reading.requests import SentRequest, requests_in
+from amplifier_kit.tokens import CHARS_PER_TOKEN
 
 __all__ = ["Decision", "Explanation", "Part", "explain"]
 
-_CHARS_PER_TOKEN = 4
 _DECISIONS = ("approval:granted", "approval:denied", "approval:required")
 
 
@@ -75,7 +75,7 @@ def _parts(request: SentRequest, records: list[Any], usage: dict[str, Any]) -> l
         owner = modules.get(tool.get("name", ""), "a module")
         pieces.append(("tool_spec", f"tool `{tool.get('name')}` of {owner}", tool))
     lengths = [len(_text(value)) for _, _, value in pieces]
-    total: int = usage.get("input_tokens") or sum(lengths) // _CHARS_PER_TOKEN
+    total: int = usage.get("input_tokens") or sum(lengths) // CHARS_PER_TOKEN
     scale = total / max(1, sum(lengths))
     parts = [
         Part(role, origin, chars, round(chars * scale), None, value)

@@ -1,4 +1,4 @@
-"""Turning what modules hand around into plain JSON data, and errors into what a log can hold."""
+"""Turning what modules hand around into plain JSON data."""
 
 from __future__ import annotations
 
@@ -11,24 +11,11 @@ from math import isfinite
 from types import NoneType
 from typing import Any, cast
 
-from amplifier_core.errors import error_text
-
 logger = logging.getLogger(__name__)
 
 _PLAIN = frozenset({str, int, bool, NoneType})
 _LONGEST = 2_000
 _SHOWN = 500
-# Fields of an error that its class takes back as keywords.
-_ERROR_FIELDS = (
-    "provider",
-    "model",
-    "status_code",
-    "retryable",
-    "retry_after",
-    "delay_multiplier",
-    "tool_name",
-    "raw_arguments",
-)
 
 
 def plain(value: Any) -> Any:
@@ -81,17 +68,6 @@ def _dumped(value: Any) -> Any:
         # A model may hold what pydantic cannot write; its fields one by one still tell.
         logger.debug("model not dumped type=%s", type(value).__name__, exc_info=True)
         return plain(vars(value))
-
-
-def plain_error(error: BaseException) -> dict[str, Any]:
-    """Return an error's class, message and the fields to build it again."""
-    fields = {name: getattr(error, name, None) for name in _ERROR_FIELDS}
-    return {
-        "type": type(error).__name__,
-        "module": type(error).__module__,
-        "message": error_text(error),
-        "fields": {name: plain(value) for name, value in fields.items() if value is not None},
-    }
 
 
 def digest_of(value: Any) -> str:

@@ -15,35 +15,25 @@ from amplifier_foundation.recording.frames import (
     entered,
 )
 from amplifier_foundation.recording.plain import digest_of, plain, plain_model
+from amplifier_kit.proxy import Proxy
 from amplifier_kit.valid_text import valid
 
 if TYPE_CHECKING:
     from amplifier_foundation.recording.recorder import Recorder
 
-_OWN = frozenset({"_inner", "_name", "_recorder"})
 
+class _Recorded(Proxy):
+    """A module of a recorded session."""
 
-class _Passing:
-    """Has every attribute of the module behind it, to read and to set."""
-
-    __slots__ = ("_inner", "_name", "_recorder")
+    __slots__ = ("_name", "_recorder")
 
     def __init__(self, name: str, inner: Any, recorder: Recorder) -> None:
+        super().__init__(inner)
         self._name = name
-        self._inner = inner
         self._recorder = recorder
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in _OWN:
-            object.__setattr__(self, name, value)
-        else:
-            setattr(self._inner, name, value)
-
-
-class RecordedContext(_Passing):
+class RecordedContext(_Recorded):
     """A memory whose every change is recorded after it took effect."""
 
     __slots__ = ()
@@ -65,7 +55,7 @@ class RecordedContext(_Passing):
         await self._recorder.note_messages([])
 
 
-class RecordedProvider(_Passing):
+class RecordedProvider(_Recorded):
     """A provider whose calls are recorded, request and outcome; without a log there is no call."""
 
     __slots__ = ()
@@ -114,7 +104,7 @@ class RecordedProvider(_Passing):
         return chunks
 
 
-class RecordedTool(_Passing):
+class RecordedTool(_Recorded):
     """A tool whose runs are recorded, input and outcome; without a log nothing is run."""
 
     __slots__ = ()
@@ -149,7 +139,7 @@ class RecordedTool(_Passing):
         return preflight
 
 
-class RecordedLoop(_Passing):
+class RecordedLoop(_Recorded):
     """A loop whose turns are recorded, in the log of whichever session runs it."""
 
     __slots__ = ()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, cast
 
 from amplifier_core import llm_errors
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.message_models import ChatResponse
 from amplifier_core.models import ProviderInfo, ToolResult
+from amplifier_foundation.recording.error_codec import build_error
 from amplifier_foundation.recording.plain import digest_of, plain
 from amplifier_kit.calls.mounting import calls_in_response
+from amplifier_kit.proxy import Proxy
 
 if TYPE_CHECKING:
     from amplifier_foundation.replay.score import Score
@@ -71,14 +72,15 @@ class StandInTool:
         return ToolResult(success=False, error={"message": "This tool is only played."})
 
 
-class _Player:
-    """Has every attribute of what it stands before, except what it plays."""
+class _Player(Proxy):
+    """Has every attribute of the module it stands before, except what it plays."""
+
+    __slots__ = ("_name", "_score")
 
     def __init__(self, name: str, inner: Any, score: Score) -> None:
-        self._name, self._inner, self._score = name, inner, score
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+        super().__init__(inner)
+        self._name = name
+        self._score = score
 
 
 class ProviderPlayer(_Player):
@@ -181,16 +183,3 @@ async def _play(call: PlayedCall, score: Score) -> dict[str, Any]:
 
 async def _forever() -> None:
     await asyncio.get_running_loop().create_future()
-
-
-def build_error(error: dict[str, Any]) -> BaseException:
-    """Return a recorded error as an exception: of its own class if the kernel or Python has it."""
-    name: str = error["type"]
-    known: Any = getattr(llm_errors, name, None) or getattr(builtins, name, None)
-    if not (isinstance(known, type) and issubclass(known, BaseException)):
-        known = type(name, (Exception,), {})
-    make: Callable[..., BaseException] = known
-    try:
-        return make(error["message"], **error.get("fields", {}))
-    except TypeError:
-        return type(name, (Exception,), {})(error["message"])

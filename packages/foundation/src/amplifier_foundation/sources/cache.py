@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from amplifier_foundation.sources.content import IGNORED, content_hash
-from amplifier_kit.memory.private_files import make_private_folder
+from amplifier_kit.durable_files import make_private_folder
 
 __all__ = ["Cache", "bare_hash"]
 

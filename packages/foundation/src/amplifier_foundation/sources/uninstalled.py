@@ -9,7 +9,7 @@ from pathlib import Path
 from amplifier_foundation import paths
 from amplifier_foundation.config.plain_files import require_own
 from amplifier_foundation.errors import SettingsError
-from amplifier_kit.memory.private_files import make_private_folder
+from amplifier_kit.durable_files import make_private_folder
 
 __all__ = ["compile_apart"]
 

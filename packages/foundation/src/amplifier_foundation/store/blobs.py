@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from amplifier_foundation.store.durable import make_folder, remove_unfinished, write_whole
+from amplifier_kit.durable_files import make_private_folder, remove_unfinished, write_whole
 
 LARGE = 64 * 1024  # characters; a longer string does not stay in its record
 BLOB, PLAIN = "$blob", "$plain"
@@ -31,7 +31,7 @@ class Blobs:
         path = self._path(digest)
         # A file that has rotted must not pass for the string that is stored now.
         if _read(path) != data:
-            make_folder(path.parent)
+            make_private_folder(path.parent)
             write_whole(path, data)
         return digest
 
@@ -45,7 +45,7 @@ class Blobs:
     @contextmanager
     def in_use(self, *, alone: bool = False) -> Generator[None]:
         """Keep blobs from being swept until their record is written; `alone`, to sweep them."""
-        make_folder(self._folder)
+        make_private_folder(self._folder)
         fd = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)

@@ -13,7 +13,6 @@ from amplifier_foundation.errors import SessionStoreError
 from amplifier_foundation.paths import blobs, session_folder
 from amplifier_foundation.short_ids import is_meant
 from amplifier_foundation.store.blobs import Blobs
-from amplifier_foundation.store.durable import make_folder
 from amplifier_foundation.store.errors import (
     AmbiguousSessionError,
     SessionExistsError,
@@ -26,6 +25,7 @@ from amplifier_foundation.store.metadata import METADATA, read_metadata, set_dam
 from amplifier_foundation.store.reader import SessionReader
 from amplifier_foundation.store.records import now
 from amplifier_foundation.store.writer import Scrub, SessionWriter
+from amplifier_kit.durable_files import make_private_folder
 from amplifier_kit.files.writer_lock import Holder
 from amplifier_kit.session_folder import folder_name
 
@@ -71,7 +71,7 @@ class SessionStore:
             raise SessionExistsError(session_id)
         folder = session_folder(self.home, project, session_id)
         with _disk_errors(f"Session `{session_id}` was not made"):
-            make_folder(folder)
+            make_private_folder(folder)
             with taking(folder, session_id) as lease:
                 if (folder / METADATA).exists():
                     raise SessionExistsError(session_id)

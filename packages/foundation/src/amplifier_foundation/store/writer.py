@@ -12,7 +12,6 @@ from threading import Lock
 from typing import Any, BinaryIO, Self
 
 from amplifier_foundation.store.blobs import LARGE, Blobs, shelve
-from amplifier_foundation.store.durable import remove_unfinished, sync_folder
 from amplifier_foundation.store.errors import LeaseLostError, SessionFullError, StoreError
 from amplifier_foundation.store.index import Index
 from amplifier_foundation.store.lease import Lease
@@ -38,6 +37,7 @@ from amplifier_foundation.store.records import (
     json_text,
     now,
 )
+from amplifier_kit.durable_files import remove_unfinished, sync_folder
 
 Scrub = Callable[[Any], Any]
 

@@ -10,6 +10,7 @@ from amplifier_core.message_models import ChatRequest, ChatResponse, ContentBloc
 from amplifier_kit.calls.messages import blocks_of
 from amplifier_kit.calls.price_table import UnknownPriceError
 from amplifier_kit.calls.prices import Price
+from amplifier_kit.tokens import CHARS_PER_TOKEN
 
 # Failures before a model began to work, as `provider:retry` names them; what fails in any other way
 # may have been billed.
@@ -29,7 +30,6 @@ FREE_FAILURES = (
 _UNSEEN = 1_024
 # Pictures are billed by their pixels; their bytes, or their address, may be few.
 _MOST_OF_IMAGE, _LIKELY_OF_IMAGE = 10_000, 1_000
-_CHARS_PER_TOKEN = 4
 # Tokens of an answer: where nobody tells a limit, when it need not wait for more, and when it is
 # worth a call at all.
 _ASSUMED, _ENOUGH, _LEAST = 8_192, 4_096, 256
@@ -118,7 +118,7 @@ def most_output_tokens(request: ChatRequest, defaults: Mapping[str, Any]) -> int
 
 def likely_tokens(request: ChatRequest, output_tokens: int) -> int:
     """Return about how many tokens a call takes of a vendor's limit."""
-    text, images = len(_dumped(request)) // _CHARS_PER_TOKEN, _images(request)
+    text, images = len(_dumped(request)) // CHARS_PER_TOKEN, _images(request)
     return text + images * _LIKELY_OF_IMAGE + output_tokens
 
 
@@ -130,7 +130,7 @@ def charge_for(request: ChatRequest, response: ChatResponse, price: Price) -> Ch
     """
     tools = [tool.model_dump_json(exclude_none=True, fallback=str) for tool in request.tools or ()]
     read = sum(map(len, tools)) + sum(_chars(blocks_of(message)) for message in request.messages)
-    asked, answered = read // _CHARS_PER_TOKEN, _chars(response.content) // _CHARS_PER_TOKEN
+    asked, answered = read // CHARS_PER_TOKEN, _chars(response.content) // CHARS_PER_TOKEN
     usage = response.usage
     if usage is None or 2 * usage.input_tokens < asked or 2 * usage.output_tokens < answered:
         return None

@@ -6,8 +6,8 @@ import asyncio
 import re
 from pathlib import Path
 
+from amplifier_kit.durable_files import make_private_folder, write_whole
 from amplifier_kit.memory.blobs import handles_for
-from amplifier_kit.memory.private_files import make_private_folder, replace_durably
 
 _HANDLE = re.compile(r"result-[0-9a-f]{12,64}")
 
@@ -31,7 +31,7 @@ class FileBlobs:
         handle = short if self._get(short) in (None, text) else long
         if self._get(handle) is None:
             make_private_folder(self._folder)
-            replace_durably(self._folder / handle, text.encode("utf-8", "surrogatepass"))
+            write_whole(self._folder / handle, text.encode("utf-8", "surrogatepass"))
         return handle
 
     def _get(self, handle: str) -> str | None:

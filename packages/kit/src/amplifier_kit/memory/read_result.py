@@ -10,6 +10,7 @@ from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_kit.memory.blobs import Blobs
 from amplifier_kit.memory.spill import TOOL_NAME
+from amplifier_kit.tool_failure import tool_failure
 
 _LINES = 200
 _MOST_CHARS = 16_000
@@ -51,13 +52,13 @@ class ReadResultTool:
         """Return the part, under a line that says which it is and what comes next."""
         handle, wanted = input.get("handle"), input.get("range") or f"1-{_LINES}"
         if not isinstance(handle, str) or not isinstance(wanted, str):
-            return _failure("`handle` must be a text, and so must `range`.")
+            return tool_failure("`handle` must be a text, and so must `range`.")
         text = await self._blobs.get(handle)
         if text is None:
-            return _failure(f"There is no result `{handle}`, or it is no longer kept.")
+            return tool_failure(f"There is no result `{handle}`, or it is no longer kept.")
         match = _RANGE.fullmatch(wanted.strip())
         if match is None:
-            return _failure(
+            return tool_failure(
                 f"Cannot read the range `{wanted}`. Give lines as in 100-250, or characters as in "
                 "chars:0-5000."
             )
@@ -67,7 +68,7 @@ class ReadResultTool:
             ends.append(len(text))
         start, end = (first, last) if match[1] else _span_of_lines(ends, first, last)
         if start >= min(end, len(text)):
-            return _failure(
+            return tool_failure(
                 f"Nothing at `{wanted}`: {handle} has {len(ends) - 1} lines, {len(text)} chars."
             )
         return ToolResult(output=self._part(handle, text, ends, start, end))
@@ -88,7 +89,3 @@ def _span_of_lines(ends: list[int], first: int, last: int) -> tuple[int, int]:
     if first < 1 or first > count:
         return 0, 0
     return ends[first - 1], ends[min(last, count)] if last >= first else 0
-
-
-def _failure(message: str) -> ToolResult:
-    return ToolResult(success=False, error={"message": message})

@@ -6,10 +6,10 @@ import logging
 from typing import Any, NamedTuple
 
 from amplifier_core.message_models import Message, ToolSpec
+from amplifier_kit.tokens import CHARS_PER_TOKEN
 
 logger = logging.getLogger(__name__)
 
-CHARS_PER_TOKEN = 4
 # Tokens that stay free for what an estimate cannot know.
 _MARGIN = 1_000
 # What every message costs beside its text.
