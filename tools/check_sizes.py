@@ -1,4 +1,4 @@
-"""Fail when a file, a function, a module or the kernel is longer than a reader should have to bear.
+"""Fail when a file, a function or the kernel is longer than a reader should have to bear.
 
 Limits and the exceptions to them, each with its reason, are in `pyproject.toml` under
 `[tool.amplifier.sizes]`. An exception has a limit of its own and must still be needed.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import sys
 import tomllib
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,20 +65,15 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, int]]:
             yield from functions(node, prefix)
 
 
-def room(path: Path) -> tuple[str, str] | None:
-    """Return the kind and the path of the whole that a source file counts towards, if any."""
-    if path.is_relative_to(KERNEL):
-        return None if path.relative_to(KERNEL).parts[0] in KIT else ("kernel", str(KERNEL))
-    if path.parts[0] == "modules" and "src" in path.parts:
-        kind = "provider" if path.parts[1].startswith("provider-") else "module"
-        return kind, "/".join(path.parts[:2])
-    return None
+def is_of_kernel(path: Path) -> bool:
+    """Whether a source file counts towards the kernel; its test kit does not."""
+    return path.is_relative_to(KERNEL) and path.relative_to(KERNEL).parts[0] not in KIT
 
 
 def check(root: Path) -> list[str]:
     """Return every complaint about the tree under `root`."""
     limits = Limits.from_pyproject(root / "pyproject.toml")
-    rooms: defaultdict[tuple[str, str], int] = defaultdict(int)
+    kernel = 0
     complaints: list[str] = []
     for path in tracked_files(root):
         if path.suffix != ".py":
@@ -89,10 +83,9 @@ def check(root: Path) -> list[str]:
         complaints += limits.judge("file", str(path), lines)
         for name, length in functions(ast.parse(text, str(path))):
             complaints += limits.judge("function", f"{path}::{name}", length)
-        if whole := room(path):
-            rooms[whole] += lines
-    for (kind, where), lines in rooms.items():
-        complaints += limits.judge(kind, where, lines)
+        if is_of_kernel(path):
+            kernel += lines
+    complaints += limits.judge("kernel", str(KERNEL), kernel)
     return [*complaints, *limits.stale()]
 
 

@@ -1,9 +1,10 @@
-"""Fail when a copy of a version differs from its source; with `--write`, rewrite the copies.
+"""Fail when a copy of a version or of a list differs from its source; with `--write`, rewrite it.
 
 `[tool.amplifier.versions]` in the root `pyproject.toml` has the product's version and the version
 of the public contract that the kernel implements. Everything else is a copy: an sdist must build
 without the rest of the repository, so each distribution states its own version and pins its
-siblings.
+siblings. The lists of distributions that a developer installs and the type checker reads are made
+from the folders on disk.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ SHIPPED_HEADING = "# What belongs together, for `pip install -c`; made by `make 
 
 PROJECT_VERSION = re.compile(r'^version = "[^"]*"', re.MULTILINE)
 CODE_VERSION = re.compile(r'^__version__ = "[^"]*"', re.MULTILINE)
+ENVIRONMENTS = re.compile(r"^executionEnvironments = \[\n(?:    .*\n)*\]\n", re.MULTILINE)
+EDITABLES = re.compile(r"(?:^-e \./.*\n)+", re.MULTILINE)
 SIBLING = re.compile(r'"(amplifier-[a-z-]+)(\[[a-z,]+\])?(?:[<>=!~][^"]*)?"')
 
 
@@ -69,6 +72,27 @@ def copies(root: Path) -> Iterator[tuple[Path, str, str]]:
     yield root / CONSTRAINTS, constraints, others + OWN_HEADING + pins
     shipped = root / SHIPPED_CONSTRAINTS
     yield shipped, _text(shipped) if shipped.is_file() else "", SHIPPED_HEADING + pins
+    yield from _lists(root, [each.project.parent.relative_to(root) for each in ours])
+
+
+def _lists(root: Path, folders: list[Path]) -> Iterator[tuple[Path, str, str]]:
+    """Yield the files with a list of all distributions, as `copies` does."""
+    ordered = sorted(folders, key=lambda folder: (folder.parts[0] == "modules", folder))
+    project = root / "pyproject.toml"
+    tests = [_environment("tests", ["tools"])]
+    tests += [_environment(f"{folder}/tests", ["tests"]) for folder in ordered]
+    environments = "executionEnvironments = [\n" + "".join(tests) + "]\n"
+    text = _text(project)
+    yield project, text, ENVIRONMENTS.sub(lambda _: environments, text)
+    requirements = root / "requirements-dev.txt"
+    editables = "".join(f"-e ./{folder}\n" for folder in ordered)
+    text = _text(requirements)
+    yield requirements, text, EDITABLES.sub(lambda _: editables, text)
+
+
+def _environment(folder: str, extra_paths: list[str]) -> str:
+    extra = ", ".join(f'"{each}"' for each in extra_paths)
+    return f'    {{ root = "{folder}", extraPaths = [{extra}], reportPrivateUsage = false }},\n'
 
 
 def _project_with(text: str, version: str, versions: dict[str, str]) -> str:
@@ -102,7 +126,7 @@ def main(arguments: list[str]) -> int:
         else:
             differing.append(path)
     for path in differing:
-        print(f"{path}: a version differs from pyproject.toml; run `make versions`")
+        print(f"{path}: it is not what the project files say; run `make versions`")
     if not differing:
         print("versions: ok")
     return 1 if differing else 0

@@ -14,7 +14,6 @@ import os
 import re
 import sys
 import tempfile
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from amplifier_core.testing import MockCoordinator
+from modules_on_disk import Module, modules
 
 ROOT = Path(__file__).parents[1]
 TARGET = Path("modules/README.md")
@@ -39,8 +39,9 @@ SETTINGS: dict[str, dict[str, Any]] = {"provider-failover": {"providers": ["anth
 INTRODUCTION = """\
 # Modules
 
-One folder is one distribution, `amplifier-module-<id>`, and one entry point. Each has a README that
-says more. This page is made from the modules themselves by `make modules-readme`.
+One folder is one distribution, `amplifier-module-<folder>`: one module, or a family of modules that
+share code (`contexts`, `files`, `loops`). Each module has a page that says more. This page is made
+from the modules themselves by `make modules-readme`.
 """
 
 
@@ -48,33 +49,29 @@ says more. This page is made from the modules themselves by `make modules-readme
 class Description:
     """What is said about one module."""
 
-    module_id: str
-    summary: str
+    module: Module
     mounts: list[str]
     events: list[str]
     settings: list[tuple[str, str, str, str]]
 
 
-async def describe(module_id: str) -> Description:
+async def describe(module: Module) -> Description:
     """Mount a module and return what it shows of itself."""
-    room = ROOT / "modules" / module_id
-    package = "amplifier_module_" + module_id.replace("-", "_")
-    metadata = tomllib.loads((room / "pyproject.toml").read_text(encoding="utf-8"))
-    readme = (room / "README.md").read_text(encoding="utf-8")
+    readme = module.readme.read_text(encoding="utf-8")
     coordinator = MockCoordinator()
-    settings = SETTINGS.get(module_id, {})
-    cleanup = await importlib.import_module(package).mount(coordinator, settings)
+    settings = SETTINGS.get(module.module_id, {})
+    cleanup = await importlib.import_module(module.package).mount(coordinator, settings)
     mounts = list(_mounted(coordinator.mount_points))
     if callable(cleanup):
         closing = cleanup()
         if inspect.isawaitable(closing):
             await closing
+    config = importlib.import_module(f"{module.package}.config")
     return Description(
-        module_id,
-        metadata["project"]["description"],
+        module,
         mounts,
         list(_events(readme)),
-        list(_settings(importlib.import_module(f"{package}.config"), readme, set(settings))),
+        list(_settings(config, readme, set(settings))),
     )
 
 
@@ -131,11 +128,12 @@ def render(descriptions: list[Description]) -> str:
     """Return the page."""
     lines = [INTRODUCTION, "| module | what it is | mounts |", "|---|---|---|"]
     for each in descriptions:
-        link = f"[`{each.module_id}`]({each.module_id}/README.md)"
-        lines.append(f"| {link} | {each.summary} | {'; '.join(each.mounts)} |")
+        page = each.module.readme.relative_to(ROOT / TARGET.parent)
+        link = f"[`{each.module.module_id}`]({page})"
+        lines.append(f"| {link} | {each.module.summary} | {'; '.join(each.mounts)} |")
     for each in descriptions:
         events = ", ".join(f"`{name}`" for name in each.events) or "none of its own"
-        lines += ["", f"## {each.module_id}", "", f"Events: {events}.", ""]
+        lines += ["", f"## {each.module.module_id}", "", f"Events: {events}.", ""]
         lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
         for key, kind, default, meaning in each.settings:
             cells = (f"`{key}`", f"`{kind}`", default, meaning)
@@ -145,8 +143,7 @@ def render(descriptions: list[Description]) -> str:
 
 async def page() -> str:
     """Describe every module on disk."""
-    ids = sorted(path.parent.name for path in (ROOT / "modules").glob("*/pyproject.toml"))
-    return render([await describe(module_id) for module_id in ids])
+    return render([await describe(module) for module in modules(ROOT)])
 
 
 def main() -> int:

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from amplifier_kit.sandbox.control_groups import ControlGroups
-from amplifier_kit.sandbox.program import Program
-from amplifier_kit.sandbox.sandbox import Sandbox
+from amplifier_sandbox.processes.control_groups import ControlGroups
+from amplifier_sandbox.processes.program import Program
+from amplifier_sandbox.processes.sandbox import Sandbox
 
 RUNS = 40
 BAR = 10.0

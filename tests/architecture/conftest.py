@@ -13,10 +13,8 @@ ROOT = Path(__file__).parents[2]
 
 PYPROJECT = """
 [tool.amplifier.sizes]
-file = 400
-function = 50
-module = 600
-provider = 900
+file = 600
+function = 80
 kernel = 3500
 
 [tool.amplifier.words.names]

@@ -10,7 +10,9 @@ import pytest
 from amplifier_foundation.config.addresses import is_address_key
 from amplifier_foundation.config.module_keys import MODULE_KEYS, MODULE_VARIABLES, key_of
 from attacks.module_config import MODULES, ConfigKey, keys_of
+from modules_on_disk import Module, modules
 
+ROOT = Path(__file__).parents[2]
 KEYS = [key for module in MODULES for key in keys_of(module)]
 NUMBERS = {"integer", "number", "null"}
 PATH_WORDS = ("path", "dir", "file", "cwd")
@@ -22,10 +24,8 @@ def declared(key: ConfigKey) -> str | None:
 
 
 def test_the_table_has_our_modules_and_no_others() -> None:
-    folder = Path(__file__).parents[2] / "modules"
-
     assert sorted(MODULE_KEYS) == MODULES
-    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == MODULES
+    assert [each.module_id for each in modules(ROOT)] == MODULES
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: f"{key.module} {key.name}")
@@ -57,12 +57,12 @@ def test_the_table_declares_no_key_that_is_not_there() -> None:
     assert listed <= there
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_the_variables_that_a_module_reads_belong_to_it(module: str) -> None:
-    config = importlib.import_module(f"amplifier_module_{module.replace('-', '_')}.config")
+@pytest.mark.parametrize("module", modules(ROOT), ids=lambda each: each.module_id)
+def test_the_variables_that_a_module_reads_belong_to_it(module: Module) -> None:
+    config = importlib.import_module(f"{module.package}.config")
     read: set[str] = set()
     for name, value in vars(config).items():
         if name.endswith(("_VARIABLE", "_VARIABLES")):
             read.update([value] if isinstance(value, str) else value)
 
-    assert read == set(MODULE_VARIABLES.get(module, ()))
+    assert read == set(MODULE_VARIABLES.get(module.module_id, ()))

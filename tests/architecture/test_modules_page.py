@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from modules_on_disk import Module, modules
+
 ROOT = Path(__file__).parents[2]
-MODULES = sorted(path.parent.name for path in ROOT.glob("modules/*/pyproject.toml"))
 
 
 def test_the_page_is_what_the_modules_say() -> None:
@@ -27,11 +28,11 @@ def test_the_page_is_what_the_modules_say() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-@pytest.mark.parametrize("module_id", MODULES)
-def test_the_readme_of_a_module_names_every_setting(module_id: str) -> None:
+@pytest.mark.parametrize("module", modules(ROOT), ids=lambda each: each.module_id)
+def test_the_readme_of_a_module_names_every_setting(module: Module) -> None:
     page = (ROOT / "modules/README.md").read_text(encoding="utf-8")
-    readme = (ROOT / "modules" / module_id / "README.md").read_text(encoding="utf-8")
-    section = page.partition(f"\n## {module_id}\n")[2].partition("\n## ")[0]
+    readme = module.readme.read_text(encoding="utf-8")
+    section = page.partition(f"\n## {module.module_id}\n")[2].partition("\n## ")[0]
     settings = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
 
     configuration = readme.partition("\n## Configuration\n")[2].partition("\n## ")[0]

@@ -10,8 +10,17 @@ from typing import Any
 
 import pytest
 
+ENVIRONMENT = '    {{ root = "{}", extraPaths = ["{}"], reportPrivateUsage = false }},\n'
 FILES = {
-    "pyproject.toml": ('[tool.amplifier.versions]\nproduct = "1.4.0"\ncontract = "2.0.2"\n'),
+    "pyproject.toml": (
+        '[tool.amplifier.versions]\nproduct = "1.4.0"\ncontract = "2.0.2"\n\n'
+        "[tool.pyright]\nexecutionEnvironments = [\n"
+        + ENVIRONMENT.format("tests", "tools")
+        + ENVIRONMENT.format("packages/core/tests", "tests")
+        + ENVIRONMENT.format("packages/kit/tests", "tests")
+        + "]\n"
+    ),
+    "requirements-dev.txt": "# All.\n-e ./packages/core\n-e ./packages/kit\n\npytest\n",
     "constraints.txt": (
         "pydantic==2.12\n# Our own distributions; made by `make versions`.\n"
         "amplifier-core==2.0.2+independent.1.4.0\namplifier-kit==1.4.0\n"
@@ -61,6 +70,8 @@ def test_versions_that_agree_pass(run_tool: Callable[..., Any], tree: Path) -> N
         ("packages/kit/pyproject.toml", "==2.0.2+independent.1.4.0", ""),
         ("packages/kit/pyproject.toml", "==2.0.2+independent.1.4.0", ">=2.0.2"),
         ("constraints.txt", "amplifier-kit==1.4.0\n", ""),
+        ("requirements-dev.txt", "-e ./packages/kit\n", "-e ./packages/gone\n"),
+        ("pyproject.toml", "packages/kit/tests", "packages/gone/tests"),
         (
             "packages/foundation/src/amplifier_foundation/constraints.txt",
             "amplifier-kit==1.4.0",
@@ -78,5 +89,5 @@ def test_a_copy_that_differs_is_reported_and_rewritten(
     subprocess.run([sys.executable, str(tool), str(tree), "--write"], check=True)
 
     assert result.returncode == 1
-    assert result.stdout.startswith(f"{tree / path}: a version differs")
+    assert result.stdout.startswith(f"{tree / path}: it is not what the project files say")
     assert (tree / path).read_text(encoding="utf-8") == FILES[path]

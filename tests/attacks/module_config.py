@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import importlib.metadata
 import inspect
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel
 
-
-def _package(module: str) -> str:
-    return f"amplifier_module_{module.replace('-', '_')}"
-
-
 # Those that are installed: an older version, which these attacks are tried on too, has fewer.
-MODULES = sorted(
-    path.name
-    for path in (Path(__file__).parents[2] / "modules").iterdir()
-    if path.is_dir() and importlib.util.find_spec(_package(path.name))
-)
+_PACKAGES = {
+    each.name: each.value.partition(":")[0]
+    for each in importlib.metadata.entry_points(group="amplifier.modules")
+}
+MODULES = sorted(_PACKAGES)
 # What has to be there so that a module reads the key beside it.
 _BESIDE: dict[str, dict[str, Any]] = {
     "allow": {"program": "ls"},
@@ -78,7 +72,7 @@ def keys_of(module: str) -> list[ConfigKey]:
 
 def model_of(module: str) -> type[BaseModel]:
     """Return the model of a module's whole configuration: the last one in its `config.py`."""
-    config = importlib.import_module(f"{_package(module)}.config")
+    config = importlib.import_module(f"{_PACKAGES[module]}.config")
     models = [
         each
         for each in vars(config).values()

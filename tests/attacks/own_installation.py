@@ -80,7 +80,7 @@ def under_landlock(machine: Machine, command: str) -> str:
     """Run a command as on a machine without bubblewrap."""
     script = f"""
 import subprocess
-from amplifier_kit.sandbox.sandbox import Sandbox
+from amplifier_sandbox.processes.sandbox import Sandbox
 sandbox = Sandbox.detect(folders=())
 assert sandbox.level == "landlock", sandbox
 argv = ["/bin/bash", "-c", {command!r}]

@@ -213,8 +213,8 @@ def test_landlock_runs_nothing_where_it_cannot_protect_the_program(
 ) -> None:
     script = """
 import subprocess, sys
-from amplifier_kit.sandbox.sandbox import Sandbox
-from amplifier_kit.sandbox.errors import SandboxError
+from amplifier_sandbox.processes.sandbox import Sandbox
+from amplifier_sandbox.processes.errors import SandboxError
 sandbox = Sandbox.detect(folders=())
 assert sandbox.level == "landlock", sandbox
 argv = ["/bin/bash", "-c", f"touch {sys.prefix}/planted"]

@@ -119,7 +119,7 @@ def test_with_the_network_no_abstract_socket_of_the_machine_can_be_connected_to(
     abstract = next(name for name in listeners if name.startswith("@"))
     script = f"""
 import subprocess
-from amplifier_kit.sandbox.sandbox import Sandbox
+from amplifier_sandbox.processes.sandbox import Sandbox
 sandbox = Sandbox.detect()
 assert sandbox.level == "bubblewrap", sandbox
 argv = ["/usr/bin/python3", "connect.py", "{abstract}", "{abstract}d", "{machine.project}/sock"]

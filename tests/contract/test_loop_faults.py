@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_core import AmplifierSession, ModuleLoader, ToolResult
+from amplifier_core import AmplifierSession, ToolResult
 from amplifier_core.events import ALL_EVENTS
-from amplifier_core.testing import EventRecorder, MockContextManager, MockCoordinator, MockTool
+from amplifier_core.testing import EventRecorder, MockContextManager, MockTool
 from contract.installer import Installer, ScriptedProvider
 from contract.requirements import requirement
 from contract.stand_ins import Listener, broken_pairs
@@ -181,10 +181,9 @@ _histories = st.lists(_messages, max_size=12)
 
 async def _sent(history: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
     """Give what a turn on top of `history` sends, without the prompt, and how often it repaired."""
-    coordinator = MockCoordinator()
-    await (await ModuleLoader().load("loop-basic"))(coordinator)
-    provider, recorder = ScriptedProvider("ok"), EventRecorder()
-    await coordinator.get("orchestrator").execute(
+    provider = ScriptedProvider("ok")
+    recorder = EventRecorder()
+    await (await loop()).execute(
         prompt="prompt",
         context=MockContextManager(list(history)),
         providers={"test": provider},

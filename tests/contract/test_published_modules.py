@@ -132,7 +132,9 @@ async def test_loop_streaming_keeps_its_state_on_the_coordinator() -> None:
 async def test_context_persistent_takes_its_place_from_the_coordinator(
     installed: Installer,
 ) -> None:
-    simple: Any = importlib.import_module("amplifier_module_context_simple").SimpleContextManager
+    simple: Any = importlib.import_module(
+        "amplifier_module_contexts.context_simple"
+    ).SimpleContextManager
 
     class Persistent(simple):
         """Extends the simple context with the keywords that context-persistent gives it."""

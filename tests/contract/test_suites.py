@@ -149,22 +149,24 @@ def test_a_fault_lane_names_the_law_that_is_broken(tmp_path: Path) -> None:
 
 
 OURS = {
-    "Orchestrator": "loop-basic",
-    "Context": "context-simple",
-    "Provider": "provider-mock",
+    "Orchestrator": "amplifier_module_loops.loop_basic",
+    "Context": "amplifier_module_contexts.context_simple",
+    "Provider": "amplifier_module_provider_mock",
 }
 
 
 @requirement("ORCH-21", "CTX-15", "PROV-6")
 async def test_our_own_modules_pass_their_validators_and_their_suites(tmp_path: Path) -> None:
-    for kind, module_id in OURS.items():
-        package = f"amplifier_module_{module_id.replace('-', '_')}"
-        spec = importlib.util.find_spec(package)
-        assert spec is not None, module_id
+    for kind, package in OURS.items():
+        distribution, _, module = package.partition(".")
+        spec = importlib.util.find_spec(distribution)
+        assert spec is not None, package
         assert spec.origin is not None
-        home = tmp_path / f"amplifier-module-{module_id}"
-        _write_suites(home, kind)
-        (home / package).symlink_to(Path(spec.origin).parent, target_is_directory=True)
+        home = tmp_path / distribution.replace("_", "-")
+        # The folder of a test says which module of several it is for.
+        name = f"test_{kind.lower()}_suites.py"
+        write_test(home / "tests" / module, name, SUITES.format(kind=kind))
+        (home / distribution).symlink_to(Path(spec.origin).parent, target_is_directory=True)
         result = await getattr(validation, f"{kind}Validator")().validate(package)
         assert result.passed, result.checks
         assert result.warnings == []

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from amplifier_core import HookRegistry, ModuleLoader, ToolCall
+from amplifier_core import HookRegistry, ToolCall
 from amplifier_core.events import ALL_EVENTS
 from amplifier_core.testing import MockContextManager, MockCoordinator
+from amplifier_module_loops.loop_basic import mount
 from contract.installer import ScriptedProvider
 from contract.stand_ins import Listener
 
@@ -50,10 +51,9 @@ class Turn:
 
 
 async def loop(**config: Any) -> Any:
-    """Load and mount the basic loop as a session would."""
+    """Mount the basic loop as a session would."""
     coordinator = MockCoordinator()
-    bound = await ModuleLoader().load("loop-basic", config)
-    await bound(coordinator)
+    await mount(coordinator, config)
     return coordinator.get("orchestrator")
 
 

@@ -15,7 +15,7 @@ DOCUMENTS = (
     "docs/**/*.md",
     "packages/*/README.md",
     "packages/*/src/*/*/README.md",
-    "modules/*/README.md",
+    "modules/**/*.md",
 )
 FENCE = re.compile(r"^( *)(`{3,})(\w*)[^\n]*\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"<!-- (no-run|file):(.*?)-->\s*\Z")

@@ -12,7 +12,7 @@ import os
 import sys
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_module_context_persistent import mount
+from amplifier_module_contexts.context_persistent import mount
 
 _ROLES = ("user", "assistant", "tool")
 

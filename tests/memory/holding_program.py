@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_module_context_persistent import mount
+from amplifier_module_contexts.context_persistent import mount
 
 
 async def hold(path: str) -> None:

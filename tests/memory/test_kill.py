@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_module_context_persistent.message_log import MessageLog
+from amplifier_module_contexts.context_persistent.message_log import MessageLog
 
 PROGRAM = Path(__file__).with_name("appending_program.py")
 # A file is used for this many processes, each of which goes on where the last one was killed.

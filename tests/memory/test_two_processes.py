@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_module_context_persistent.errors import ContextInUseError
-from amplifier_module_context_persistent.message_log import MessageLog
+from amplifier_module_contexts.context_persistent.errors import ContextInUseError
+from amplifier_module_contexts.context_persistent.message_log import MessageLog
 
 PROGRAM = Path(__file__).with_name("holding_program.py")
 

@@ -11,9 +11,9 @@ import pytest
 from pydantic import ValidationError
 
 from amplifier_core.testing import MockCoordinator, wait_for
-from amplifier_kit.sandbox.sandbox import Sandbox
 from amplifier_module_tool_bash import BashTool, mount
 from amplifier_module_tool_bash.config import UNPROTECTED, BashConfig
+from amplifier_sandbox.processes.sandbox import Sandbox
 
 
 async def events_of(coordinator: Any, name: str) -> list[dict[str, Any]]:

@@ -13,7 +13,6 @@ import pytest
 
 from amplifier_core.testing import wait_for
 from amplifier_kit.calls.lazy_client import LazyClient
-from amplifier_kit.sandbox.sandbox import Sandbox
 from amplifier_module_tool_mcp.config import McpConfig
 from amplifier_module_tool_mcp.connection import Connection
 from amplifier_module_tool_mcp.errors import ServerFailure
@@ -21,6 +20,7 @@ from amplifier_module_tool_mcp.seen import SeenRecord
 from amplifier_module_tool_mcp.server import Server
 from amplifier_module_tool_mcp.surroundings import Surroundings
 from amplifier_module_tool_mcp.tools import Shelf
+from amplifier_sandbox.processes.sandbox import Sandbox
 
 SECRET = "sk-witness-7f3a9c"
 

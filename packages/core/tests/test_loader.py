@@ -222,7 +222,7 @@ async def test_discovery_tells_the_version_of_an_installed_distribution() -> Non
     found = {info.id: info for info in await ModuleLoader(search_paths=[]).discover()}
 
     loop = found["loop-basic"]
-    assert loop.version == importlib.metadata.version("amplifier-module-loop-basic")
+    assert loop.version == importlib.metadata.version("amplifier-module-loops")
     assert (loop.type, loop.mount_point) == ("orchestrator", "orchestrator")
 
 

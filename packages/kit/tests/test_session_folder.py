@@ -8,13 +8,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.session_folder import (
-    amplifier_home,
-    expanded,
-    folder_name,
-    session_folder,
-    working_folder,
-)
+from amplifier_kit.session_folder import folder_name, session_folder, working_folder
+from amplifier_sandbox.home import amplifier_home, expanded
 
 
 def session(session_id: str, working_dir: str | None = None, folder: str | None = None) -> Any:
@@ -45,7 +40,7 @@ def test_the_app_may_say_where_the_folder_is() -> None:
     assert session_folder(session("s", "one/app", "elsewhere/s")) == Path("elsewhere/s")
 
 
-def test_what_is_written_as_the_persons_folder_moves_with_it(
+def test_what_is_written_as_the_users_folder_moves_with_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

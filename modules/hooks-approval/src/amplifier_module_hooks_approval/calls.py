@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
-from amplifier_kit.visible_text import exact
+from amplifier_sandbox.visible_text import exact
 
 
 def canonical(value: Any) -> str:

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from amplifier_core.effects import Effect, declaration_of
 from amplifier_core.models import HookResult
-from amplifier_kit.memory.texts import shorten
+from amplifier_kit.texts import shorten
 from amplifier_module_hooks_approval.calls import Call, call_from, canonical
 from amplifier_module_hooks_approval.config import ApprovalConfig
 from amplifier_module_hooks_approval.desk import NAME, Desk

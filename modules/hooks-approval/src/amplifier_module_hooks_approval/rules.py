@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from amplifier_core.effects import Effect
-from amplifier_kit.visible_text import exact
 from amplifier_module_hooks_approval.calls import Call, canonical
 from amplifier_module_hooks_approval.config import Action, ApprovalConfig, Rule
+from amplifier_sandbox.visible_text import exact
 
 # In a pattern that allows, `*` stands for nothing that could begin another command or leave a
 # folder: `git *` is not `git status; rm -r .`, and `src/*` is not `src/../../etc/passwd`.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from amplifier_kit.secrets.scrubber import Scrubber
-from amplifier_kit.visible_text import exact
+from amplifier_sandbox.visible_text import exact
 
 # Names, ids and reasons, which a model, its provider or a server makes up.
 _LONGEST = 256

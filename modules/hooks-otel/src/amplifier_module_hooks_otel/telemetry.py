@@ -16,9 +16,9 @@ from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
 from amplifier_kit.calls.block_stream import BLOCK_DELTA
-from amplifier_kit.memory.texts import shorten
 from amplifier_kit.secrets.known import known_secrets
 from amplifier_kit.secrets.scrubber import Scrubber
+from amplifier_kit.texts import shorten
 from amplifier_module_hooks_otel import conventions as name
 from amplifier_module_hooks_otel.attributes import plain, plain_text
 from amplifier_module_hooks_otel.config import OtelConfig

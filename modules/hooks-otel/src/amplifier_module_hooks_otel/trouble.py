@@ -9,7 +9,7 @@ from typing import Any
 
 from amplifier_kit.notices import show
 from amplifier_kit.secrets.scrubber import Scrubber
-from amplifier_kit.visible_text import visible
+from amplifier_sandbox.visible_text import visible
 
 NAME = "hooks-otel"
 DEGRADED = "otel:degraded"

@@ -10,12 +10,12 @@ from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
 from amplifier_kit import notices
-from amplifier_kit.sandbox.live_output import OUTPUT
-from amplifier_kit.sandbox.sandbox import Sandbox
-from amplifier_kit.sandbox.session_bounds import SessionBounds
 from amplifier_module_tool_bash.config import UNPROTECTED, BashConfig
 from amplifier_module_tool_bash.guard import GUARD_PRIORITY, CommandGuard
 from amplifier_module_tool_bash.tool import DEGRADED, SOURCE, STOPPED, BashTool, bounds_of
+from amplifier_sandbox.processes.live_output import OUTPUT
+from amplifier_sandbox.processes.sandbox import Sandbox
+from amplifier_sandbox.processes.session_bounds import SessionBounds
 
 __amplifier_module_type__ = "tool"
 __all__ = ["BashTool", "mount"]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from amplifier_kit.sandbox.sandbox import PROTECTED
+from amplifier_sandbox.processes.sandbox import PROTECTED
 
 UNPROTECTED = "off: run commands unprotected"
 

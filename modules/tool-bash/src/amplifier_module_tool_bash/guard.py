@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from amplifier_core.models import HookResult
-from amplifier_kit.own.git_settings import objection_to_git
-from amplifier_kit.own.special_files import objection_to_special_files
-from amplifier_kit.visible_text import exact
 from amplifier_module_tool_bash.config import BashConfig
 from amplifier_module_tool_bash.rules import AllowRules
+from amplifier_sandbox.own.git_settings import objection_to_git
+from amplifier_sandbox.own.special_files import objection_to_special_files
+from amplifier_sandbox.visible_text import exact
 
 GUARD_PRIORITY = 900
 """Late, so that the question shows what other hooks have made of the command."""

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Sequence
 from fnmatch import translate
 
-from amplifier_kit.own.command_lines import SimpleCommand, UnreadableLineError, read_commands
 from amplifier_module_tool_bash.config import AllowRule
+from amplifier_sandbox.own.command_lines import SimpleCommand, UnreadableLineError, read_commands
 
 _ANYTHING = "*"
 

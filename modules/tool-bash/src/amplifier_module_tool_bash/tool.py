@@ -13,18 +13,18 @@ from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_kit import notices
-from amplifier_kit.own.git_settings import git_environment
-from amplifier_kit.sandbox.capture import Capture
-from amplifier_kit.sandbox.disk_use import DiskLimits
-from amplifier_kit.sandbox.errors import SandboxError
-from amplifier_kit.sandbox.limits import Limits
-from amplifier_kit.sandbox.live_output import OUTPUT, OutputEvents
-from amplifier_kit.sandbox.program import Outcome, run
-from amplifier_kit.sandbox.sandbox import LaunchSpec, Sandbox, clean_environment
-from amplifier_kit.sandbox.session_bounds import Admission, SessionBounds
 from amplifier_kit.tool_failure import tool_failure
 from amplifier_module_tool_bash.config import UNPROTECTED, BashConfig
 from amplifier_module_tool_bash.guard import call_id
+from amplifier_sandbox.own.git_settings import git_environment
+from amplifier_sandbox.processes.capture import Capture
+from amplifier_sandbox.processes.disk_use import DiskLimits
+from amplifier_sandbox.processes.errors import SandboxError
+from amplifier_sandbox.processes.limits import Limits
+from amplifier_sandbox.processes.live_output import OUTPUT, OutputEvents
+from amplifier_sandbox.processes.program import Outcome, run
+from amplifier_sandbox.processes.sandbox import LaunchSpec, Sandbox, clean_environment
+from amplifier_sandbox.processes.session_bounds import Admission, SessionBounds
 
 SOURCE = "tool-bash"
 DEGRADED = "sandbox:degraded"

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_kit.calls.lazy_client import LazyClient
-from amplifier_kit.sandbox.sandbox import Sandbox
 from amplifier_module_tool_mcp.config import McpConfig, StdioServer
 from amplifier_module_tool_mcp.errors import ServerFailure
 from amplifier_module_tool_mcp.seen import SeenRecord
 from amplifier_module_tool_mcp.server import Server
 from amplifier_module_tool_mcp.surroundings import EVENTS, SOURCE, Surroundings
 from amplifier_module_tool_mcp.tools import LoadTool, Shelf
+from amplifier_sandbox.processes.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from amplifier_module_tool_mcp.connection import Connection

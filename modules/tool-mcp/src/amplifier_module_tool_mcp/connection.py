@@ -17,13 +17,13 @@ from mcp_types import CallToolResult, Implementation, ListToolsResult, ToolListC
 from pydantic import BaseModel, ValidationError
 
 import amplifier_core
-from amplifier_kit.sandbox.sandbox import LaunchSpec
 from amplifier_kit.valid_text import valid
 from amplifier_module_tool_mcp.config import HttpServer, McpConfig
 from amplifier_module_tool_mcp.errors import ServerFailure
 from amplifier_module_tool_mcp.http_limits import HttpLimits
 from amplifier_module_tool_mcp.intake import Intake, Pace, Report
 from amplifier_module_tool_mcp.stdio import ServerProcess
+from amplifier_sandbox.processes.sandbox import LaunchSpec
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import jsonschema_rs
 
-from amplifier_kit.visible_text import exact, hidden_in, visible
+from amplifier_sandbox.visible_text import exact, hidden_in, visible
 
 _PROSE = ("description", "title", "$comment")
 _LONGEST_NAME = 64

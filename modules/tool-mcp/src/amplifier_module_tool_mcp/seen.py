@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from amplifier_kit.durable_files import make_private_folder, write_whole
-from amplifier_kit.ownership import exposure_of
-from amplifier_kit.session_folder import expanded
 from amplifier_module_tool_mcp.definitions import Definition
+from amplifier_sandbox.home import expanded
+from amplifier_sandbox.ownership import exposure_of
 
 
 class RecordError(Exception):

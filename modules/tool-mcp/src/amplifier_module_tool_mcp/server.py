@@ -13,11 +13,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from amplifier_core.approval import ApprovalTimeoutError
-from amplifier_kit.sandbox.errors import SandboxError
-from amplifier_kit.sandbox.limits import Limits
-from amplifier_kit.sandbox.python_search import searches_folder
-from amplifier_kit.sandbox.sandbox import PROTECTED, LaunchSpec, Sandbox, clean_environment
-from amplifier_kit.visible_text import visible
 from amplifier_module_tool_mcp.config import HttpServer, StdioServer
 from amplifier_module_tool_mcp.definitions import (
     Definition,
@@ -38,6 +33,11 @@ from amplifier_module_tool_mcp.surroundings import (
     Surroundings,
 )
 from amplifier_module_tool_mcp.tools import ServerTool, Shelf
+from amplifier_sandbox.processes.errors import SandboxError
+from amplifier_sandbox.processes.limits import Limits
+from amplifier_sandbox.processes.python_search import searches_folder
+from amplifier_sandbox.processes.sandbox import PROTECTED, LaunchSpec, Sandbox, clean_environment
+from amplifier_sandbox.visible_text import visible
 
 if TYPE_CHECKING:
     from amplifier_module_tool_mcp.connection import Connection

@@ -17,9 +17,9 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from amplifier_kit.sandbox.sandbox import LaunchSpec
-from amplifier_kit.visible_text import visible
 from amplifier_module_tool_mcp.intake import Pace
+from amplifier_sandbox.processes.sandbox import LaunchSpec
+from amplifier_sandbox.visible_text import visible
 
 logger = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_kit import notices
 from amplifier_kit.calls.lazy_client import LazyClient
-from amplifier_kit.sandbox.sandbox import Sandbox
-from amplifier_kit.visible_text import visible
 from amplifier_module_tool_mcp.config import McpConfig
 from amplifier_module_tool_mcp.seen import SeenRecord
+from amplifier_sandbox.processes.sandbox import Sandbox
+from amplifier_sandbox.visible_text import visible
 
 if TYPE_CHECKING:
     from amplifier_module_tool_mcp.connection import Connection

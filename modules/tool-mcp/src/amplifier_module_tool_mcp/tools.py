@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
-from amplifier_kit.tokens import CHARS_PER_TOKEN
-from amplifier_kit.turns.window import window_of
+from amplifier_kit.tokens import CHARS_PER_TOKEN, window_of
 from amplifier_module_tool_mcp.definitions import Definition, mounted_name
 from amplifier_module_tool_mcp.errors import ServerFailure
 from amplifier_module_tool_mcp.results import failure, to_result

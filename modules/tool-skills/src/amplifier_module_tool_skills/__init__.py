@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 from amplifier_core.coordinator import ModuleCoordinator
-from amplifier_kit.files.workspace import working_dir
 from amplifier_kit.notices import show
 from amplifier_module_tool_skills.config import SkillsConfig
 from amplifier_module_tool_skills.library import Library
 from amplifier_module_tool_skills.tools import LOADED, LoadSkillTool, ReadSkillFileTool
+from amplifier_sandbox.files.workspace import working_dir
 
 __amplifier_module_type__ = "tool"
 __all__ = ["Library", "mount", "on_session_ready"]

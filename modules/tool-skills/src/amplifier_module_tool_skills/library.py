@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from amplifier_kit.files.errors import RefusedError
-from amplifier_kit.files.names import shown
-from amplifier_kit.files.rooted import Root
-from amplifier_kit.ownership import exposure_in, is_own_place
-from amplifier_kit.session_folder import expanded
 from amplifier_module_tool_skills.skill import FILE_NAME, BrokenSkillError, Skill, read_skill
+from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.names import shown
+from amplifier_sandbox.files.rooted import Root
+from amplifier_sandbox.home import expanded
+from amplifier_sandbox.ownership import exposure_in, is_own_place
 
 _MOST_FOLDERS = 200
 # What all descriptions together may take of every request.

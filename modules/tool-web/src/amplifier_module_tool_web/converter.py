@@ -15,7 +15,7 @@ import sys
 
 from html_to_markdown import ConversionOptions, InlineDataMedia, convert
 
-from amplifier_kit.sandbox.launcher import restrict_this_process
+from amplifier_sandbox.processes.launcher import restrict_this_process
 
 LIMITS = {resource.RLIMIT_DATA: 40 << 20, resource.RLIMIT_CPU: 10, resource.RLIMIT_CORE: 0}
 MOST_CHARACTERS = 1_000_000

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amplifier_kit.sandbox.errors import SandboxError
-from amplifier_kit.sandbox.seccomp import computing_program
 from amplifier_module_tool_web.destinations import FetchError
 from amplifier_module_tool_web.fetcher import Fetched
+from amplifier_sandbox.processes.errors import SandboxError
+from amplifier_sandbox.processes.seccomp import computing_program
 
 _CONVERTER = Path(__file__).with_name("converter.py")
 _TEXT = ("json", "xml", "javascript", "yaml", "toml")

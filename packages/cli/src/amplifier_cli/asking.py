@@ -12,7 +12,7 @@ from amplifier_cli.bell import ringing
 from amplifier_cli.output import only_the_question, ring_bell, say, say_now, styled
 from amplifier_cli.question_pages import NEXT_PAGE, denial, pages_of, rows_of
 from amplifier_cli.terminal import PAUSE_SECONDS, forget_typed_ahead, notice, screen_size
-from amplifier_kit.visible_text import exact
+from amplifier_sandbox.visible_text import exact
 
 __all__ = ["Notices", "TerminalApproval", "read_line"]
 

@@ -109,8 +109,8 @@ def _trust() -> Iterator[Finding]:
 
 
 def _sandbox() -> Iterator[Finding]:
-    from amplifier_kit.sandbox.sandbox import Sandbox  # noqa: PLC0415 - tries the sandbox out
-    from amplifier_kit.sandbox.session_bounds import (  # noqa: PLC0415 - as above
+    from amplifier_sandbox.processes.sandbox import Sandbox  # noqa: PLC0415 - tries the sandbox out
+    from amplifier_sandbox.processes.session_bounds import (  # noqa: PLC0415 - as above
         COUNTING_IN_WORDS,
         counting_of,
     )

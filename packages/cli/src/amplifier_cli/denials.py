@@ -7,7 +7,7 @@ from typing import Any
 
 from amplifier_cli.terminal import fitted
 from amplifier_foundation.errors import GuardError
-from amplifier_kit.visible_text import json_text
+from amplifier_sandbox.visible_text import json_text
 
 __all__ = ["DeniedError", "denial_of", "guard_failure", "listed"]
 

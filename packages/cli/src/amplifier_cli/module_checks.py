@@ -19,7 +19,7 @@ from amplifier_foundation.sources.errors import ModuleSourceError
 from amplifier_foundation.sources.package import InstalledModules
 from amplifier_foundation.sources.requirements import check_kernel, required_by, required_in
 from amplifier_foundation.sources.uninstalled import compile_apart
-from amplifier_kit.visible_text import json_text
+from amplifier_sandbox.visible_text import json_text
 
 if TYPE_CHECKING:
     from amplifier_cli.mounted_type import Trial

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amplifier_kit.visible_text import json_text
+from amplifier_sandbox.visible_text import json_text
 
 if TYPE_CHECKING:
     from amplifier_foundation.preparing import Ready

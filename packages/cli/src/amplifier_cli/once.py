@@ -30,7 +30,7 @@ from amplifier_foundation.errors import GuardError
 from amplifier_foundation.preparing import Ready, Wishes, get_ready, open_session
 from amplifier_foundation.short_ids import short_id
 from amplifier_foundation.store.errors import SessionHeldError
-from amplifier_kit.visible_text import json_text
+from amplifier_sandbox.visible_text import json_text
 
 if TYPE_CHECKING:
     from decimal import Decimal

@@ -11,7 +11,7 @@ from typing import Any, TextIO, cast
 
 import click
 
-from amplifier_kit.visible_text import VisibleStream, json_text, visible
+from amplifier_sandbox.visible_text import VisibleStream, json_text, visible
 
 __all__ = [
     "AnswerOutput",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 
-from amplifier_kit.visible_text import exact
+from amplifier_sandbox.visible_text import exact
 
 __all__ = ["CONTINUED", "NEXT_PAGE", "denial", "pages_of", "question_text", "rows_of"]
 

@@ -33,7 +33,7 @@ KINDS = {
         "Orchestrator",
         "orchestrators",
         "a loop from prompt to answer",
-        ("amplifier-core", "amplifier-kit[schemas]"),
+        ("amplifier-core", "amplifier-kit", "amplifier-module-loops"),
     ),
     "context": Kind("Context", "contexts", "a memory", (*_KIT, "pydantic>=2.12")),
     "hooks": Kind("Hook", "hooks", "a guard over tool calls", ("amplifier-core", "pydantic>=2.12")),

@@ -9,7 +9,7 @@ from amplifier_cli.output import styled
 from amplifier_cli.render.plain import counted
 from amplifier_cli.terminal import fitted, screen_width
 from amplifier_cli.times import took
-from amplifier_kit.visible_text import exact, json_text, visible
+from amplifier_sandbox.visible_text import exact, json_text, visible
 
 __all__ = ["Story", "tell"]
 

@@ -15,7 +15,7 @@ import click
 
 from amplifier_cli.output import say, styled, terminal_file, unstyled
 from amplifier_cli.render.plain import one_line
-from amplifier_kit.visible_text import visible
+from amplifier_sandbox.visible_text import visible
 
 __all__ = [
     "PAUSE_SECONDS",

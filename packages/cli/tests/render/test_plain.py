@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from amplifier_cli.render.plain import count, duration, lines_of, money, program_output
-from amplifier_kit.visible_text import visible
+from amplifier_sandbox.visible_text import visible
 
 
 @pytest.mark.attack("P3")

@@ -52,9 +52,9 @@ def change(weather: dict[str, str]) -> None:
 def test_a_lock_of_a_bundle_that_is_not_active_is_one_finding_without_a_traceback(
     amplifier: Command, home: Path, tmp_path: Path, weather: dict[str, str]
 ) -> None:
-    loop = tmp_path / "loop-streaming"
+    loop = tmp_path / "loops"
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "tests")
-    shutil.copytree(REPOSITORY / "modules" / "loop-streaming", loop, ignore=ignored)
+    shutil.copytree(REPOSITORY / "modules" / "loops", loop, ignore=ignored)
     session = {"orchestrator": {"module": "loop-streaming", "source": str(loop)}}
     write_bundle(home / "bundles" / "own.yaml", session=session, tools=[weather])
     assert amplifier("module", "lock", "-b", "own").returncode == 0

@@ -41,7 +41,7 @@ _TYPES = {
     "tool": "tool",
 }
 _FOLDER = re.compile(r"amplifier-module-([a-z]+)-")
-_PACKAGE = re.compile(r"amplifier_module_([a-z]+)_")
+_PACKAGE = re.compile(r"(?:amplifier_module_)?([a-z]+)_")
 _INSTALLED = ("site-packages", "dist-packages")
 _SUITES = f"{Path(__file__).parent / 'validation'}{os.sep}"
 
@@ -129,15 +129,22 @@ def find_module(config: pytest.Config, test_file: Path) -> Path | None:
 
 
 def _module_around(test_file: Path) -> Path | None:
-    """Return the package of the project that holds the test file."""
+    """Return the package of the project that holds the test file.
+
+    Where a project has several modules in one package, each as a package of its own, the one
+    whose name the folder of the test file has.
+    """
     in_project = True
+    passed: list[str] = []
     for folder in test_file.resolve().parents:
         is_module = folder.name.startswith("amplifier-module-")
         if is_module or in_project:
             pattern = "amplifier_*" if is_module else "amplifier_module_*"
             package = next(_packages_in(folder, pattern), None)
             if package is not None:
-                return package
+                inner = (package / name for name in passed)
+                return next((each for each in inner if (each / "__init__.py").is_file()), package)
+        passed.append(folder.name)
         in_project = in_project and not (folder / "pyproject.toml").is_file()
     return None
 

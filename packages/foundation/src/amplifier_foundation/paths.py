@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from amplifier_kit.session_folder import amplifier_home as home
 from amplifier_kit.session_folder import folder_name, project_name
+from amplifier_sandbox.home import amplifier_home as home
 
 __all__ = [
     "blobs",

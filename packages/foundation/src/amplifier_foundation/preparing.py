@@ -335,7 +335,7 @@ def _no_project(project: Path, plan: dict[str, Any]) -> list[str]:
     """Say that the tools for files have nothing to work in."""
     if not plan.get("tools"):
         return []
-    from amplifier_kit.project_folder import why_not_a_project  # noqa: PLC0415 - not without tools
+    from amplifier_sandbox.project_folder import why_not_a_project  # noqa: PLC0415 - not without tools
 
     why = why_not_a_project(project)
     if why is None:

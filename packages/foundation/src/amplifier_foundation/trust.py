@@ -20,7 +20,7 @@ from amplifier_foundation.config.acting_files import (
 )
 from amplifier_foundation.config.plain_files import open_plain
 from amplifier_foundation.errors import TrustError
-from amplifier_kit.ownership import exposure_of
+from amplifier_sandbox.ownership import exposure_of
 
 __all__ = ["Trust", "TrustStatus"]
 

@@ -9,19 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_kit.valid_text import valid_text
-
-_HOME = Path("~/.amplifier")
-
-
-def amplifier_home() -> Path:
-    """Return the person's own folder: `$AMPLIFIER_HOME`, else `~/.amplifier`."""
-    return Path(os.environ.get("AMPLIFIER_HOME") or _HOME).expanduser()
-
-
-def expanded(path: Path) -> Path:
-    """Return `path` without its `~`; what is written as `~/.amplifier/...` lies in that folder."""
-    own = path.is_relative_to(_HOME)
-    return amplifier_home() / path.relative_to(_HOME) if own else path.expanduser()
+from amplifier_sandbox.home import amplifier_home
 
 
 def working_folder(coordinator: Any) -> Path:

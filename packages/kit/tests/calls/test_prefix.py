@@ -16,7 +16,6 @@ from amplifier_kit.calls.prefix import (
     Miss,
     Prefix,
     PrefixWatch,
-    module_of,
 )
 
 
@@ -152,8 +151,3 @@ def test_a_coordinator_without_mount_points_is_enough() -> None:
     other = prefix(HI, head=[*HEAD[:3], ("system", "x")])
 
     assert watching.judge(other, usage(0)) == Miss(5_888, 0, Change("system", None))
-
-
-def test_a_module_is_known_by_its_package() -> None:
-    assert module_of(Clock()) == "tool-wall-clock"
-    assert module_of(object()) is None

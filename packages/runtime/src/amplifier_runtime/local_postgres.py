@@ -21,7 +21,7 @@ from types import TracebackType
 
 import sqlalchemy as sa
 
-from amplifier_kit.own.programs import find_program
+from amplifier_sandbox.own.programs import find_program
 
 __all__ = ["LocalPostgres"]
 

@@ -14,8 +14,8 @@ from urllib.parse import unquote
 import sqlalchemy as sa
 
 from amplifier_kit.durable_files import make_private_folder
-from amplifier_kit.ownership import exposure_of, is_own_place
 from amplifier_runtime.errors import ExposedDatabaseError
+from amplifier_sandbox.ownership import exposure_of, is_own_place
 
 __all__ = ["make_private"]
 

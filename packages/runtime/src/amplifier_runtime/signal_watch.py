@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from amplifier_core import events
-from amplifier_kit.turns.vocabulary import STEERING_INJECTED, STEERING_WAITING
+from amplifier_kit.turn_events import STEERING_INJECTED, STEERING_WAITING
 from amplifier_runtime.approvals import expire_approval, overdue_approvals, withdraw_approvals
 from amplifier_runtime.asking import DurableApprovals
 from amplifier_runtime.claims import Outcome

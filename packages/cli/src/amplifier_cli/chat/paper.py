@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 from rich.segment import Segment
 
 from amplifier_cli.render.palette import PALETTE
-from amplifier_kit.visible_text import visible
+from amplifier_sandbox.visible_text import visible
 
 
 class Paper:

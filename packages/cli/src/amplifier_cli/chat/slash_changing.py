@@ -17,7 +17,7 @@ from amplifier_cli.render.transcript import transcript
 from amplifier_cli.sessions import store
 from amplifier_core.errors import ModuleError
 from amplifier_foundation.short_ids import short_id
-from amplifier_kit.visible_text import visible
+from amplifier_sandbox.visible_text import visible
 
 if TYPE_CHECKING:
     from amplifier_cli.chat.chat import Chat

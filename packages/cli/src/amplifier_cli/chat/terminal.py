@@ -39,7 +39,7 @@ from amplifier_cli.render.drawing import draw, needs_gap, pieces
 from amplifier_cli.render.footer import Meter, footer
 from amplifier_cli.render.items import Answer, Item
 from amplifier_cli.terminal import forget_typed_ahead
-from amplifier_kit.visible_text import visible
+from amplifier_sandbox.visible_text import visible
 
 _REDRAW_SECONDS = 0.04
 _TICK_SECONDS = 0.1

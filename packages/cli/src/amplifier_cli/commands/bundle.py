@@ -19,7 +19,7 @@ from amplifier_cli.terminal import (
     screen_width,
     working,
 )
-from amplifier_kit.visible_text import exact
+from amplifier_sandbox.visible_text import exact
 
 if TYPE_CHECKING:
     from amplifier_foundation.preparing import Ready

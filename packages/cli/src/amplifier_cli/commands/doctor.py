@@ -12,7 +12,7 @@ from amplifier_cli.checkup import CHECKS, Finding, fix_index
 from amplifier_cli.output import say, say_json, styled
 from amplifier_cli.terminal import print_columns, screen_width, working
 from amplifier_foundation.errors import FoundationError
-from amplifier_kit.visible_text import visible
+from amplifier_sandbox.visible_text import visible
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from amplifier_cli.terminal import fitted, heading, notice, print_columns, scree
 from amplifier_foundation.reading.explanation import Explanation, Part
 from amplifier_foundation.reading.explanation import explain as explanation_of
 from amplifier_foundation.short_ids import short_id
-from amplifier_kit.visible_text import exact, json_text
+from amplifier_sandbox.visible_text import exact, json_text
 
 _TOOLS_SHOWN = 3
 _TOOL = "tool_spec"

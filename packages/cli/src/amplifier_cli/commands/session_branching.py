@@ -15,7 +15,7 @@ from amplifier_cli.sessions import SESSION, find_session, read_session, store
 from amplifier_cli.terminal import confirm, fitted, heading, is_terminal, notice, screen_width
 from amplifier_foundation.replay import forking
 from amplifier_foundation.short_ids import short_id
-from amplifier_kit.visible_text import exact, visible
+from amplifier_sandbox.visible_text import exact, visible
 
 if TYPE_CHECKING:
     from amplifier_foundation.replay.rewinding import FileChange, RewindPreview

@@ -15,7 +15,7 @@ from amplifier_cli.story import Story, tell
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 from amplifier_cli.times import age, local_time, size
 from amplifier_foundation.short_ids import short_id
-from amplifier_kit.visible_text import json_text, visible
+from amplifier_sandbox.visible_text import json_text, visible
 
 _MOST_DAMAGE = 5
 

@@ -10,7 +10,7 @@ from amplifier_cli.sessions import SESSION, children_of, read_session
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 from amplifier_cli.times import took
 from amplifier_foundation.reading.spending import Share, Spending, spending
-from amplifier_kit.visible_text import exact
+from amplifier_sandbox.visible_text import exact
 
 _BAR = 20
 

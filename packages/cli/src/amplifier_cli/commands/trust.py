@@ -13,7 +13,7 @@ from amplifier_cli.terminal import confirm, heading, is_terminal, notice
 from amplifier_foundation import paths
 from amplifier_foundation.config.addresses import UNREADABLE
 from amplifier_foundation.trust import Trust, TrustStatus
-from amplifier_kit.visible_text import exact
+from amplifier_sandbox.visible_text import exact
 
 _FOLDER = click.argument(
     "folder", type=click.Path(exists=True, file_okay=False, path_type=Path), default=Path()

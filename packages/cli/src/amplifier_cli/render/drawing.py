@@ -24,7 +24,7 @@ from amplifier_cli.render.items import (
 from amplifier_cli.render.markdown import TerminalMarkdown, blocks_of
 from amplifier_cli.render.plain import duration
 from amplifier_cli.render.tool_results import arguments_line, arguments_text
-from amplifier_kit.visible_text import visible
+from amplifier_sandbox.visible_text import visible
 
 MARKS = {
     "waiting": ("?", "waiting"),

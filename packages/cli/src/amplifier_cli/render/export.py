@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from amplifier_cli.render.items import Answer, Ending, Item, Notice, Prompt, Question, ToolRun
 from amplifier_cli.render.tool_results import arguments_text
-from amplifier_kit.visible_text import visible
+from amplifier_sandbox.visible_text import visible
 
 
 def as_markdown(title: str, items: Iterable[Item]) -> str:

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.syntax import ANSISyntaxTheme, Syntax
 
 from amplifier_cli.render.code_colors import CODE_COLORS
-from amplifier_kit.visible_text import visible
+from amplifier_sandbox.visible_text import visible
 
 # What looks like HTML is shown as it stands: nothing that the model said may vanish.
 _PARSER = MarkdownIt().enable(["strikethrough", "table"]).disable(["html_block", "html_inline"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from amplifier_kit.visible_text import visible
+from amplifier_sandbox.visible_text import visible
 
 # What programs write to colour their output or move about in it: CSI, OSC and two-byte sequences.
 _ESCAPE_SEQUENCE = re.compile(

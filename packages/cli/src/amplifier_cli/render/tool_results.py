@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 from amplifier_cli.render.items import ToolRun, ToolState
 from amplifier_cli.render.plain import lines_of, one_line, program_output
-from amplifier_kit.visible_text import json_text
+from amplifier_sandbox.visible_text import json_text
 
 # The argument that says best what a call is about, by how often it is the one.
 _TELLING = (

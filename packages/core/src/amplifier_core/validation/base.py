@@ -97,7 +97,7 @@ def check_on_session_ready(module: Any) -> ValidationCheck | None:
 
 
 def import_module_from_path(path: str | Path) -> ModuleType:
-    """Import the package or file at `path` under its own name.
+    """Import the package or file at `path` under its own name, with the packages around it.
 
     Raises:
         ImportError: there is nothing to import, or the name is taken by another file.
@@ -107,13 +107,17 @@ def import_module_from_path(path: str | Path) -> ModuleType:
     if not source.is_file():
         raise ImportError(f"No __init__.py found in {path}" if path.is_dir() else f"No file {path}")
     name = path.name if path.is_dir() else path.stem
+    root = path.parent
+    while path.is_dir() and (root / "__init__.py").is_file():
+        name = f"{root.name}.{name}"
+        root = root.parent
     _refuse_other_owner(name, path)
     importlib.invalidate_caches()
-    sys.path.insert(0, str(path.parent))
+    sys.path.insert(0, str(root))
     try:
         module = importlib.import_module(name)
     finally:
-        sys.path.remove(str(path.parent))
+        sys.path.remove(str(root))
     _refuse_other_owner(name, path)
     return module
 

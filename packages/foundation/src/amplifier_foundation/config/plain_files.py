@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_kit.ownership import Exposure, exposure_in, exposure_of, is_own_place
+from amplifier_sandbox.ownership import Exposure, exposure_in, exposure_of, is_own_place
 
 __all__ = ["is_file", "is_folder", "open_plain", "require_own", "require_own_folder"]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from amplifier_kit.sandbox.python_search import searches_folder
+from amplifier_sandbox.processes.python_search import searches_folder
 
 __all__ = ["command_of", "script_of", "servers_in", "unlisted_code"]
 

@@ -12,9 +12,9 @@ from amplifier_core.interfaces import input_schema_of
 from amplifier_core.redaction import redact_secrets
 from amplifier_foundation.recording.plain import digest_of, plain, plain_model
 from amplifier_kit.calls.price_table import PriceTable, price_table
+from amplifier_kit.module_ids import package_of
 from amplifier_kit.session_folder import working_folder
 
-_PREFIX = "amplifier_module_"
 # The events whose handlers can change what a turn does.
 _DECIDING = (
     events.PROMPT_SUBMIT,
@@ -23,12 +23,6 @@ _DECIDING = (
     events.TOOL_PRE,
     events.TOOL_POST,
 )
-
-
-def module_of(mounted: Any) -> str:
-    """Return the id of the module that an object comes from, else the package it is defined in."""
-    package = type(mounted).__module__.partition(".")[0]
-    return package.removeprefix(_PREFIX).replace("_", "-")
 
 
 def opening_of(coordinator: Any, plan: Any, *, resumed: bool, bundle: str | None) -> dict[str, Any]:
@@ -70,7 +64,7 @@ def _provider(name: str, provider: Any, prices: PriceTable) -> dict[str, Any]:
     return {
         "name": name,
         "own_name": own_name,
-        "module": module_of(provider),
+        "module": package_of(provider),
         "prices": prices.declared_by(own_name),
         "info": plain_model(provider.get_info()),
         "priority": plain(own),
@@ -84,7 +78,7 @@ def _tool(name: str, tool: Any) -> dict[str, Any]:
     return {
         "name": name,
         "own_name": str(getattr(tool, "name", name)),
-        "module": module_of(tool),
+        "module": package_of(tool),
         "description": str(getattr(tool, "description", "")),
         "input_schema": plain(input_schema_of(tool)),
         "effect": declared.effect,

@@ -16,7 +16,7 @@ from amplifier_foundation.reading.spending import cost_of_result, is_unpriced
 from amplifier_foundation.recording import frames
 from amplifier_foundation.recording.child_log import ChildLog, OpenChild
 from amplifier_foundation.recording.error_codec import plain_error
-from amplifier_foundation.recording.inventory import inventory_of, module_of, opening_of
+from amplifier_foundation.recording.inventory import inventory_of, opening_of
 from amplifier_foundation.recording.log import Log, LogWriter, RecordingFailedError
 from amplifier_foundation.recording.news import news_in
 from amplifier_foundation.recording.plain import plain, plain_state
@@ -29,6 +29,7 @@ from amplifier_foundation.recording.wrappers import (
     RecordedProvider,
     RecordedTool,
 )
+from amplifier_kit.module_ids import package_of
 from amplifier_kit.notices import show
 from amplifier_kit.secrets.messages import MessageScrubber
 from amplifier_kit.secrets.watch import Watch
@@ -256,7 +257,7 @@ class Recorder:
             self._open[outer].asks_others = True
         written = self._requests.take(request, options)
         call = self._begin("model")
-        who = {"provider": name, "module": module_of(provider)}
+        who = {"provider": name, "module": package_of(provider)}
         facts = {"call": call.id, "turn": self.turn, **who, "request": written, "inside": outer}
         self.note("model.call", facts)
         await self._check_begun(call)
@@ -268,7 +269,7 @@ class Recorder:
         """Record a tool call before it is run; raises when the log does not take it."""
         outer = frames.call_of(self)
         call = self._begin("tool")
-        who = {"tool_call_id": tool_call_id, "tool": name, "module": module_of(tool)}
+        who = {"tool_call_id": tool_call_id, "tool": name, "module": package_of(tool)}
         facts = {"call": call.id, "turn": self.turn, **who, "input": plain(given), "inside": outer}
         self.note("tool.call", facts)
         await self._check_begun(call)

@@ -14,7 +14,7 @@ from amplifier_foundation.sources.errors import FetchError, RejectedArchiveError
 from amplifier_foundation.sources.fetching import Watch
 from amplifier_foundation.sources.names import collision, name_fault
 from amplifier_foundation.sources.uri import Source
-from amplifier_kit.own.programs import find_program, search_folders
+from amplifier_sandbox.own.programs import find_program, search_folders
 
 __all__ = ["fetch_commit"]
 

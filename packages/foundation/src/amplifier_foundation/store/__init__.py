@@ -15,7 +15,7 @@ from amplifier_foundation.store.reader import SessionReader
 from amplifier_foundation.store.records import Damage, Record
 from amplifier_foundation.store.session_store import SessionStore
 from amplifier_foundation.store.writer import SessionWriter
-from amplifier_kit.files.writer_lock import Holder
+from amplifier_kit.writer_lock import Holder
 
 __all__ = [
     "AmbiguousSessionError",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amplifier_foundation.errors import SessionStoreError
-from amplifier_kit.files.writer_lock import Holder
+from amplifier_kit.writer_lock import Holder
 
 __all__ = [
     "AmbiguousSessionError",

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from amplifier_foundation.store.errors import LeaseLostError, SessionHeldError, SessionNotFoundError
-from amplifier_kit.files.writer_lock import (
+from amplifier_kit.writer_lock import (
     HeldError,
     Holder,
     LostError,

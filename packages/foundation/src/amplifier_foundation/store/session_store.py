@@ -26,8 +26,8 @@ from amplifier_foundation.store.reader import SessionReader
 from amplifier_foundation.store.records import now
 from amplifier_foundation.store.writer import Scrub, SessionWriter
 from amplifier_kit.durable_files import make_private_folder
-from amplifier_kit.files.writer_lock import Holder
 from amplifier_kit.session_folder import folder_name
+from amplifier_kit.writer_lock import Holder
 
 if TYPE_CHECKING:
     from amplifier_foundation.store.migrate import Migration

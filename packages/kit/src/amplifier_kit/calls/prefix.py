@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from amplifier_core.message_models import Message, Usage
+from amplifier_kit.module_ids import module_of
 
 # Below this vendors do not cache at all.
 SMALLEST_CACHED = 1_024
@@ -92,13 +93,6 @@ class PrefixWatch:
     def _mounted(self, mount_point: str) -> Any:
         # Raw, not through `get`: what an interposer put around a module is not the module.
         return getattr(self._coordinator, "mount_points", {}).get(mount_point)
-
-
-def module_of(thing: Any) -> str | None:
-    """Return the id of the module an object comes from, by its package; None for other code."""
-    package = type(thing).__module__.partition(".")[0]
-    marker = "amplifier_module_"
-    return package.removeprefix(marker).replace("_", "-") if package.startswith(marker) else None
 
 
 def _cacheable(usage: Usage | None) -> int:

@@ -16,8 +16,8 @@ from amplifier_core.history import INTERRUPTED
 from amplifier_core.models import HookResult
 from amplifier_core.session import AmplifierSession
 from amplifier_kit.children.config import ChildrenConfig
-from amplifier_kit.memory.texts import shorten, texts_in
 from amplifier_kit.notices import show
+from amplifier_kit.texts import shorten, texts_in
 
 logger = logging.getLogger(__name__)
 

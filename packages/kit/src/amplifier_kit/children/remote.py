@@ -29,8 +29,8 @@ from amplifier_kit.children.tasks import (
     unknown_agent,
     unknown_task,
 )
-from amplifier_kit.memory.texts import shorten
 from amplifier_kit.notices import show
+from amplifier_kit.texts import shorten
 
 RUNNER = "task.runner"
 

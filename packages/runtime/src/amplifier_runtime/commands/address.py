@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_kit.session_folder import amplifier_home
 from amplifier_runtime.database import Database
 from amplifier_runtime.errors import (
     DurableError,
@@ -20,6 +19,7 @@ from amplifier_runtime.errors import (
     SchemaError,
     SecretsError,
 )
+from amplifier_sandbox.home import amplifier_home
 
 __all__ = ["database_option", "failure_of", "run_on", "shown"]
 

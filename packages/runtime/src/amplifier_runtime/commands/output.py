@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from amplifier_kit.visible_text import visible
+from amplifier_sandbox.visible_text import visible
 
 __all__ = ["ask_secret", "say"]
 

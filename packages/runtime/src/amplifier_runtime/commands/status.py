@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplifier_foundation.store.session_store import SessionStore
-from amplifier_kit.session_folder import amplifier_home
 from amplifier_runtime.commands.address import shown
 from amplifier_runtime.database import Connection, Database, Row, all_of, one_of
 from amplifier_runtime.errors import SchemaError
 from amplifier_runtime.liveness import has_worker
 from amplifier_runtime.migrating import check_schema, pending
 from amplifier_runtime.session_keys import NAME
+from amplifier_sandbox.home import amplifier_home
 
 __all__ = ["Lines", "describe", "describe_session"]
 

@@ -1,0 +1,1 @@
+"""Memories: `context-simple`, `context-persistent`, `context-summarizing`, and what they share."""

@@ -1,0 +1,244 @@
+"""A context: every message of a conversation, and a view of them that fits each request."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar
+
+from amplifier_core import events
+from amplifier_core.hooks import HookRegistry
+from amplifier_core.llm_errors import ContextLengthError
+from amplifier_module_contexts.announcer import Announcer
+from amplifier_module_contexts.blobs import Blobs
+from amplifier_module_contexts.calibration import Calibration
+from amplifier_module_contexts.compaction import Compaction, View
+from amplifier_module_contexts.config import MemoryConfig
+from amplifier_module_contexts.exact_count import ExactCount
+from amplifier_module_contexts.history import History
+from amplifier_module_contexts.size import message_size
+from amplifier_module_contexts.spill import Spill
+
+logger = logging.getLogger(__name__)
+
+SPILLED = "context:spilled"
+BLOB_DROPPED = "context:blob_dropped"
+
+# Tokens that stay free for what an estimate cannot know.
+SAFETY_MARGIN = 1_000
+
+
+class FittingContext:
+    """Keeps all messages; hands out those that fit.
+
+    What is stored is never compacted, and messages are stored as they are given: whoever changes
+    one afterwards changes it without being noticed. With `blobs`, large tool results are stored in
+    excerpts, as `clean` leaves them. What it announces goes to `hooks`, and to the person at
+    `coordinator`'s display.
+    """
+
+    name: ClassVar[str] = "context"
+
+    def __init__(
+        self,
+        config: MemoryConfig,
+        *,
+        hooks: HookRegistry | None = None,
+        coordinator: Any = None,
+        blobs: Blobs | None = None,
+        clean: Callable[[str], str] | None = None,
+    ) -> None:
+        self.config = config
+        self.max_tokens = config.max_tokens
+        self.compact_threshold = config.compact_threshold
+        self.calibration = Calibration(config.chars_per_token)
+        self.announcer = Announcer(hooks, coordinator, self.name)
+        self.spill = None if blobs is None else Spill(blobs, config.spill_chars, clean)
+        self.tools: list[Any] = []
+        self._exact_count = ExactCount(self.announcer)
+        self._announced: tuple[int, ...] = ()
+        self._prompt_factory: Callable[[], Awaitable[str]] | None = None
+        self._prompt: dict[str, Any] = {}
+        self._use(History([]))
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The stored messages themselves; only ever append to them, or set another list."""
+        return self._history.messages
+
+    @messages.setter
+    def messages(self, messages: list[dict[str, Any]]) -> None:
+        self._use(History(messages))
+
+    def set_system_prompt_factory(self, factory: Callable[[], Awaitable[str]] | None) -> None:
+        """Let `factory` write the system prompt of every request.
+
+        It stands in the place of a system message at the top of the history, or before all others.
+        """
+        self._prompt_factory = factory
+
+    async def add_message(self, message: dict[str, Any]) -> None:
+        """Append one message; a ValueError says that it has no role or cannot be measured."""
+        message = await self._reduced(message)
+        self._history.measure(message)
+        self._history.messages.append(message)
+
+    async def get_messages(self) -> list[dict[str, Any]]:
+        """Return everything that is stored; a caller may change the messages it gets."""
+        return [message.copy() for message in self.messages]
+
+    async def set_messages(self, messages: list[dict[str, Any]]) -> None:
+        """Replace everything that is stored; nothing is replaced if `add_message` would raise."""
+        history = History(list(messages))
+        history.measure()
+        self._announced = ()
+        self._use(history)
+
+    async def clear(self) -> None:
+        """Forget everything."""
+        self._announced = ()
+        self._use(History([]))
+
+    async def get_messages_for_request(
+        self, token_budget: int | None = None, provider: Any | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the messages that fit, in a new list.
+
+        The budget is `token_budget`, else what the provider's window leaves beside its answer,
+        else `max_tokens`. A provider that counts tokens itself has the last word.
+
+        Raises:
+            ContextLengthError: not even the system messages, the last user message and the
+                running tool calls fit, however short their texts are cut.
+        """
+        budget = token_budget if token_budget is not None else self._budget(provider)
+        self.calibration.sent = None
+        view = await self._fitting_view(budget, provider)
+        self.calibration.sent = view.size
+        if view.signature != self._announced:
+            self._announced = view.signature
+            if view.signature:
+                await self._announce(view, budget)
+        return view.messages.copy()
+
+    async def should_compact(self) -> bool:
+        """Return whether a request with the configured budget would be compacted."""
+        self._history.measure()
+        room = self.calibration.chars(self.max_tokens)
+        return self._history.total > room * self.compact_threshold
+
+    async def compact(self) -> None:
+        """Do nothing: requests are compacted when they are made, and what is stored never is."""
+
+    # The names by which the suite for contexts knows these two.
+    _should_compact = should_compact
+    _compact_internal = compact
+
+    async def history_view(self, budget: int, provider: Any) -> View:
+        """Return the view of what is stored that an estimate fits to `budget` tokens."""
+        history = self._history
+        history.measure()
+        if history.total <= self.calibration.chars(budget) * self.compact_threshold:
+            return View(history.messages, history.total, 0, 0, (), (history.restarts,))
+        asked = (len(history.messages), history.restarts, budget, self.calibration.factor)
+        if self._view is None or self._view_of != asked:
+            self._view = self._compaction.view(budget, self.calibration)
+            self._view_of = asked
+        return self._view
+
+    @property
+    def _compaction(self) -> Compaction:
+        """What makes the views; most sessions never outgrow their window and need none."""
+        if self._made_compaction is None:
+            self._made_compaction = Compaction(self._history, self.config)
+        return self._made_compaction
+
+    async def _reduced(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return the message with large results put aside, and say so."""
+        if self.spill is None or not isinstance(message, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may pass anything
+            return message
+        message, spilled = await self.spill.reduce(message)
+        for handle, characters in spilled:
+            facts = {"handle": handle, "characters": characters}
+            origin = {
+                "tool_name": message.get("name"),
+                "tool_call_id": message.get("tool_call_id"),
+            }
+            await self.announcer.tell(SPILLED, {**facts, **origin})
+        dropped: list[str] = getattr(self.spill.blobs, "dropped", [])
+        while spilled and dropped:
+            handle = dropped.pop(0)
+            line = f"{handle} is no longer kept whole: the results put aside outgrew `blob_bytes`."
+            await self.announcer.tell(BLOB_DROPPED, {"handle": handle}, line)
+        return message
+
+    async def _fitting_view(self, budget: int, provider: Any) -> View:
+        """Return a view that fits `budget` by the provider's own count, if it has one."""
+        factor, least = self.calibration.factor, 1.0
+        while True:
+            try:
+                view = await self._view_with_prompt(budget, provider)
+            except ContextLengthError:
+                # Nothing was learned that would let the next request do better.
+                self.calibration.forget_counts()
+                self.calibration.factor = factor
+                raise
+            tokens = await self._exact_count.exceeds(view, budget, provider)
+            if tokens is None:
+                return view
+            self.calibration.raise_to(max(view.size, 1), tokens, least=least)
+            least = 1.25
+
+    async def _view_with_prompt(self, budget: int, provider: Any) -> View:
+        if self._prompt_factory is None:
+            return await self.history_view(budget, provider)
+        text = await self._prompt_factory()
+        if self._prompt.get("content") != text:
+            self._prompt = {"role": "system", "content": text}
+        size = message_size(self._prompt)
+        view = await self.history_view(budget - self.calibration.tokens(size), provider)
+        replaced = self.messages[:1] if self.messages[:1] == view.messages[:1] else []
+        behind = 1 if replaced and replaced[0]["role"] == "system" else 0
+        messages = [self._prompt, *view.messages[behind:]]
+        return view._replace(messages=messages, size=view.size + size)
+
+    def _estimate_tokens(self, messages: list[dict[str, Any]]) -> int:
+        """Return the tokens of these messages; the published persistent context asks for it."""
+        return self.calibration.tokens(sum(map(message_size, messages)))
+
+    def _use(self, history: History) -> None:
+        self._history = history
+        self._made_compaction: Compaction | None = None
+        self._view: View | None = None
+        self._view_of: tuple[int, int, int, float] | None = None
+        self._exact_count.forget()
+        self.calibration.forget_counts()
+
+    def _budget(self, provider: Any | None) -> int:
+        """Return the tokens that the provider's window leaves for messages, if it tells."""
+        try:
+            defaults: Any = {} if provider is None else provider.get_info().defaults
+            window, output = defaults.get("context_window"), defaults.get("max_output_tokens")
+        except Exception:
+            logger.exception("provider did not describe itself; the budget is max_tokens")
+            return self.max_tokens
+        told = isinstance(window, int) and isinstance(output, int) and window and output
+        return window - output - SAFETY_MARGIN if told else self.max_tokens
+
+    async def _announce(self, view: View, budget: int) -> None:
+        messages, tokens = len(self.messages), self.calibration.tokens(self._history.total)
+        left, used = len(view.messages), self.calibration.tokens(view.size)
+        tell = self.announcer.tell
+        before = {"message_count": messages, "token_count": tokens}
+        await tell(events.CONTEXT_PRE_COMPACT, before)
+        await tell(events.CONTEXT_POST_COMPACT, {"message_count": left, "token_count": used})
+        stats = {
+            "before_messages": messages,
+            "before_tokens": tokens,
+            "after_messages": left,
+            "after_tokens": used,
+            "budget": budget,
+            "messages_dropped": view.dropped,
+            "messages_shortened": view.shortened,
+        }
+        await tell(events.CONTEXT_COMPACTION, stats)

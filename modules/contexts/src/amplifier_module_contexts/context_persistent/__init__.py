@@ -1,0 +1,78 @@
+"""context-persistent: the conversation in an append-only file with one writer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from amplifier_core import events
+from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_kit.secrets.messages import MessageScrubber
+from amplifier_module_contexts.context_persistent.config import PersistentConfig
+from amplifier_module_contexts.context_persistent.context import (
+    BLANKED,
+    RECOVERED,
+    SYNC_FAILED,
+    PersistentContextManager,
+)
+from amplifier_module_contexts.context_persistent.location import log_path
+from amplifier_module_contexts.context_persistent.message_log import MessageLog
+from amplifier_module_contexts.mounting import mount_context, tell_replaced_tools
+
+__amplifier_module_type__ = "context"
+__all__ = ["PersistentContextManager", "mount", "on_session_ready"]
+
+_TURN_ENDS = (events.PROMPT_COMPLETE, events.EXECUTION_END, events.ORCHESTRATOR_COMPLETE)
+
+
+async def mount(
+    coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
+) -> Callable[[], Awaitable[None]]:
+    """Open the file and mount the memory. Config: see `PersistentConfig`.
+
+    Cleanup: everything is put onto the disk, the file is closed and may be opened by others.
+    """
+    settings = PersistentConfig.model_validate(config or {})
+    path = log_path(coordinator, settings.path)
+    scrubber = MessageScrubber(coordinator) if settings.blank_secrets else None
+    log = await _opened(path, coordinator.session_id, settings.takeover, scrubber)
+    context = PersistentContextManager(
+        settings, log, hooks=coordinator.hooks, coordinator=coordinator
+    )
+    undo = await mount_context(coordinator, context, announces=(RECOVERED, SYNC_FAILED, BLANKED))
+    listening = [
+        coordinator.hooks.register(event, context.sync_at_turn_end, name=context.name)
+        for event in _TURN_ENDS
+    ]
+
+    async def cleanup() -> None:
+        undo()
+        for stop_listening in listening:
+            stop_listening()
+        await context.close()
+
+    return cleanup
+
+
+async def _opened(
+    path: Path, session_id: str, takeover: bool, scrubber: MessageScrubber | None
+) -> MessageLog:
+    """Open the file in a thread; if nobody waits for it any more, it is closed again."""
+    opening = asyncio.ensure_future(
+        asyncio.to_thread(MessageLog.open, path, session_id, takeover=takeover, scrubber=scrubber)
+    )
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(lambda done: done.exception() or done.result().close())
+        raise
+
+
+async def on_session_ready(coordinator: ModuleCoordinator) -> None:
+    """Say what was recovered, and whose tool took the place of `read_result`."""
+    context: Any = coordinator.mount_points["context"]
+    if isinstance(context, PersistentContextManager):
+        await context.tell_recovery()
+    await tell_replaced_tools(coordinator)

@@ -1,0 +1,27 @@
+"""The simple context: a conversation in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amplifier_core.hooks import HookRegistry
+from amplifier_module_contexts.blobs import MemoryBlobs
+from amplifier_module_contexts.context import FittingContext
+from amplifier_module_contexts.context_simple.config import ContextConfig
+
+
+class SimpleContextManager(FittingContext):
+    """Keeps all messages in memory; hands out those that fit.
+
+    Takes the keys of `ContextConfig` as keywords.
+    """
+
+    name = "context-simple"
+
+    def __init__(
+        self, *, hooks: HookRegistry | None = None, coordinator: Any = None, **settings: Any
+    ) -> None:
+        config = ContextConfig.model_validate(settings)
+        # Without a coordinator there is no tool that could read what was put aside.
+        blobs = None if coordinator is None else MemoryBlobs(config.blob_bytes)
+        super().__init__(config, hooks=hooks, coordinator=coordinator, blobs=blobs)

@@ -1,0 +1,267 @@
+"""Checkpoints: what files were before a turn changed them, and the way back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+import threading
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, NamedTuple
+
+from amplifier_module_files.diff import difference
+from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.rooted import Root
+from amplifier_sandbox.files.workspace import Place, Workspace
+
+_PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
+_CONTENT = "content"
+# Far more than there are files in a store, and bytes in a record.
+_PLENTY = 1_000_000
+
+
+class Checkpoint(NamedTuple):
+    """One turn that changed files; `undoes` is the turn that it took back, if it did that."""
+
+    turn: int
+    began: str
+    paths: list[str]
+    undoes: int | None
+
+
+class Step(NamedTuple):
+    """What taking back a turn does to one file; a `reason` says why it is kept as it is."""
+
+    path: str
+    action: Literal["restore", "remove", "keep", "nothing"]
+    reason: str = ""
+    diff: str = ""
+
+
+class _Record(NamedTuple):
+    """One change, written before it is made; a digest of None stands for no file."""
+
+    path: str
+    before: str | None
+    after: str | None
+    mode: int
+    at: str
+    undoes: int | None
+
+
+class _Plan(NamedTuple):
+    """A step and what it takes; without a place there is nothing to do."""
+
+    step: Step
+    place: Place | None = None
+    now: bytes | None = None
+    then: bytes | None = None
+    mode: int = 0
+
+
+def digest_of(content: bytes | None) -> str | None:
+    """Return the SHA-256 of a content, None for no file."""
+    return None if content is None else hashlib.sha256(content).hexdigest()
+
+
+class Checkpoints:
+    """Makes every change of files in a workspace, after saving what it replaces.
+
+    The folder of a session has one folder for each turn with one record for each change, and one
+    for contents, each stored once. All methods block, and are safe to call from several threads.
+    """
+
+    def __init__(self, folder: Path, workspace: Workspace, *, limit: int, keep: int) -> None:
+        self._path, self._workspace = folder, workspace
+        self._limit, self._keep = limit, keep
+        self._store: Root | None = None
+        self._turn: int | None = None
+        self._lock = threading.RLock()
+
+    def begin_turn(self) -> None:
+        """Let the next change, if there is one, open a turn of its own; never blocks."""
+        self._turn = None
+
+    def change(
+        self,
+        place: Place,
+        old: bytes | None,
+        new: bytes | None,
+        *,
+        mode: int = 0o666,
+        undoes: int | None = None,
+    ) -> None:
+        """Replace `old`, which must still be there, by `new`; None stands for no file.
+
+        A new file gets `mode` less the umask. When `old` cannot be saved, nothing is changed.
+        """
+        with self._lock:
+            if old is not None:
+                mode = stat.S_IMODE(place.root.stat(place.name).st_mode)
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            self._save(old, _Record(place.path, digest_of(old), digest_of(new), mode, now, undoes))
+            _replace(place, old, new, mode)
+
+    def list(self) -> list[Checkpoint]:
+        """Return the turns that can be taken back, oldest first."""
+        with self._lock:
+            return [
+                Checkpoint(turn, first.at, sorted({each.path for each in records}), first.undoes)
+                for turn in self._turns()
+                if (records := self._records(turn)) and (first := records[0])
+            ]
+
+    def preview(self, turn: int) -> list[Step]:
+        """Return what `undo` would do, with the difference it would make to each file."""
+        with self._lock:
+            return [plan.step for plan in self._plans(turn)]
+
+    def undo(self, turn: int) -> list[Step]:
+        """Bring the files of a turn back, except those that somebody else changed since.
+
+        What this changes is a turn of its own, so it can be taken back too.
+        """
+        with self._lock:
+            self.begin_turn()
+            done = [self._take_back(turn, plan) for plan in self._plans(turn)]
+            self.begin_turn()
+            return done
+
+    def _take_back(self, turn: int, plan: _Plan) -> Step:
+        step, place, now, then, mode = plan
+        if place is None:
+            return step
+        try:
+            self.change(place, now, then, mode=mode, undoes=turn)
+        except (RefusedError, OSError) as error:
+            return Step(step.path, "keep", str(error))
+        return step
+
+    def _plans(self, turn: int) -> list[_Plan]:
+        if turn not in self._turns():
+            raise LookupError(f"There is no checkpoint of turn {turn}.")
+        by_path: dict[str, list[_Record]] = {}
+        for record in self._records(turn):
+            by_path.setdefault(record.path, []).append(record)
+        return [self._plan(path, records) for path, records in by_path.items()]
+
+    def _plan(self, path: str, records: list[_Record]) -> _Plan:
+        base = _base(records)
+        try:
+            place = self._workspace.locate_for_writing(path)
+            now, then = self.content(place), self._saved(base.before)
+        except (RefusedError, OSError) as error:
+            return _Plan(Step(path, "keep", str(error)))
+        if digest_of(now) == base.before:
+            return _Plan(Step(path, "nothing"))
+        # Any of the turn's contents will do: a crash may have prevented the last one.
+        if digest_of(now) not in {record.after for record in records}:
+            return _Plan(Step(path, "keep", "it was changed after the turn"))
+        step = Step(path, "remove" if then is None else "restore", diff=difference(now, then))
+        return _Plan(step, place, now, then, base.mode)
+
+    def content(self, place: Place) -> bytes | None:
+        """Return what a file holds, None when there is none."""
+        try:
+            return place.root.read(place.name, self._limit)
+        except FileNotFoundError:
+            return None
+
+    # --- the store -------------------------------------------------------------------------------
+
+    def _save(self, content: bytes | None, record: _Record) -> None:
+        store = self._opened()
+        turn = self._turn
+        # First of all, because it removes what no record needs.
+        if turn is None:
+            turn = self._turn = self._open_turn(store)
+        saved = f"{_CONTENT}/{record.before}"
+        if content is not None and not _has(store, saved):
+            store.write_atomic(saved, content, mode=_PRIVATE_FILE)
+        _, count = store.list_dir(f"{turn:06}", 0)
+        name, data = f"{turn:06}/{count:06}", json.dumps(record._asdict()).encode()
+        store.write_atomic(name, data, replaces=None, mode=_PRIVATE_FILE)
+
+    def _opened(self) -> Root:
+        if self._store is None:
+            missing = [each for each in (self._path, *self._path.parents) if not each.exists()]
+            for folder in reversed(missing):
+                folder.mkdir(_PRIVATE_FOLDER, exist_ok=True)
+            store = Root(self._path)
+            store.mkdirs(_CONTENT, _PRIVATE_FOLDER)
+            self._store = store
+        return self._store
+
+    def _open_turn(self, store: Root) -> int:
+        turns = self._turns()
+        turn = turns[-1] + 1 if turns else 1
+        store.mkdirs(f"{turn:06}", _PRIVATE_FOLDER)
+        if len(turns) >= self._keep:
+            self._forget(store, turns[: len(turns) + 1 - self._keep])
+        return turn
+
+    def _forget(self, store: Root, turns: list[int]) -> None:
+        """Remove the oldest turns, and the contents that no other turn needs."""
+        for turn in turns:
+            # The newest first: what a crash leaves still begins with the turn's beginning.
+            for entry in reversed(store.list_dir(f"{turn:06}", _PLENTY)[0]):
+                store.unlink(f"{turn:06}/{entry.name}")
+            store.rmdir(f"{turn:06}")
+        needed = {each.before for turn in self._turns() for each in self._records(turn)}
+        for entry in store.list_dir(_CONTENT, _PLENTY)[0]:
+            if entry.name not in needed:
+                store.unlink(f"{_CONTENT}/{entry.name}")
+
+    def _turns(self) -> list[int]:
+        if self._store is None and not self._path.exists():
+            return []
+        entries, _ = self._opened().list_dir("", _PLENTY)
+        return [int(entry.name) for entry in entries if entry.name.isdigit()]
+
+    def _records(self, turn: int) -> list[_Record]:
+        store, folder = self._opened(), f"{turn:06}"
+        entries, _ = store.list_dir(folder, _PLENTY)
+        names = (entry.name for entry in entries if entry.name.isdigit())
+        return [_record(store.read(f"{folder}/{name}", _PLENTY)) for name in names]
+
+    def _saved(self, digest: str | None) -> bytes | None:
+        if digest is None:
+            return None
+        content = self._opened().read(f"{_CONTENT}/{digest}", self._limit)
+        if digest_of(content) != digest:
+            raise RefusedError("changed", "what was saved of it is damaged")
+        return content
+
+
+def _base(records: list[_Record]) -> _Record:
+    """Return the last record whose `before` was not made in the turn, but by somebody else."""
+    base, known = records[0], set[str | None]()
+    for record in records:
+        if record.before not in known:
+            base = record
+        known |= {record.before, record.after}
+    return base
+
+
+def _replace(place: Place, old: bytes | None, new: bytes | None, mode: int) -> None:
+    root, name = place
+    if new is not None:
+        if old is None:
+            root.mkdirs(str(PurePosixPath(name).parent))
+        root.write_atomic(name, new, replaces=old, mode=mode)
+    elif old is not None:
+        root.unlink(name, replaces=old)
+
+
+def _has(store: Root, name: str) -> bool:
+    try:
+        store.stat(name)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _record(data: bytes) -> _Record:
+    values: dict[str, Any] = json.loads(data)
+    return _Record(**values)

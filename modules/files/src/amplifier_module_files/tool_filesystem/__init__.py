@@ -1,0 +1,76 @@
+"""tool-filesystem: the files of a workspace, each change with a way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from amplifier_core import events
+from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_core.models import HookResult
+from amplifier_kit.notices import show
+from amplifier_module_files.checkpoints import Checkpoints
+from amplifier_module_files.tool_filesystem.config import AllowedPath, FilesystemConfig
+from amplifier_module_files.tool_filesystem.location import checkpoint_folder
+from amplifier_module_files.tool_filesystem.session_files import SessionFiles
+from amplifier_module_files.tool_filesystem.tools import TOOLS
+from amplifier_module_files.tool_filesystem.undo import UNDONE, FileCheckpoints
+from amplifier_sandbox.files.beneath import kernel_resolves_beneath
+from amplifier_sandbox.files.own_files import OwnFiles
+from amplifier_sandbox.files.rooted import Root
+from amplifier_sandbox.files.workspace import Workspace, working_dir
+
+__amplifier_module_type__ = "tool"
+__all__ = ["mount", "on_session_ready"]
+
+_NAME = "tool-filesystem"
+_DEGRADED = "files:degraded"
+_TURN_BEGINS = (events.EXECUTION_START, events.PROMPT_SUBMIT)
+_NO_LINKS = "This kernel cannot hold links inside a folder, so the file tools follow none."
+
+
+async def mount(
+    coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
+) -> Callable[[], None]:
+    """Mount the tools. Config: see `FilesystemConfig`. Cleanup: it stops listening for turns."""
+    settings = FilesystemConfig.model_validate(config or {})
+    workspace = _workspace(coordinator, settings)
+    folder = checkpoint_folder(workspace, settings.checkpoint_dir, coordinator.session_id)
+    limit = settings.max_file_bytes
+    checkpoints = Checkpoints(folder, workspace, limit=limit, keep=settings.keep_turns)
+    files = SessionFiles(workspace, checkpoints, limit)
+    hooks = coordinator.hooks
+
+    async def begin_turn(event: str, data: dict[str, Any]) -> HookResult:
+        checkpoints.begin_turn()
+        return HookResult()
+
+    listening = [hooks.register(event, begin_turn, name=_NAME) for event in _TURN_BEGINS]
+    coordinator.register_capability("files.checkpoints", FileCheckpoints(checkpoints, coordinator))
+    coordinator.register_contributor("observability.events", _NAME, lambda: [UNDONE, _DEGRADED])
+    for tool in TOOLS:
+        await coordinator.mount("tools", tool(files, hooks), name=tool.name)
+
+    def cleanup() -> None:
+        for stop_listening in listening:
+            stop_listening()
+
+    return cleanup
+
+
+async def on_session_ready(coordinator: ModuleCoordinator) -> None:
+    """Say it when links are not followed."""
+    if not kernel_resolves_beneath():
+        await coordinator.hooks.emit(_DEGRADED, {"module": _NAME, "reason": _NO_LINKS})
+        show(coordinator, _NO_LINKS, source=_NAME)
+
+
+def _workspace(coordinator: ModuleCoordinator, settings: FilesystemConfig) -> Workspace:
+    working = working_dir(coordinator, settings.working_dir)
+    others: list[Root] = []
+    for each in settings.allowed_paths:
+        allowed = AllowedPath(path=each) if isinstance(each, Path) else each
+        folder = working / allowed.path.expanduser()
+        others.append(Root(folder, writable=allowed.write, own=OwnFiles(folder)))
+    return Workspace(Root(working, own=OwnFiles(working)), *others)

@@ -1,0 +1,92 @@
+"""The files of a session: what it has read of them, and every change it makes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from amplifier_module_files.checkpoints import Checkpoints, digest_of
+from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.names import shown
+from amplifier_sandbox.files.rooted import Entry
+from amplifier_sandbox.files.workspace import Place, Workspace
+
+_DIGITS = 12
+
+
+class Changed(NamedTuple):
+    """A change that was made; `old` is None for a new file."""
+
+    path: str
+    old: bytes | None
+    new: bytes
+
+
+class SessionFiles:
+    """Reads and changes files; remembers the digest of what the session has seen of each.
+
+    All methods block, and raise RefusedError or OSError.
+    """
+
+    def __init__(self, workspace: Workspace, checkpoints: Checkpoints, limit: int) -> None:
+        self._workspace, self._checkpoints, self._limit = workspace, checkpoints, limit
+        self._seen: dict[str, str | None] = {}
+        # Two edits of one file in one answer must come one after the other.
+        self._changing = threading.Lock()
+
+    def read(self, path: str) -> tuple[str, bytes]:
+        """Return where a file is and what it holds."""
+        place = self._workspace.locate(path)
+        try:
+            data = place.root.read(place.name, self._limit)
+        except FileNotFoundError:
+            self._seen.pop(place.path, None)
+            raise
+        self._seen[place.path] = digest_of(data)
+        return place.path, data
+
+    def entries(self, path: str, limit: int) -> tuple[str, list[Entry], int]:
+        """Return where a folder is, its first entries, and how many it has."""
+        place = self._workspace.locate(path)
+        return place.path, *place.root.list_dir(place.name, limit)
+
+    def change(self, path: str, make: Callable[[bytes | None], bytes]) -> Changed:
+        """Replace a file by what `make` makes of it, which gets None when there is no file."""
+        place = self._workspace.locate_for_writing(path)
+        with self._changing:
+            old, new = self._made(place, path, make)
+            if new != old:
+                self._checkpoints.change(place, old, new)
+            self._seen[place.path] = digest_of(new)
+            return Changed(place.path, old, new)
+
+    def check(self, path: str, make: Callable[[bytes | None], bytes]) -> None:
+        """Raise what `change` would raise now, and change nothing."""
+        place = self._workspace.locate_for_writing(path)
+        with self._changing:
+            self._made(place, path, make)
+
+    def _made(
+        self, place: Place, path: str, make: Callable[[bytes | None], bytes]
+    ) -> tuple[bytes | None, bytes]:
+        """Return a file as it is and as it is to be."""
+        old = self._checkpoints.content(place)
+        self._require_as_seen(place.path, old)
+        new = make(old)
+        if len(new) > self._limit:
+            raise RefusedError(
+                "size",
+                f"`{shown(path)}` would have {len(new):,} bytes; the limit is {self._limit:,}.",
+            )
+        return old, new
+
+    def _require_as_seen(self, path: str, now: bytes | None) -> None:
+        seen, found = self._seen.get(path), digest_of(now)
+        if seen is not None and seen != found:
+            there = f"now it has {found[:_DIGITS]}" if found else "now it is gone"
+            raise RefusedError(
+                "changed",
+                f"`{shown(path)}` was changed since it was read: it had the hash {seen[:_DIGITS]}, "
+                f"{there}. Read it again.",
+            )

@@ -1,0 +1,247 @@
+"""The tools: read_file, write_file, edit_file, multi_edit, list_directory."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from collections.abc import Callable, Sequence
+from io import StringIO
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from amplifier_core import events
+from amplifier_core.effects import Effect
+from amplifier_core.hooks import HookRegistry
+from amplifier_core.models import ToolResult
+from amplifier_kit.tool_failure import tool_failure
+from amplifier_module_files.diff import change_text
+from amplifier_module_files.edits import Edit, NoMatchError, replaced, with_line_ends_of
+from amplifier_module_files.failures import FAILURES, failure_text
+from amplifier_module_files.tool_filesystem.inputs import (
+    EditFile,
+    FileInput,
+    Input,
+    ListDirectory,
+    MultiEdit,
+    ReadFile,
+    Replacement,
+    WriteFile,
+    schema_of,
+)
+from amplifier_module_files.tool_filesystem.session_files import SessionFiles
+from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.names import shown
+from amplifier_sandbox.files.rooted import Entry
+from amplifier_sandbox.files.text import decoded
+
+# Contexts put results of 20,000 characters aside; a part that is read should not be.
+_MOST_CHARS = 18_000
+_MOST_ENTRIES = 500
+
+Asked = TypeVar("Asked", bound=Input)
+Changing = TypeVar("Changing", bound=FileInput)
+
+
+class _Done(NamedTuple):
+    """What a call came to: the text for the model, and what is announced."""
+
+    output: str
+    event: str
+    path: str
+    size: int
+
+
+class FileTool(Generic[Asked]):
+    """A tool on the session's files; it works in a thread and fails by result."""
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    effect: ClassVar[Effect]
+    deadline_seconds: ClassVar[float] = 60.0
+    output_trusted: ClassVar[bool] = False
+    network: ClassVar[bool] = False
+    asked: type[Asked]
+
+    def __init__(self, files: SessionFiles, hooks: HookRegistry) -> None:
+        self._files, self._hooks = files, hooks
+        self.input_schema = schema_of(self.asked)
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
+        """Do it once."""
+        try:
+            done = await asyncio.to_thread(self.run, self.asked.model_validate(input))
+        except RefusedError as error:
+            return tool_failure(str(error), rule=error.rule)
+        except FAILURES as error:
+            return tool_failure(failure_text(error))
+        await self._hooks.emit(done.event, {"path": done.path, "bytes": done.size})
+        return ToolResult(output=done.output)
+
+    def run(self, asked: Asked) -> _Done:
+        """Do what is asked; blocks."""
+        raise NotImplementedError
+
+
+class ReadFileTool(FileTool[ReadFile]):
+    """Reads lines of a text file."""
+
+    name = "read_file"
+    description = (
+        "Read a UTF-8 text file. A line about what is shown comes first, then the text as it is. "
+        "A long file comes in parts: `offset` is the first line, `limit` how many."
+    )
+    effect = "pure"
+    asked = ReadFile
+
+    def run(self, asked: ReadFile) -> _Done:
+        """Return the lines under a line that says which they are and what comes next."""
+        path, data = self._files.read(asked.file_path)
+        # Unlike `splitlines`, this breaks lines only where editors do.
+        lines = list(StringIO(decoded(path, data)))
+        return _Done(_part(path, lines, asked), events.ARTIFACT_READ, path, len(data))
+
+
+class ChangingTool(FileTool[Changing]):
+    """A tool that changes one file, and can say beforehand why it would fail."""
+
+    def run(self, asked: Changing) -> _Done:
+        """Make the change."""
+        path, old, new = self._files.change(asked.file_path, self._content(asked))
+        return _Done(change_text(shown(path), old, new), events.ARTIFACT_WRITE, path, len(new))
+
+    async def preflight(self, input: dict[str, Any]) -> str | None:  # noqa: A002 - as in `execute`
+        """Return why the change would fail now; changes nothing."""
+        try:
+            asked = self.asked.model_validate(input)
+            await asyncio.to_thread(self._files.check, asked.file_path, self._content(asked))
+        except FAILURES as error:
+            return failure_text(error)
+        return None
+
+    def _content(self, asked: Changing) -> Callable[[bytes | None], bytes]:
+        """Return what makes the new content of a file from the old one."""
+        raise NotImplementedError
+
+
+class WriteFileTool(ChangingTool[WriteFile]):
+    """Writes a whole file."""
+
+    name = "write_file"
+    description = (
+        "Write a whole text file, new or in place of what is there; folders that are missing are "
+        "made. To change parts of a file, edit it instead. The result shows the difference."
+    )
+    effect = "idempotent"
+    asked = WriteFile
+
+    def _content(self, asked: WriteFile) -> Callable[[bytes | None], bytes]:
+        def content(old: bytes | None) -> bytes:
+            try:
+                there = (old or b"").decode()
+            except UnicodeDecodeError:
+                there = ""
+            return _encoded(with_line_ends_of(there, asked.content))
+
+        return content
+
+
+class EditFileTool(ChangingTool[EditFile]):
+    """Makes one replacement."""
+
+    name = "edit_file"
+    description = (
+        "Replace text in a file. `old_string` must be in the file exactly once, blanks and line "
+        "breaks included, unless `replace_all` is set. The result shows the difference."
+    )
+    effect = "unsafe"
+    asked = EditFile
+
+    def _content(self, asked: EditFile) -> Callable[[bytes | None], bytes]:
+        return _edited(asked.file_path, [asked])
+
+
+class MultiEditTool(ChangingTool[MultiEdit]):
+    """Makes several replacements in one file."""
+
+    name = "multi_edit"
+    description = (
+        "Make several replacements in one file, one after the other, as `edit_file` does. When one "
+        "does not fit, none is made. The result shows the difference."
+    )
+    effect = "unsafe"
+    asked = MultiEdit
+
+    def _content(self, asked: MultiEdit) -> Callable[[bytes | None], bytes]:
+        return _edited(asked.file_path, asked.edits)
+
+
+class ListDirectoryTool(FileTool[ListDirectory]):
+    """Lists a folder."""
+
+    name = "list_directory"
+    description = (
+        "List a folder: its files with their sizes in bytes, folders with a slash, links with an @."
+    )
+    effect = "pure"
+    asked = ListDirectory
+
+    def run(self, asked: ListDirectory) -> _Done:
+        """Return one line for each entry, in the order of names."""
+        path, entries, count = self._files.entries(asked.path, _MOST_ENTRIES)
+        lines = [f"[{shown(path)}: {count} entries]"]
+        room = _MOST_CHARS
+        for line in map(_entry, entries):
+            room -= len(line)
+            if room < 0:
+                break
+            lines.append(line)
+        if len(lines) <= count:
+            lines.append(f"[{count + 1 - len(lines)} more entries]")
+        output = "\n".join(lines)
+        return _Done(output, events.ARTIFACT_READ, path, len(output.encode()))
+
+
+TOOLS = (ReadFileTool, WriteFileTool, EditFileTool, MultiEditTool, ListDirectoryTool)
+
+
+def _part(path: str, lines: list[str], asked: ReadFile) -> str:
+    first, shown_lines, count = asked.offset, list[str](), 0
+    for line in lines[first - 1 : first - 1 + asked.limit]:
+        if shown_lines and count + len(line) > _MOST_CHARS:
+            break
+        shown_lines.append(line[:_MOST_CHARS])
+        count += len(line)
+    last = first - 1 + len(shown_lines)
+    header = f"{shown(path)}: lines {first}-{last} of {len(lines)}"
+    if not shown_lines:
+        header = f"{shown(path)}: nothing at line {first}, it has {len(lines)} lines"
+    elif count > _MOST_CHARS:
+        header += f"; the first {_MOST_CHARS:,} of {count:,} characters of line {first}"
+    if shown_lines and last < len(lines):
+        header += f"; next: offset={last + 1}"
+    return f"[{header}]\n{''.join(shown_lines)}"
+
+
+def _edited(path: str, edits: Sequence[Replacement]) -> Callable[[bytes | None], bytes]:
+    def content(old: bytes | None) -> bytes:
+        if old is None:
+            raise FileNotFoundError
+        wanted = [Edit(each.old_string, each.new_string, each.replace_all) for each in edits]
+        return _encoded(replaced(decoded(path, old), wanted))
+
+    return content
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise NoMatchError("The new text is not valid Unicode: it has a lone surrogate.") from error
+
+
+def _entry(entry: Entry) -> str:
+    name, mode = shown(entry.name), entry.status.st_mode
+    if stat.S_ISDIR(mode):
+        return f"{name}/"
+    if stat.S_ISLNK(mode):
+        return f"{name}@"
+    return f"{name}  {entry.status.st_size}" if stat.S_ISREG(mode) else f"{name}  (no file)"

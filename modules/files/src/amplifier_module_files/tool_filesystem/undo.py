@@ -1,0 +1,42 @@
+"""The capability `files.checkpoints`: what turns changed, and the way back."""
+
+from __future__ import annotations
+
+import asyncio
+
+from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_kit.notices import show
+from amplifier_module_files.checkpoints import Checkpoint, Checkpoints, Step
+from amplifier_sandbox.files.names import shown
+
+UNDONE = "files:undone"
+
+
+class FileCheckpoints:
+    """Lists, previews and takes back what this session's turns did to files."""
+
+    def __init__(self, checkpoints: Checkpoints, coordinator: ModuleCoordinator) -> None:
+        self._checkpoints, self._coordinator = checkpoints, coordinator
+
+    async def list(self) -> list[Checkpoint]:
+        """Return the turns that can be taken back, oldest first."""
+        return await asyncio.to_thread(self._checkpoints.list)
+
+    async def preview(self, turn: int) -> list[Step]:
+        """Return what `undo` would do to each file. Raises LookupError for an unknown turn."""
+        return await asyncio.to_thread(self._checkpoints.preview, turn)
+
+    async def undo(self, turn: int) -> list[Step]:
+        """Take a turn back, except in files that were changed since, and say what was done.
+
+        It is itself a turn in `list`, so it can be taken back. Raises LookupError for an unknown
+        turn.
+        """
+        steps = await asyncio.to_thread(self._checkpoints.undo, turn)
+        done = [step.path for step in steps if step.action in ("restore", "remove")]
+        kept = {step.path: step.reason for step in steps if step.action == "keep"}
+        await self._coordinator.hooks.emit(UNDONE, {"turn": turn, "restored": done, "kept": kept})
+        for path, reason in kept.items():
+            line = f"`{shown(path)}` was not taken back: {reason}."
+            show(self._coordinator, line, source="tool-filesystem")
+        return steps

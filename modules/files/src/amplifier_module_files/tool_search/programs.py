@@ -1,0 +1,92 @@
+"""The programs that match lines: which one, how it is called, and how it is ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from amplifier_module_files.tool_search.inputs import Grep
+from amplifier_sandbox.own.programs import find_program
+
+# How long the end of a search that was told to end is waited for.
+_PATIENCE_SECONDS = 2.0
+_MATCHER = str(Path(__file__).with_name("matcher.py"))
+# No configuration, no ignore rules, no other program, no decoding: only lines of given files.
+_RIPGREP_OPTIONS = (
+    *("--no-config", "--no-ignore", "--no-pre", "--no-search-zip", "--no-mmap", "--threads=1"),
+    *("--color=never", "--no-heading", "--with-filename", "--null", "--line-number", "--column"),
+    *("--text", "--encoding=none", "--crlf", "--regex-size-limit=10M", "--dfa-size-limit=10M"),
+)
+Result = TypeVar("Result")
+
+
+def find_ripgrep(workspace: Path) -> str | None:
+    """Return the path of `rg`, unless it is where the session's tools may write."""
+    return find_program("rg", workspace)
+
+
+def command_for(asked: Grep, ripgrep: str | None) -> list[str]:
+    """Return the command that finds the lines of the files named behind it."""
+    if ripgrep is None:
+        pattern = re.escape(asked.pattern) if asked.literal else asked.pattern
+        return [sys.executable, "-I", "-S", _MATCHER, pattern, "i" * asked.ignore_case]
+    chosen = ["--fixed-strings"] * asked.literal + ["--ignore-case"] * asked.ignore_case
+    return [ripgrep, *_RIPGREP_OPTIONS, *chosen, f"--regexp={asked.pattern}", "--"]
+
+
+class Stop:
+    """Tells a search in its thread to end, and ends the program it waits for."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def set(self) -> None:
+        """Let it end, at once."""
+        with self._lock:
+            self.is_set = True
+            if self._process is not None and self._process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+
+    def start(self, command: list[str], fds: Collection[int]) -> subprocess.Popen[bytes]:
+        """Start a program on open files, in a process group of its own."""
+        with self._lock:
+            self._process = subprocess.Popen(
+                [*command, *(f"/dev/fd/{fd}" for fd in fds)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd="/",
+                env={},
+                pass_fds=fds,
+                start_new_session=True,
+            )
+        if self.is_set:
+            self.set()
+        return self._process
+
+
+async def in_time(work: Callable[[Stop], Result], seconds: float) -> tuple[Result, bool]:
+    """Run blocking work in a thread; return what it comes to, and whether the time was enough."""
+    stop = Stop()
+    running = asyncio.ensure_future(asyncio.to_thread(work, stop))
+    try:
+        async with asyncio.timeout(seconds):
+            return await asyncio.shield(running), True
+    except TimeoutError:
+        stop.set()
+        return await running, False
+    finally:
+        stop.set()
+        await asyncio.wait([running], timeout=_PATIENCE_SECONDS)

@@ -1,0 +1,155 @@
+"""Asking the model: a request that fits, the answer announced and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from amplifier_core import events
+from amplifier_core.llm_errors import ContextLengthError
+from amplifier_core.message_models import ChatRequest, ChatResponse, ResponseFormat, ToolCall
+from amplifier_kit.valid_text import valid
+from amplifier_module_loops.accepted_calls import first_calls, report_dropped
+from amplifier_module_loops.announcer import Announcer
+from amplifier_module_loops.providers import failure_facts
+from amplifier_module_loops.requests import Composer, Kept
+
+AskModel = Callable[[Any, ChatRequest, dict[str, Any], Any], Awaitable[ChatResponse]]
+"""Calls a model; takes the provider, the request, keywords for the provider, and the hooks."""
+
+_MOST_OVERFLOWS = 3
+
+
+def complete(
+    provider: Any, request: ChatRequest, options: dict[str, Any], hooks: Any
+) -> Awaitable[ChatResponse]:
+    """Call a model the plain way."""
+    return provider.complete(request, **options)
+
+
+class ModelCalls:
+    """Makes the model calls of one turn; `answer` is the text of the latest one."""
+
+    __slots__ = (
+        "_announcer",
+        "_ask_model",
+        "_composer",
+        "_context",
+        "_hooks",
+        "_max_calls",
+        "_options",
+        "answer",
+        "count",
+        "finish_reason",
+    )
+
+    def __init__(
+        self,
+        kept: Kept,
+        context: Any,
+        announcer: Announcer,
+        hooks: Any,
+        ask_model: AskModel,
+        options: dict[str, Any],
+        max_calls: int,
+    ) -> None:
+        """`options` are keywords for the providers; `max_calls` of an answer are accepted."""
+        self._composer = Composer(kept, context, announcer)
+        self._context = context
+        self._announcer = announcer
+        self._hooks = hooks
+        self._ask_model = ask_model
+        self._options = options
+        self._max_calls = max_calls
+        self.begin()
+
+    def begin(self) -> None:
+        """Start counting for a turn."""
+        self.answer = ""
+        self.count = 0
+        self.finish_reason: str | None = None
+
+    async def make(
+        self,
+        name: str,
+        provider: Any,
+        tools: dict[str, Any],
+        response_format: ResponseFormat | None,
+    ) -> list[ToolCall]:
+        """Send the history, store the answer and return the calls it makes."""
+        self.count += 1
+        announcer, hears = self._announcer, self._announcer.hears
+        try:
+            request = await self._composer.compose(name, provider, tools, response_format)
+            try:
+                response = await self._ask_model(provider, request, self._options, self._hooks)
+            except ContextLengthError as error:
+                response = await self._send_smaller(name, provider, request, error)
+        except Exception as error:
+            await announcer.tell(events.PROVIDER_ERROR, failure_facts(name, error))
+            raise
+        if announcer.pending is not None:
+            announcer.pending.clear()
+        # A provider that was written without the kit may hand over half a character.
+        response = valid(response)
+        calls: list[ToolCall] = provider.parse_tool_calls(response)
+        total = len(calls)
+        if total > self._max_calls:
+            response, calls = first_calls(response, calls, self._max_calls)
+        if (
+            hears(events.PROVIDER_RESPONSE)
+            or hears(events.CONTENT_BLOCK_START)
+            or hears(events.CONTENT_BLOCK_END)
+        ):
+            await self._announce(name, response, calls)
+        await self._context.add_message(self._read(response, calls))
+        if len(calls) < total:
+            await report_dropped(announcer, total, len(calls))
+        return calls
+
+    async def _send_smaller(
+        self, name: str, provider: Any, request: ChatRequest, error: ContextLengthError
+    ) -> ChatResponse:
+        """Send what fits better than a request that was too long; never the same one again."""
+        for _ in range(_MOST_OVERFLOWS):
+            smaller = await self._composer.shrink(name, provider, request)
+            if smaller is None:
+                break
+            request = smaller
+            try:
+                return await self._ask_model(provider, request, self._options, self._hooks)
+            except ContextLengthError as still:
+                error = still
+        raise error
+
+    async def _announce(self, name: str, response: ChatResponse, calls: list[ToolCall]) -> None:
+        announcer, usage, total = self._announcer, response.usage, len(response.content)
+        facts = {"response": response, "usage": usage, "tool_calls": bool(calls)}
+        await announcer.ask(events.PROVIDER_RESPONSE, {"provider": name, **facts})
+        for index, block in enumerate(response.content):
+            place = {"block_index": index, "total_blocks": total}
+            await announcer.tell(events.CONTENT_BLOCK_START, {"block_type": block.type, **place})
+            await announcer.tell(
+                events.CONTENT_BLOCK_END, {**place, "block": block, "usage": usage}
+            )
+
+    def _read(self, response: ChatResponse, calls: list[ToolCall]) -> dict[str, Any]:
+        """Note what the answer says and return the message to store."""
+        content: list[dict[str, Any]] = []
+        texts: list[str] = []
+        for block in response.content:
+            # Not by `model_dump`, which takes as long again to pass its twenty keywords on.
+            content.append(block.__pydantic_serializer__.to_python(block, exclude_none=True))
+            if block.type == "text":
+                texts.append(block.text)
+        message: dict[str, Any] = {"role": "assistant", "content": content}
+        if calls:
+            message["tool_calls"] = [
+                {"id": call.id, "tool": call.name, "arguments": {**call.arguments}}
+                for call in calls
+            ]
+        if response.metadata:
+            message["metadata"] = response.metadata
+        self.answer = "\n\n".join(texts)
+        self.finish_reason = response.finish_reason
+        return message

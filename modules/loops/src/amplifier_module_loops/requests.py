@@ -1,0 +1,227 @@
+"""Making requests out of what is remembered, each of a size that the model can read."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from amplifier_core import events
+from amplifier_core.history import RequestHistory
+from amplifier_core.llm_errors import ContextLengthError
+from amplifier_core.message_models import ChatRequest, Message, ResponseFormat, ToolSpec
+from amplifier_kit.tokens import Sizes, Window, window_of
+from amplifier_kit.turn_events import CONTEXT_OVERFLOW, CONTEXT_UNCOUNTED
+from amplifier_module_loops.announcer import Announcer
+from amplifier_module_loops.tool_specs import ToolSpecs
+
+logger = logging.getLogger(__name__)
+
+# Above this share of the window an estimate is not good enough.
+_COUNT_ABOVE = 0.6
+_SMALLER = 0.7
+_TRIES = 3
+_NO_MESSAGES: list[Message] = []
+
+
+class Reader:
+    """What a provider is known to be able to read."""
+
+    __slots__ = ("ceiling", "provider", "window")
+
+    def __init__(self, provider: Any) -> None:
+        self.provider = provider
+        self.window = window_of(provider)
+        # The tokens that turned out to fit.
+        self.ceiling: int | None = None
+
+
+class Kept:
+    """What a loop keeps from one request to the next, because it seldom changes."""
+
+    __slots__ = ("_context", "_readers", "_takes_provider", "history", "sizes", "tool_specs")
+
+    def __init__(self) -> None:
+        self.history = RequestHistory()
+        self.tool_specs = ToolSpecs()
+        self.sizes = Sizes()
+        self._readers: dict[str, Reader] = {}
+        self._context: Any = None
+        self._takes_provider = True
+
+    def reader(self, name: str, provider: Any) -> Reader:
+        """Return what is known of a provider, which is asked when it is first used."""
+        known = self._readers.get(name)
+        if known is None or known.provider is not provider:
+            before, known = known, Reader(provider)
+            if before is not None and before.window == known.window:
+                known.ceiling = before.ceiling
+            self._readers[name] = known
+        return known
+
+    def budget(self, reader: Reader, specs: list[ToolSpec] | None) -> int | None:
+        """Return the tokens that messages may have beside `specs`; None when that is not known."""
+        window, ceiling = reader.window, reader.ceiling
+        if window is None:
+            return ceiling
+        budget = window.budget(self.sizes.tokens_of_tools(specs or []))
+        return budget if ceiling is None else min(budget, ceiling)
+
+    def takes_provider(self, context: Any) -> bool:
+        """Whether a memory wants to know the provider; those written to the seed do not."""
+        if context is not self._context:
+            self._context = context
+            self._takes_provider = _takes_provider(context.get_messages_for_request)
+        return self._takes_provider
+
+
+def _takes_provider(function: Any) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        # A mock of Python 3.11.2 and before has no signature, and takes anything.
+        return True
+    anything = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return anything or "provider" in parameters
+
+
+class Composer:
+    """Makes the requests of one turn."""
+
+    __slots__ = ("_announcer", "_context", "_kept", "_takes_provider")
+
+    def __init__(self, kept: Kept, context: Any, announcer: Announcer) -> None:
+        self._kept = kept
+        self._context = context
+        self._announcer = announcer
+        self._takes_provider = kept.takes_provider(context)
+
+    def compose(
+        self,
+        provider_name: str,
+        provider: Any,
+        tools: dict[str, Any],
+        response_format: ResponseFormat | None = None,
+    ) -> Awaitable[ChatRequest]:
+        """Return the next request to this provider, when awaited.
+
+        Raises:
+            ContextLengthError: the memory cannot give so few messages that they fit.
+        """
+        kept = self._kept
+        specs = kept.tool_specs.describe(tools) if tools else None
+        reader = kept.reader(provider_name, provider)
+        if reader.window is None:
+            return self._request(provider, specs, reader.ceiling, response_format)
+        request = self._request(provider, specs, kept.budget(reader, specs), response_format)
+        if callable(getattr(provider, "count_tokens", None)):
+            return self._counted(provider_name, provider, request, reader.window)
+        return request
+
+    async def shrink(
+        self, provider_name: str, provider: Any, request: ChatRequest
+    ) -> ChatRequest | None:
+        """Return a smaller request than one that was too long; None when there is none."""
+        return await self._smaller(
+            provider_name, provider, request, _SMALLER, self._tokens(request)
+        )
+
+    async def _request(
+        self,
+        provider: Any,
+        specs: list[ToolSpec] | None,
+        budget: int | None,
+        response_format: ResponseFormat | None,
+    ) -> ChatRequest:
+        arguments: dict[str, Any] = {} if budget is None else {"token_budget": budget}
+        if self._takes_provider:
+            arguments["provider"] = provider
+        stored = await self._context.get_messages_for_request(**arguments)
+        messages, repairs = self._kept.history.prepare(stored)
+        if repairs:
+            told = {"repairs": [repair._asdict() for repair in repairs]}
+            await self._announcer.tell(events.CONTEXT_REPAIRED, told)
+        if self._announcer.pending is not None:
+            self._announcer.pending.apply(messages)
+        request = _request_validator()({"messages": _NO_MESSAGES, "tools": specs})
+        # They are validated; to do so again would take the longer the more there are.
+        vars(request)["messages"] = messages
+        if response_format is not None:
+            request.response_format = response_format
+        return request
+
+    def _tokens(self, request: ChatRequest) -> int:
+        sizes = self._kept.sizes
+        return sizes.tokens(request.messages) + sizes.tokens_of_tools(request.tools or [])
+
+    async def _counted(
+        self, provider_name: str, provider: Any, wanted: Awaitable[ChatRequest], window: Window
+    ) -> ChatRequest:
+        """Return what is wanted, or a smaller one that fits by the provider's own count."""
+        request = await wanted
+        if self._tokens(request) <= _COUNT_ABOVE * window.size:
+            return request
+        exact = 0
+        for _ in range(_TRIES):
+            exact = await self._count(provider_name, provider, request)
+            if exact <= window.room:
+                return request
+            smaller = await self._smaller(
+                provider_name, provider, request, window.room / exact, exact
+            )
+            if smaller is None:
+                break
+            request = smaller
+        raise ContextLengthError(
+            f"The request has {exact} tokens where {window.room} fit, and the memory made it no "
+            "smaller; it was not sent.",
+            provider=provider_name,
+        )
+
+    async def _count(self, provider_name: str, provider: Any, request: ChatRequest) -> int:
+        """Return the provider's count; 0 when it fails, for the provider then has the last word."""
+        name = provider_name
+        try:
+            return await provider.count_tokens(request)
+        except Exception as error:
+            logger.exception("provider did not count tokens provider=%s", name)
+            facts = {"provider": name, "error": {"type": type(error).__name__, "msg": str(error)}}
+            line = f"`{name}` could not count the request's tokens; it is sent by estimate."
+            await self._announcer.warn(CONTEXT_UNCOUNTED, facts, line)
+            return 0
+
+    async def _smaller(
+        self,
+        provider_name: str,
+        provider: Any,
+        request: ChatRequest,
+        factor: float,
+        attempted: int,
+    ) -> ChatRequest | None:
+        """Ask the memory for less, until it really is less; None when it gives no less."""
+        kept, name = self._kept, provider_name
+        before, reader = kept.sizes.tokens(request.messages), kept.reader(name, provider)
+        given = kept.budget(reader, request.tools)
+        budget = before if given is None else min(before, given)
+        for _ in range(_TRIES):
+            budget, factor = int(budget * factor), min(factor, _SMALLER)
+            smaller = await self._request(
+                provider, request.tools, max(1, budget), request.response_format
+            )
+            if kept.sizes.tokens(smaller.messages) < before:
+                reader.ceiling = max(1, budget)
+                facts = {"provider": name, "attempted_tokens": attempted, "new_budget": budget}
+                line = f"The request was too long for `{name}`; older messages are left out of it."
+                await self._announcer.warn(CONTEXT_OVERFLOW, facts, line)
+                return smaller
+        return None
+
+
+@functools.cache
+def _request_validator() -> Callable[[dict[str, Any]], ChatRequest]:
+    # Without the model's own wrapper, which makes a short request a quarter dearer.
+    return TypeAdapter(ChatRequest).validator.validate_python

@@ -1,0 +1,369 @@
+"""Running the tools a model asked for: a few at a time, in time, with results in call order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Any, TypeAlias, cast
+
+from amplifier_core import events
+from amplifier_core.history import interrupted_result
+from amplifier_core.message_models import ToolCall
+from amplifier_core.models import HookResult
+from amplifier_kit.tool_inputs import broken_problem
+from amplifier_kit.turn_events import TOOL_ABANDONED, TOOL_DENIED, TOOL_HEARTBEAT
+from amplifier_kit.valid_text import valid
+from amplifier_module_loops.announcer import Announcer
+from amplifier_module_loops.call_slots import CallSlots
+from amplifier_module_loops.eager import Starter
+from amplifier_module_loops.endings import DEADLINE
+from amplifier_module_loops.preflight import objection
+from amplifier_module_loops.settings import TurnSettings
+from amplifier_module_loops.tool_results import (
+    content_of,
+    error_left_by_hooks,
+    result_left_by_hooks,
+)
+from amplifier_module_loops.tool_watch import ToolRun, ToolWatch, result_message
+
+logger = logging.getLogger(__name__)
+
+SelectTool: TypeAlias = Callable[[ToolRun, dict[str, Any], Announcer], Awaitable[str | None]]
+"""Chooses the tool of a call before `tool:pre`; takes the call, the mounted tools, the announcer.
+
+It may change `name` and `tool_input` of the call. A text it returns is the call's result, and no
+tool runs.
+"""
+
+_CANCELLED = "Not run: the session was cancelled before the turn of this call came."
+
+# Hooks that ask nobody decide faster.
+_LONGEST_UNASKED = 1.0
+# How long cancelled tools may take to let go before they are left behind.
+_GRACE_SECONDS = 1.0
+
+# Partings that outlast their turn; a task that nobody holds may vanish in mid-run.
+_partings: set[asyncio.Task[None]] = set()
+
+
+class ToolCalls:
+    """Runs tool calls and stores one result for each, whatever happens."""
+
+    __slots__ = (
+        "_announcer",
+        "_asked_at",
+        "_asking",
+        "_context",
+        "_groups",
+        "_may_look_late",
+        "_select_tool",
+        "_settings",
+        "_slots",
+        "_starter",
+        "_token",
+        "_tools",
+        "until",
+    )
+
+    def __init__(
+        self,
+        tools: dict[str, Any],
+        context: Any,
+        announcer: Announcer,
+        token: Any,
+        settings: TurnSettings,
+        starter: Starter,
+        select_tool: SelectTool | None = None,
+    ) -> None:
+        self._tools = tools
+        self._context = context
+        self._announcer = announcer
+        self._token = token
+        self._settings = settings
+        self._starter = starter
+        self._select_tool = select_tool
+        self._slots: CallSlots | None = None
+        self.begin(math.inf)
+
+    def begin(self, until: float) -> None:
+        """Start counting for a turn; no tool may run past `until` on the monotonic clock."""
+        self.until = until
+        self._groups = 0
+        self._asking = 0
+        self._asked_at = 0.0
+        self._may_look_late = True
+
+    async def run(self, calls: list[ToolCall]) -> None:
+        """Run `calls` and add their results to the context, in call order.
+
+        At most `parallel_calls` tools run at the same time; the other calls wait. A tool that
+        exceeds its time is answered for at once, whether it stops or not. When the turn is
+        cancelled, what is finished by then is kept and the rest is marked as interrupted before the
+        cancellation goes on.
+        """
+        self._groups += 1
+        runs = [ToolRun(call, self._groups) for call in calls]
+        work = self._run_one if self._select_tool is None else self._select_and_run
+        self._slots = None
+        if len(runs) > self._settings.parallel_calls:
+            self._slots = CallSlots(self._settings.parallel_calls)
+        waiting: list[ToolRun] = []
+        try:
+            await self._look_at(runs)
+            for run in runs:
+                run.task = self._starter.start(work(run))
+                if run.task is not None:
+                    waiting.append(run)
+            if waiting:
+                await self._look_after(waiting)
+        finally:
+            for run in runs:
+                result = run.result or interrupted_result(run.call_id, run.called_name)
+                await self._context.add_message(result)
+
+    async def _look_at(self, runs: list[ToolRun]) -> None:
+        """Find out which calls would fail; nobody is asked about these, whatever the answer is.
+
+        Only one tool looks at more than the arguments: calls after it may meet what it changes.
+        Where a tool is chosen for each call, only a call of its own step is looked at so.
+        """
+        is_heard, may_look = self._announcer.hears(events.TOOL_PRE), True
+        for run in runs:
+            problem = broken_problem(run.tool_input)
+            if problem is not None:
+                text = f"the arguments {problem}. Make the call again, with one JSON object."
+                run.problem = ValueError(text)
+            elif is_heard and self._select_tool is None:
+                run.problem = await self._objection(run, may_look=may_look)
+                may_look = may_look and not hasattr(self._find(run.name), "preflight")
+        self._may_look_late = len(runs) == 1
+
+    async def refuse(self, calls: list[ToolCall], reason: str) -> None:
+        """Answer `calls` without running them."""
+        for call in calls:
+            await self._context.add_message(result_message(call.id, call.name, reason))
+
+    async def _look_after(self, runs: list[ToolRun]) -> None:
+        """Wait until every run has a result, its own or the one that says that its time is up."""
+        announcer = self._announcer
+        is_heard = announcer.hears(TOOL_HEARTBEAT)
+        interval = self._settings.heartbeat_seconds if is_heard else math.inf
+        watch = ToolWatch(runs, interval, self._seconds_for)
+        try:
+            while await watch.tick():
+                for run in watch.expire():
+                    await self._time_out(run)
+                for run in watch.running():
+                    await announcer.tell(TOOL_HEARTBEAT, _heartbeat(run, watch))
+        except BaseException:
+            await self._part_from([run for run in runs if run.result is None])
+            raise
+        finally:
+            watch.close()
+        ended = [run.task for run in runs if run.task is not None and not run.is_abandoned]
+        # All are looked at: of several that end the turn, one does, and none ends unseen.
+        failed = [task for task in ended if task.cancelled() or task.exception() is not None]
+        if failed:
+            failed[0].result()
+
+    async def _select_and_run(self, run: ToolRun) -> None:
+        """Have the tool of a call chosen, then run the call like any other."""
+        if run.problem is None:
+            select_tool = cast("SelectTool", self._select_tool)
+            refusal = await select_tool(run, self._tools, self._announcer)
+            if refusal is not None:
+                return run.answer(refusal)
+            if self._announcer.hears(events.TOOL_PRE):
+                run.problem = await self._objection(run, may_look=self._may_look_late)
+        return await self._run_one(run)
+
+    async def _run_one(self, run: ToolRun) -> None:
+        """Run one call to its result, unless nobody waits for it any more."""
+        if run.problem is not None:
+            return await self._fail(run, run.problem)
+        if self._announcer.hears(events.TOOL_PRE):
+            before = await self._ask(run)
+            if before.action == "deny":
+                return await self._deny(run, before.reason, ran=False)
+            if before.data is not None:
+                run.tool_input = before.data.get("tool_input", run.tool_input)
+        if await self._is_refused_after_wait(run):
+            return None
+        try:
+            result = valid(await self._execute(run))
+        except (Exception, asyncio.CancelledError) as error:
+            if run.is_abandoned or (isinstance(error, asyncio.CancelledError) and _is_cancelled()):
+                raise
+            logger.exception("tool failed name=%s", run.name)
+            return await self._fail(run, error)
+        if not run.is_abandoned:
+            await self._take_result(run, result)
+        return None
+
+    async def _take_result(self, run: ToolRun, result: Any) -> None:
+        """Have the hooks look at a result and answer the call with what they leave of it."""
+        if self._announcer.hears(events.TOOL_POST):
+            results = {"result": result, "tool_result": result}
+            after = await self._announcer.ask(events.TOOL_POST, {**run.facts, **results})
+            if after.action == "deny":
+                return await self._deny(run, after.reason, ran=True)
+            result = result_left_by_hooks(result, after)
+        run.answer(content_of(result))
+        return None
+
+    async def _fail(self, run: ToolRun, error: BaseException) -> None:
+        """Announce why a call failed, and answer it with what the hooks leave of that."""
+        failure = {"type": type(error).__name__, "msg": str(error)}
+        told = await self._announcer.tell(events.TOOL_ERROR, {**run.facts, "error": failure})
+        run.answer(f"Error executing tool: {error_left_by_hooks(error, told)}")
+
+    async def _objection(self, run: ToolRun, *, may_look: bool) -> Exception | None:
+        """Return the error that a call would end with, as far as that can be seen beforehand."""
+        tool = self._find(run.name)
+        if tool is None:
+            return self._unknown(run.name)
+        problem = await objection(tool, run.tool_input, may_look=may_look)
+        return None if problem is None else ValueError(problem)
+
+    async def _ask(self, run: ToolRun) -> HookResult:
+        """Announce a call; the time in which hooks ask a user does not count for the turn."""
+        if not self._asking:
+            self._asked_at = monotonic()
+        self._asking += 1
+        try:
+            return await self._announcer.ask(events.TOOL_PRE, run.facts)
+        finally:
+            self._asking -= 1
+            if not self._asking:
+                seconds = monotonic() - self._asked_at
+                self.until += seconds if seconds > _LONGEST_UNASKED else 0.0
+
+    async def _deny(self, run: ToolRun, reason: str | None, *, ran: bool) -> None:
+        """Answer a call that hooks denied, or whose result they did, and announce it."""
+        await self._announcer.tell(TOOL_DENIED, {**run.facts, "reason": reason, "ran": ran})
+        run.answer(f"Denied by hook: {reason}")
+
+    async def _is_refused_after_wait(self, run: ToolRun) -> bool:
+        """Wait until few enough tools run; True when by then it is too late to run this one."""
+        if self._slots is None:
+            return False
+        await self._slots.take(run)
+        if self._token is not None and self._token.is_cancelled:
+            # A session that is to stop finishes what runs, and starts nothing more.
+            refusal = _CANCELLED
+        elif self.until <= monotonic():
+            refusal = DEADLINE.refusal
+        else:
+            return False
+        run.give_back_slot()
+        run.answer(refusal)
+        failure = {"type": "NotRun", "msg": refusal}
+        await self._announcer.tell(events.TOOL_ERROR, {**run.facts, "error": failure})
+        return True
+
+    async def _execute(self, run: ToolRun) -> Any:
+        call_id, name, token = run.call_id, run.name, self._token
+        try:
+            tool = self._find(name)
+            if tool is None:
+                raise self._unknown(name)
+            run.tool_starts(tool)
+            if token is not None:
+                token.register_tool_start(call_id, name)
+            return await tool.execute(run.tool_input)
+        finally:
+            run.is_running = False
+            run.give_back_slot()
+            if token is not None:
+                token.register_tool_complete(call_id)
+
+    def _find(self, name: str) -> Any:
+        """Return the tool of a name; it may call itself so and be mounted under another."""
+        tool = self._tools.get(name)
+        if tool is not None:
+            return tool
+        return next((each for each in self._tools.values() if each.name == name), None)
+
+    def _unknown(self, name: str) -> LookupError:
+        known = ", ".join(self._tools) or "none"
+        return LookupError(f"there is no tool `{name}`; available: {known}")
+
+    def _seconds_for(self, run: ToolRun) -> float:
+        """Return the time a tool has, which is no more than the turn has."""
+        return min(self._own_seconds(run), self.until - run.started_at)
+
+    def _own_seconds(self, run: ToolRun) -> float:
+        """Return the time a tool has: as configured for it, as it says, or as for all."""
+        settings = self._settings
+        if run.name in settings.tool_timeouts:
+            return settings.tool_timeouts[run.name]
+        own: Any = getattr(run.tool, "deadline_seconds", None)
+        # A double may have any attribute one asks for; only a number is a deadline.
+        if type(own) in (int, float) and own > 0:
+            return own
+        return math.inf if settings.tool_timeout_seconds is None else settings.tool_timeout_seconds
+
+    async def _time_out(self, run: ToolRun) -> None:
+        """Answer for a tool whose time is up, and see it off without waiting for it."""
+        seconds = f"{round(run.seconds, 2):g} s"
+        said = (
+            f"Timed out after {seconds}. The call was stopped; it may or may not have "
+            "taken effect, check before you repeat it."
+        )
+        run.answer(said)
+        # Now, not when the tool lets go: one that never does would keep the others waiting.
+        run.give_back_slot()
+        parting = asyncio.create_task(self._part_from([run]))
+        _partings.add(parting)
+        parting.add_done_callback(_partings.discard)
+        logger.warning("tool timed out name=%s after=%s", run.name, seconds)
+        failure = {"type": "TimeoutError", "msg": said}
+        line = f"The tool `{run.name}` was stopped: no result after {seconds}."
+        await self._announcer.warn(events.TOOL_ERROR, {**run.facts, "error": failure}, line)
+
+    async def _part_from(self, runs: list[ToolRun]) -> None:
+        """Cancel what still runs; what does not let go in time is left behind, and told of."""
+        left = {run.task: run for run in runs if run.task is not None and not run.task.done()}
+        if not left:
+            return
+        for task in left:
+            task.add_done_callback(_note_outcome)
+            task.cancel()
+        _, stubborn = await asyncio.wait(left, timeout=_GRACE_SECONDS)
+        if not stubborn:
+            return
+        names = [left[task].name for task in stubborn]
+        logger.warning("tools ignore their cancellation count=%d names=%s", len(names), names)
+        for task in stubborn:
+            run = left[task]
+            run.is_abandoned = True
+            if self._token is not None:
+                self._token.register_tool_complete(run.call_id)
+            facts = {"tool_name": run.name, "tool_call_id": run.call_id}
+            line = f"The tool `{run.name}` does not stop when told to; it is left behind, running."
+            await self._announcer.warn(TOOL_ABANDONED, facts, line)
+
+
+def _heartbeat(run: ToolRun, watch: ToolWatch) -> dict[str, Any]:
+    return {
+        "tool_name": run.name,
+        "tool_call_id": run.call_id,
+        "elapsed_seconds": round(watch.elapsed(run), 3),
+        "deadline_seconds": None if run.seconds == math.inf else run.seconds,
+    }
+
+
+def _note_outcome(task: asyncio.Task[None]) -> None:
+    """Look at what became of a tool nobody waits for, so that it does not end unseen."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        logger.warning("a tool that was told to stop failed", exc_info=error)
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody wants this task to stop; a tool may leak a CancelledError of its own."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

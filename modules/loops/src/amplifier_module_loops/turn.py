@@ -1,0 +1,361 @@
+"""A turn: from a prompt to its answer, step by step."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import operator
+from time import monotonic
+from typing import Any
+
+from amplifier_core import events
+from amplifier_core.message_models import ResponseFormatJsonSchema, ToolCall
+from amplifier_core.models import HookResult
+from amplifier_kit import turn_events
+from amplifier_kit.valid_text import valid_text
+from amplifier_module_loops.announcer import Announcer
+from amplifier_module_loops.eager import Starter
+from amplifier_module_loops.endings import DEADLINE, LIMIT, STATUS, STUCK, Ending, stop_reason_for
+from amplifier_module_loops.model_calls import AskModel, ModelCalls, complete
+from amplifier_module_loops.providers import default_model, select_provider
+from amplifier_module_loops.repetition import Circle, Repetition
+from amplifier_module_loops.requests import Kept
+from amplifier_module_loops.settings import TurnSettings
+from amplifier_module_loops.steering import Inbox
+from amplifier_module_loops.structured import OutputSchema
+from amplifier_module_loops.tool_calls import SelectTool, ToolCalls
+
+_NUDGE = "Repeating them will not help: try another way, or answer with what you have."
+_REPAIR = "Your answer does not fit the JSON Schema it has to. Give it again, as JSON alone. Wrong:"
+_NO_TOOLS: dict[str, Any] = {}
+_NO_OPTIONS: dict[str, Any] = {}
+_THINKING: dict[str, Any] = {"extended_thinking": True}
+
+
+class TurnLoop:
+    """Runs turns one step at a time: a model call, then the tools it asked for.
+
+    A loop module gives its `name` and settings, an `inbox` when turns can be steered, `ask_model`
+    when it calls models in another way than by `complete`, and `select_tool` when something other
+    than the model has a say in which tool a call gets.
+    """
+
+    __slots__ = (
+        "_rested",
+        "ask_model",
+        "config",
+        "inbox",
+        "kept",
+        "most_calls",
+        "name",
+        "options",
+        "preferred",
+        "schema",
+        "seconds",
+        "select_tool",
+        "starter",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        config: TurnSettings,
+        *,
+        inbox: Inbox | None = None,
+        ask_model: AskModel = complete,
+        select_tool: SelectTool | None = None,
+    ) -> None:
+        """Raises ValueError when the configured schema is none."""
+        self.name = name
+        self.config = config
+        self.inbox = inbox
+        self.ask_model = ask_model
+        self.select_tool = select_tool
+        # What every step asks for is read once; a field of a model takes five times as long.
+        self.most_calls = math.inf if config.max_iterations < 0 else config.max_iterations
+        self.preferred = config.default_provider
+        seconds = config.turn_timeout_seconds
+        self.seconds = math.inf if seconds is None else seconds
+        self.options = _THINKING if config.extended_thinking else _NO_OPTIONS
+        self._rested: _Turn | None = None
+        self.kept = Kept()
+        self.starter = Starter()
+        self.schema = None if config.output_schema is None else OutputSchema(config.output_schema)
+
+    async def execute(
+        self,
+        prompt: str,
+        context: Any,
+        providers: dict[str, Any],
+        tools: dict[str, Any],
+        hooks: Any,
+        coordinator: Any = None,
+    ) -> str:
+        """Run one turn and return the answer's text.
+
+        A denied prompt or request is answered with the reason. At a limit the model is called once
+        more without tools. A cancelled turn returns what it has by then.
+        """
+        turn = self._turn_among(context, providers, tools, hooks, coordinator)
+        try:
+            await turn.run(prompt)
+        except asyncio.CancelledError:
+            # The session's request to stop at once is fulfilled by stopping; any other cancellation
+            # is the caller's and goes on to it.
+            if not await turn.acknowledge_cancellation():
+                raise
+        except BaseException:
+            turn.stop_reason = "error"
+            raise
+        finally:
+            await turn.announce_end()
+        self._rested = turn
+        return turn.answer
+
+    def _turn_among(self, *around: Any) -> _Turn:
+        """Return a turn at its beginning: the latest, if it is over and nothing around it is new.
+
+        Made anew each time, its parts would be a twentieth of the cost of a short turn.
+        """
+        turn, self._rested = self._rested, None
+        if turn is None or not all(map(operator.is_, turn.around, around)):
+            return _Turn(self, around)
+        turn.begin()
+        return turn
+
+
+class _Turn:
+    """One turn and all it needs to know."""
+
+    __slots__ = (
+        "_announcer",
+        "_circles",
+        "_context",
+        "_is_stuck",
+        "_loop",
+        "_model",
+        "_providers",
+        "_result",
+        "_token",
+        "_tool_calls",
+        "_tools",
+        "answer",
+        "around",
+        "stop_reason",
+    )
+
+    def __init__(self, loop: TurnLoop, around: tuple[Any, ...]) -> None:
+        """`around` it are the context, the providers, the tools, the hooks and the coordinator."""
+        self.around = around
+        self._loop, config = loop, loop.config
+        context, providers, tools, hooks, coordinator = around
+        self._context = context
+        self._providers = providers
+        self._tools = tools
+        self._token = token = None if coordinator is None else coordinator.cancellation
+        self._announcer = announcer = Announcer(loop.name, hooks, coordinator)
+        self._model = ModelCalls(
+            loop.kept, context, announcer, hooks, loop.ask_model, loop.options, config.max_calls
+        )
+        self._tool_calls = ToolCalls(
+            tools, context, announcer, token, config, loop.starter, loop.select_tool
+        )
+        self._circles = Repetition(config.stuck_after)
+        self.begin()
+
+    def begin(self) -> None:
+        """Set all that a turn changes to what it is at the beginning of one."""
+        self._announcer.pending = None
+        self._model.begin()
+        self._tool_calls.begin(monotonic() + self._loop.seconds)
+        self._circles.forget()
+        self._is_stuck = False
+        self._result: dict[str, Any] = {}
+        self.answer = ""
+        self.stop_reason = "completed"
+
+    async def run(self, prompt: str) -> None:
+        """Take steps until the model has no more calls, or something ends the turn before."""
+        if not await self._begin(prompt):
+            return
+        inbox, token = self._loop.inbox, self._token
+        while token is None or not token.is_cancelled:
+            if inbox:
+                await self._deliver(inbox)
+            ending = self._ending()
+            calls = await self._step(ending)
+            if calls is None:
+                return
+            if ending is not None:
+                self.stop_reason = ending.stop_reason
+                await self._tool_calls.refuse(calls, ending.refusal)
+                if self._loop.schema is not None:
+                    await self._conclude(self._loop.schema, may_repair=False)
+                return
+            if calls:
+                await self._run_tools(calls)
+            elif not inbox:
+                await self._finish(self._model.finish_reason)
+                return
+        await self.acknowledge_cancellation()
+
+    async def acknowledge_cancellation(self) -> bool:
+        """End as cancelled; False when it was not the session that stopped it at once."""
+        self.stop_reason = "cancelled"
+        if self._token is None or not self._token.is_cancelled:
+            return False
+        facts = {"state": str(self._token.state), "turn_count": self._model.count}
+        await self._announcer.tell(
+            events.CANCEL_REQUESTED, {"orchestrator": self._loop.name, **facts}
+        )
+        await self._token.trigger_callbacks()
+        return self._token.is_immediate
+
+    async def announce_end(self) -> None:
+        """Tell the hooks how the turn ended, on every way out."""
+        announcer, answer, inbox = self._announcer, self.answer, self._loop.inbox
+        execution, orchestration = STATUS[self.stop_reason]
+        hears = announcer.hears
+        if inbox:
+            line = f"{len(inbox)} message(s) came too late for this turn; the next begins with it."
+            await announcer.warn(turn_events.STEERING_WAITING, {"count": len(inbox)}, line)
+        if hears(events.EXECUTION_END):
+            await announcer.tell(events.EXECUTION_END, {"response": answer, "status": execution})
+        if self.stop_reason == "completed" and hears(events.PROMPT_COMPLETE):
+            preview = {"response_preview": answer[:200], "length": len(answer)}
+            await announcer.tell(events.PROMPT_COMPLETE, preview)
+        if hears(events.ORCHESTRATOR_COMPLETE):
+            outcome = {"status": orchestration, "stop_reason": self.stop_reason, **self._result}
+            facts = {"orchestrator": self._loop.name, "turn_count": self._model.count, **outcome}
+            await announcer.tell(events.ORCHESTRATOR_COMPLETE, facts)
+
+    async def _begin(self, prompt: str) -> bool:
+        """Store the prompt, behind what came too late for the turn before; False if denied."""
+        announcer, inbox = self._announcer, self._loop.inbox
+        hears = announcer.hears
+        if hears(events.EXECUTION_START):
+            await announcer.tell(events.EXECUTION_START, {"prompt": prompt})
+        if hears(events.PROMPT_SUBMIT):
+            submitted = await announcer.ask(events.PROMPT_SUBMIT, {"prompt": prompt})
+            if submitted.action == "deny":
+                self._end_denied(submitted)
+                return False
+            prompt = (submitted.data or {}).get("prompt", prompt)
+        if inbox:
+            await self._deliver(inbox)
+        await self._context.add_message({"role": "user", "content": valid_text(prompt)})
+        return True
+
+    async def _deliver(self, inbox: Inbox) -> None:
+        while (text := await inbox.deliver(self._context)) is not None:
+            self._circles.forget()
+            await self._announcer.tell(turn_events.STEERING_INJECTED, {"text": text, "count": 1})
+
+    def _ending(self) -> Ending | None:
+        """Return why the next step has to be the last one, if it has to."""
+        if self._is_stuck:
+            return STUCK
+        if self._loop.most_calls <= self._model.count:
+            return LIMIT
+        return DEADLINE if self._tool_calls.until <= monotonic() else None
+
+    def _end_denied(self, result: HookResult) -> None:
+        self.stop_reason = "denied"
+        self.answer = f"Operation denied: {result.reason}"
+
+    async def _step(self, ending: Ending | None, repairing: bool = False) -> list[ToolCall] | None:
+        """Call the model and return the calls it makes; None when a hook denies the request."""
+        announcer, loop = self._announcer, self._loop
+        name, provider = select_provider(self._providers, loop.preferred)
+        reason = {} if ending is None else await self._announce_last_step(ending)
+        if announcer.hears(events.PROVIDER_REQUEST):
+            facts = {"provider": name, "model": default_model(provider), **reason}
+            facts["iteration"] = self._model.count + 1
+            leave = await announcer.ask(events.PROVIDER_REQUEST, facts)
+            if leave.action == "deny":
+                self._end_denied(leave)
+                return None
+        tools = _NO_TOOLS if repairing or ending is not None else self._tools
+        form = None
+        if loop.schema is not None and not tools:
+            form = self._form(loop.schema, provider, is_demanded=repairing)
+        calls = await self._model.make(name, provider, tools, form)
+        self.answer = self._model.answer
+        return calls
+
+    async def _announce_last_step(self, ending: Ending) -> dict[str, Any]:
+        """Tell the model and the person; returns what the hooks of the request are told."""
+        announcer, reason = self._announcer, ending.stop_reason
+        announcer.injections.add(ending.notice)
+        facts = {"stop_reason": reason, "turn_count": self._model.count}
+        await announcer.warn(turn_events.LAST_STEP, facts, ending.line)
+        return (
+            {"max_reached": True, "stop_reason": reason}
+            if ending is LIMIT
+            else {"stop_reason": reason}
+        )
+
+    def _form(
+        self, schema: OutputSchema, provider: Any, *, is_demanded: bool
+    ) -> ResponseFormatJsonSchema | None:
+        """Return the form to ask for, when it has to be or the provider is known to take it."""
+        known = is_demanded or "json_mode" in provider.get_info().capabilities
+        return schema.response_format if known else None
+
+    async def _run_tools(self, calls: list[ToolCall]) -> None:
+        if self._tool_calls.until <= monotonic():
+            return await self._tool_calls.refuse(calls, DEADLINE.refusal)
+        await self._tool_calls.run(calls)
+        circle = self._circles.take(calls)
+        return None if circle is None else await self._break(circle)
+
+    async def _break(self, circle: Circle) -> None:
+        """Tell the model that it goes in circles; if that did not help, ask the person."""
+        announcer, event = self._announcer, turn_events.STUCK
+        facts = {"pattern": circle.pattern, "repetitions": circle.repetitions}
+        line = f"The model repeats itself. {circle}."
+        if circle.action == "nudge":
+            announcer.injections.add(f"You repeat yourself. {circle}. {_NUDGE}")
+            return await announcer.warn(event, {**facts, "action": "nudge"}, line)
+        await announcer.warn(event, {**facts, "action": "ask"}, line)
+        question = HookResult(
+            action="ask_user",
+            approval_prompt=f"{line} Let it go on?",
+            approval_options=["Allow", "Deny"],
+            approval_default="deny",
+        )
+        if (await announcer.carry_out(event, question)).action == "deny":
+            self._is_stuck = True
+            await announcer.tell(event, {**facts, "action": "stop"})
+        else:
+            self._circles.forget()
+        return None
+
+    async def _finish(self, finish_reason: str | None) -> None:
+        """End with the answer as it is, unless there is something to say about it."""
+        self.stop_reason = reason = stop_reason_for(finish_reason)
+        if reason != "completed":
+            facts = {"stop_reason": reason, "finish_reason": finish_reason}
+            line = f"The answer is not complete: the provider reports `{finish_reason}`."
+            await self._announcer.warn(turn_events.ANSWER_CUT, facts, line)
+        if self._loop.schema is not None:
+            await self._conclude(self._loop.schema, may_repair=True)
+
+    async def _conclude(self, schema: OutputSchema, *, may_repair: bool) -> None:
+        """Hold the answer against the schema."""
+        checked = schema.check(self.answer)
+        if checked.errors and may_repair:
+            problems = "\n".join(f"- {each}" for each in checked.errors)
+            notice = {"role": "user", "content": f"{_REPAIR}\n{problems}"}
+            await self._context.add_message(notice)
+            calls = await self._step(None, repairing=True)
+            if calls is None:
+                return
+            await self._tool_calls.refuse(calls, "Not run: only the answer is asked for.")
+            checked = schema.check(self.answer)
+        if checked.errors:
+            line = f"The answer does not fit its schema: {'; '.join(checked.errors)}"
+            await self._announcer.warn(turn_events.INVALID_OUTPUT, {"errors": checked.errors}, line)
+            self.stop_reason = "invalid_output" if may_repair else self.stop_reason
+        else:
+            self.answer, self._result = checked.text, {"result": checked.value}

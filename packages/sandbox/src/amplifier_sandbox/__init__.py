@@ -1,0 +1,1 @@
+"""Processes and files under confinement; no other package of Amplifier is imported here."""

@@ -1,0 +1,56 @@
+"""Names of files: which are sound, which are protected, and how they are shown."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from pathlib import PurePosixPath
+
+from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.visible_text import exact
+
+_LONGEST_SHOWN = 300
+_FOLDERS = {".git", ".amplifier", ".ssh", ".gnupg"}
+_SHELL_FILES = {
+    *(".profile", ".login", ".logout", ".inputrc", ".gitconfig"),
+    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases"),
+    *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout"),
+    *(".kshrc", ".mkshrc", ".cshrc", ".tcshrc", "config.fish"),
+}
+_PROTECTED = _FOLDERS | _SHELL_FILES
+# What Windows calls `.git` where names are short.
+_SHORT_NAME = re.compile(r"git~\d+")
+
+
+def shown(name: str) -> str:
+    """Return the name in one line, of bearable length, with nothing in it that acts."""
+    half = _LONGEST_SHOWN // 2
+    cut = name if len(name) <= _LONGEST_SHOWN else f"{name[:half]}...{name[-half:]}"
+    return exact(cut)
+
+
+def require_sound(name: str) -> None:
+    """Raise RefusedError when no file can have this name."""
+    if "\0" in name:
+        raise RefusedError("name", f"`{shown(name)}` has a NUL character in it.")
+    try:
+        name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise RefusedError("name", f"`{shown(name)}` is not valid Unicode.") from error
+
+
+def protected_part(path: PurePosixPath) -> str | None:
+    """Return the part of a path that makes it protected, if one does.
+
+    Some file systems take several spellings for one name: other letter case, invisible
+    characters, dots and blanks at the end. All of them are protected everywhere.
+    """
+    return next((part for part in path.parts if _is_protected(part)), None)
+
+
+def _is_protected(part: str) -> bool:
+    plain = unicodedata.normalize("NFKC", part).casefold()
+    plain = "".join(each for each in plain if unicodedata.category(each) != "Cf")
+    # A colon begins the name of a stream of the same file on NTFS.
+    plain = plain.partition(":")[0].rstrip(". ")
+    return plain in _PROTECTED or _SHORT_NAME.fullmatch(plain) is not None

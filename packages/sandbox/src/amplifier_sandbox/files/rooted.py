@@ -1,0 +1,273 @@
+"""A folder and what is beneath it, reached by descriptor and never by a path checked before."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import weakref
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Final, NamedTuple
+
+from amplifier_sandbox.files.beneath import FOLDER, PLACE, closing, open_beneath
+from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.names import require_sound, shown
+from amplifier_sandbox.files.own_files import OwnFiles
+
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+_READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+_CHUNK = 1 << 20
+# All of a mode but the set-user-ID and set-group-ID bits.
+_KEPT_MODE = 0o1777
+# What file systems without hard links say.
+_NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
+
+
+class Entry(NamedTuple):
+    """One thing in a folder; `status` is its own, not that of what it links to."""
+
+    name: str
+    status: os.stat_result
+
+
+class Anything:
+    """Says that a write may replace whatever is there."""
+
+
+ANYTHING: Final = Anything()
+
+
+class Root:
+    """An open folder. Names are relative to it; one that leads out of it is refused.
+
+    Reading follows symbolic links that stay inside. Writing follows none: what a name says is then
+    what is written. All methods block, and raise RefusedError or OSError.
+    """
+
+    def __init__(self, path: Path, *, writable: bool = True, own: OwnFiles | None = None) -> None:
+        """With `own`, what this process runs from is not written, and its keys are not read."""
+        self.path = Path(os.path.realpath(path))
+        self.writable = writable
+        self._own = own
+        self._given = Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would follow links
+        self._fd = os.open(self.path, FOLDER)
+        # Closed when nobody can use it any more: a thread that is still at work must not find
+        # another file under this number.
+        weakref.finalize(self, os.close, self._fd)
+
+    def name_of(self, path: PurePosixPath) -> str | None:
+        """Return what an absolute path is called in here, or None when it is not in here."""
+        for base in (self.path, self._given):
+            if path.is_relative_to(base):
+                return str(path.relative_to(base))
+        return None
+
+    def open_read(self, name: str) -> int:
+        """Open a regular file; the caller closes it."""
+        require_sound(name)
+        # Without O_NONBLOCK a pipe would be waited for.
+        fd = open_beneath(self._fd, name, _READ, follow=True)
+        try:
+            _require_regular(name, os.fstat(fd))
+            self._require_readable(name, fd)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def read(self, name: str, limit: int) -> bytes:
+        """Return a regular file whole, if it has at most `limit` bytes."""
+        with closing(self.open_read(name)) as fd:
+            return _read_all(name, fd, limit)
+
+    def stat(self, name: str) -> os.stat_result:
+        """Return the status of what is there."""
+        require_sound(name)
+        with closing(open_beneath(self._fd, name, PLACE, follow=True)) as fd:
+            self._require_readable(name, fd)
+            return os.fstat(fd)
+
+    def list_dir(self, name: str, limit: int) -> tuple[list[Entry], int]:
+        """Return the first entries by name, at most `limit`, and how many there are."""
+        require_sound(name)
+        with closing(open_beneath(self._fd, name, _READ_FOLDER, follow=True)) as folder:
+            self._require_readable(name, folder)
+            with os.scandir(folder) as found:
+                names = sorted(each.name for each in found)
+            entries: list[Entry] = []
+            for each in names[:limit]:
+                try:
+                    status = os.stat(each, dir_fd=folder, follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                entries.append(Entry(each, status))
+            return entries, len(names)
+
+    def mkdirs(self, name: str, mode: int = 0o777) -> None:
+        """Make a folder and those above it that are missing."""
+        self._require_writable(name)
+        made = PurePosixPath()
+        for part in PurePosixPath(name).parts:
+            with closing(self._folder(str(made))) as parent, suppress(FileExistsError):
+                os.mkdir(part, mode, dir_fd=parent)
+                os.fsync(parent)
+            made /= part
+        os.close(self._folder(name))
+
+    def write_atomic(
+        self,
+        name: str,
+        data: bytes,
+        *,
+        replaces: bytes | Anything | None = ANYTHING,
+        mode: int = 0o666,
+    ) -> None:
+        """Write a file so that it is there whole, on the disk, or as it was.
+
+        A file that is there keeps its mode and owner, but not the bits that lend the owner's rights
+        to whoever runs it; a new one gets `mode` less the umask. With `replaces`, what is there
+        must have that content still, or not be there for None.
+        """
+        self._require_writable(name)
+        parent, leaf = _split(name)
+        with closing(self._folder(parent)) as folder:
+            old = _status(folder, leaf)
+            _require_replaceable(name, old)
+            unfinished = f".{secrets.token_hex(8)}.unfinished"
+            try:
+                _write_new(folder, unfinished, data, old, mode)
+                if replaces is None:
+                    _put_in_place(name, folder, unfinished, leaf)
+                else:
+                    if isinstance(replaces, bytes):
+                        self._require_content(name, folder, leaf, replaces)
+                    os.replace(unfinished, leaf, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(unfinished, dir_fd=folder)
+                raise
+            os.fsync(folder)
+
+    def unlink(self, name: str, *, replaces: bytes | Anything = ANYTHING) -> None:
+        """Remove a regular file, if it has the content given."""
+        self._require_writable(name)
+        parent, leaf = _split(name)
+        with closing(self._folder(parent)) as folder:
+            _require_replaceable(name, _status(folder, leaf))
+            if isinstance(replaces, bytes):
+                self._require_content(name, folder, leaf, replaces)
+            os.unlink(leaf, dir_fd=folder)
+            os.fsync(folder)
+
+    def rmdir(self, name: str) -> None:
+        """Remove an empty folder."""
+        self._require_writable(name)
+        parent, leaf = _split(name)
+        with closing(self._folder(parent)) as folder:
+            os.rmdir(leaf, dir_fd=folder)
+
+    def _folder(self, name: str) -> int:
+        return open_beneath(self._fd, name, _READ_FOLDER, follow=False)
+
+    def _require_writable(self, name: str) -> None:
+        require_sound(name)
+        if not self.writable:
+            raise RefusedError(
+                "read_only", f"`{shown(name)}` is in `{self.path}`, which may only be read."
+            )
+        if self._own is not None:
+            self._own.require_writable(name)
+
+    def _require_readable(self, name: str, fd: int) -> None:
+        if self._own is not None:
+            self._own.require_readable(name, fd)
+
+    def _require_content(self, name: str, folder: int, leaf: str, content: bytes) -> None:
+        try:
+            fd = open_beneath(folder, leaf, _READ, follow=False)
+        except FileNotFoundError:
+            raise _changed(name) from None
+        with closing(fd):
+            if os.fstat(fd).st_size != len(content) or _read_all(name, fd, len(content)) != content:
+                raise _changed(name)
+
+
+def _split(name: str) -> tuple[str, str]:
+    path = PurePosixPath(name)
+    if path.name in ("", ".."):
+        raise RefusedError("name", f"`{shown(name)}` is not the name of a file.")
+    return str(path.parent), path.name
+
+
+def _status(folder: int, leaf: str) -> os.stat_result | None:
+    try:
+        return os.stat(leaf, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _require_replaceable(name: str, status: os.stat_result | None) -> None:
+    if status is None:
+        return
+    if stat.S_ISLNK(status.st_mode):
+        raise RefusedError(
+            "link", f"`{shown(name)}` is a symbolic link. Name the file it stands for."
+        )
+    _require_regular(name, status)
+    # A replacement needs no permission of the file it replaces; whoever took it meant it.
+    if not status.st_mode & 0o222:
+        raise RefusedError("read_only", f"`{shown(name)}` is marked as read-only.")
+
+
+def _require_regular(name: str, status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise RefusedError("kind", f"`{shown(name)}` is a folder, not a file.")
+    if not stat.S_ISREG(status.st_mode):
+        raise RefusedError("kind", f"`{shown(name)}` is a pipe, socket or device, not a file.")
+
+
+def _read_all(name: str, fd: int, limit: int) -> bytes:
+    size, chunks, count = os.fstat(fd).st_size, list[bytes](), 0
+    while count <= limit and size <= limit:
+        chunk = os.read(fd, min(_CHUNK, limit + 1 - count))
+        if not chunk:
+            return b"".join(chunks)
+        chunks.append(chunk)
+        count += len(chunk)
+    raise RefusedError(
+        "size", f"`{shown(name)}` has {max(size, count):,} bytes; the limit is {limit:,}."
+    )
+
+
+def _write_new(folder: int, name: str, data: bytes, old: os.stat_result | None, mode: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(name, flags, mode & _KEPT_MODE if old is None else 0o600, dir_fd=folder)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        if old is not None:
+            own = os.fstat(fd)
+            if (old.st_uid, old.st_gid) != (own.st_uid, own.st_gid):
+                os.fchown(fd, old.st_uid, old.st_gid)
+            os.fchmod(fd, old.st_mode & _KEPT_MODE)
+        os.fsync(fd)
+
+
+def _put_in_place(name: str, folder: int, unfinished: str, leaf: str) -> None:
+    """Give a new file its name, unless somebody else was quicker."""
+    try:
+        os.link(unfinished, leaf, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        raise _changed(name) from None
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS or _status(folder, leaf) is not None:
+            raise
+        os.replace(unfinished, leaf, src_dir_fd=folder, dst_dir_fd=folder)
+    else:
+        os.unlink(unfinished, dir_fd=folder)
+
+
+def _changed(name: str) -> RefusedError:
+    return RefusedError("changed", f"`{shown(name)}` was changed in this moment. Read it again.")

@@ -1,0 +1,172 @@
+"""The paths this process loads code, settings and keys from, which no tool of a session may change.
+
+The sandbox mounts them read-only and the file tools refuse to write them, both by the one list that
+`own_paths` makes, so that there is no path that one of them knows and the other does not.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from amplifier_sandbox.home import amplifier_home
+from amplifier_sandbox.own.git_files import GitFile, git_files
+
+# What Python runs of a prefix, for a workspace that is itself inside one, as `/usr/src/project` is.
+_CODE_OF_A_PREFIX = ("bin", "lib", "lib64", "Lib", "Scripts", "pyvenv.cfg")
+# Libraries that the system's linker loads into this process and its children.
+_LIBRARIES = ("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT")
+_MOST_LINKS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPaths:
+    """What of our own is in a folder, as real paths; none is inside another of the same list."""
+
+    # Code and settings of this process.
+    read_only: tuple[Path, ...] = ()
+    # Keys, sessions and grants: AMPLIFIER_HOME.
+    hidden: tuple[Path, ...] = ()
+    # What makes git run programs, now or later.
+    git: tuple[GitFile, ...] = ()
+    # Symbolic links on the way to our own paths; whoever replaces one leads us elsewhere.
+    links: tuple[Path, ...] = ()
+    # The path of ours that the folder itself is in.
+    around: Path | None = None
+
+    def has_code(self) -> bool:
+        """Whether there is anything that this process depends on, repositories aside."""
+        return bool(self.read_only or self.hidden or self.links or self.around)
+
+
+def own_paths(folder: Path) -> OwnPaths:
+    """Return what of our own is inside `folder`, or around it."""
+    base = Path(os.path.realpath(folder))
+    links: set[Path] = set()
+    code = _finals(_code_paths(base), links)
+    hidden = _finals([str(amplifier_home())], links)
+    around = next((path for path in (*code, *hidden) if base.is_relative_to(path)), None)
+    hidden_inside = _outermost(path for path in hidden if _is_inside(path, base))
+    read_only = _outermost(
+        path for path in code if _is_inside(path, base) and not _is_in_any(path, hidden_inside)
+    )
+    held = (*read_only, *hidden_inside)
+    return OwnPaths(
+        read_only,
+        hidden_inside,
+        tuple(file for file in git_files(base) if not _is_in_any(file.path, held)),
+        tuple(
+            sorted(link for link in links if _is_inside(link, base) and not _is_in_any(link, held))
+        ),
+        around,
+    )
+
+
+def hidden_paths() -> tuple[Path, ...]:
+    """Return the real paths that no tool may read, wherever they are."""
+    return tuple(_finals([str(amplifier_home())], set()))
+
+
+def path_and_links(path: str) -> tuple[Path, list[Path]]:
+    """Return the real path of `path`, and where each symbolic link on the way to it is.
+
+    Parts that do not exist are taken as they are.
+    """
+    rest = list(reversed(Path(os.path.abspath(path)).parts[1:]))  # noqa: PTH100 - keeps links
+    real, links = Path("/"), list[Path]()
+    while rest:
+        part = rest.pop()
+        if part == "..":
+            real = real.parent
+            continue
+        place = real / part
+        try:
+            target = place.readlink()
+        except (OSError, ValueError):
+            # Not a link, or not there.
+            real = place
+            continue
+        links.append(place)
+        if len(links) > _MOST_LINKS:
+            return place, links
+        if target.is_absolute():
+            real = Path("/")
+        rest += reversed([each for each in target.parts if each != "/"])
+    return real, links
+
+
+def _finals(paths: Iterable[str], links: set[Path]) -> list[Path]:
+    """Return the real paths; the links on the way are added to `links`."""
+    finals: list[Path] = []
+    for path in dict.fromkeys(paths):
+        if not path or "\0" in path:
+            continue
+        final, passed = path_and_links(path)
+        finals.append(final)
+        links.update(passed)
+    return finals
+
+
+def _code_paths(base: Path) -> Iterator[str]:
+    for prefix in {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}:
+        if base.is_relative_to(os.path.realpath(prefix)):
+            yield from (os.path.join(prefix, name) for name in _CODE_OF_A_PREFIX)  # noqa: PTH118
+        else:
+            yield prefix
+    yield sys.executable
+    # An empty entry is the current folder, and so is an empty string for `abspath`.
+    yield from (entry or "." for entry in sys.path)
+    if sys.pycache_prefix:
+        yield sys.pycache_prefix
+    yield site.getusersitepackages()
+    for name in _LIBRARIES:
+        yield from os.environ.get(name, "").replace(":", " ").split()
+    yield from _editable_packages()
+    yield from _loaded_files(base)
+
+
+def _editable_packages() -> Iterator[str]:
+    """Yield the folders of packages that an import hook finds, as editable installs add them."""
+    for finder in sys.meta_path:
+        module = sys.modules.get(getattr(finder, "__module__", ""))
+        mapping: Any = getattr(module, "MAPPING", None)
+        if isinstance(mapping, dict):
+            yield from (
+                each for each in cast("dict[Any, Any]", mapping).values() if isinstance(each, str)
+            )
+
+
+def _loaded_files(base: Path) -> Iterator[str]:
+    """Yield the packages and files below `base` that were loaded, by whatever means."""
+    start = f"{base}{os.sep}"
+    # A copy is made in one piece; a list of the items is not, and another thread may import.
+    for name, module in sys.modules.copy().items():
+        file: Any = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not file.startswith(start):
+            continue
+        is_package = hasattr(module, "__path__")
+        if is_package and "." not in name:
+            yield os.path.dirname(file)  # noqa: PTH120 - thousands of modules
+        else:
+            yield file
+
+
+def _is_inside(path: Path, base: Path) -> bool:
+    return path != base and path.is_relative_to(base)
+
+
+def _is_in_any(path: Path, folders: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
+    kept: list[Path] = []
+    for path in sorted(set(paths)):
+        if not _is_in_any(path, kept):
+            kept.append(path)
+    return tuple(kept)

@@ -1,0 +1,117 @@
+"""The command line of bubblewrap: a file system of its own, in namespaces of its own."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from amplifier_sandbox.processes.limits import Limits
+
+# Never a search through PATH: a workspace may hold a `bwrap` that contains nothing.
+TRUSTED_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
+HOME = "/tmp/home"
+
+_SYSTEM_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+# Named one by one: /etc holds what not everybody may read, and we may be root.
+_SYSTEM_FILES = (
+    "/etc/alternatives",
+    "/etc/group",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/pki/tls/certs",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+)
+_NETWORK_FILES = ("/etc/gai.conf", "/etc/resolv.conf", "/etc/services")
+_ISOLATION = (
+    "--die-with-parent",
+    "--new-session",
+    "--unshare-user",
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+    "--cap-drop",
+    "ALL",
+)
+
+
+def find_bubblewrap(folders: Sequence[str] = TRUSTED_FOLDERS) -> str | None:
+    """Return the path of a bubblewrap that only root can have put there."""
+    for folder in folders:
+        path = Path(folder, "bwrap")
+        try:
+            found = path.stat()
+        except OSError:
+            continue
+        is_roots = found.st_uid == 0 and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if is_roots and os.access(path, os.X_OK):
+            return str(path)
+    return None
+
+
+@cache
+def system_paths(*, network: bool) -> tuple[str, ...]:
+    """Return what every program may read: the system's programs, libraries and a few settings."""
+    files = (*_SYSTEM_FILES, *_NETWORK_FILES) if network else _SYSTEM_FILES
+    return tuple(path for path in ("/usr", *_SYSTEM_FOLDERS, *files) if Path(path).exists())
+
+
+def bubblewrap_command(
+    program: str,
+    *,
+    workspace: Path,
+    mount_points: Sequence[Path],
+    protected: Sequence[Path],
+    hidden: Sequence[Path],
+    read_only: Sequence[Path],
+    writable: Sequence[Path],
+    network: bool,
+    limits: Limits,
+    seccomp_descriptor: int,
+) -> list[str]:
+    """Return the command line up to the program that is to run inside.
+
+    `protected` are existing paths in the workspace that stay read-only; `mount_points` are the
+    folders above them: what is a mount point cannot be renamed out of the way. `hidden` are
+    existing paths that appear empty.
+    """
+    size = str(limits.temporary_bytes)
+    arguments = [program, *_ISOLATION, *([] if network else ["--unshare-net"])]
+    arguments += _system(network)
+    arguments += ["--proc", "/proc", "--remount-ro", "/proc"]
+    arguments += ["--dev", "/dev", "--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"]
+    arguments += ["--remount-ro", "/dev"]
+    arguments += ["--perms", "1777", "--size", size, "--tmpfs", "/tmp", "--dir", HOME]
+    arguments += _binds("--ro-bind", read_only)
+    arguments += _binds("--bind", [workspace, *writable, *mount_points])
+    arguments += _binds("--ro-bind", protected)
+    for path in hidden:
+        is_folder = path.is_dir()
+        empty = ["--tmpfs", str(path), "--remount-ro"] if is_folder else ["--ro-bind", "/dev/null"]
+        arguments += [*empty, str(path)]
+    arguments += ["--remount-ro", "/", "--chdir", str(workspace)]
+    return [*arguments, "--seccomp", str(seccomp_descriptor), "--"]
+
+
+@cache
+def _system(network: bool) -> tuple[str, ...]:
+    arguments: list[str] = []
+    for path in system_paths(network=network):
+        if Path(path).is_symlink() and Path(path).resolve().is_relative_to("/usr"):
+            arguments += ["--symlink", str(Path(path).readlink()), path]
+        else:
+            # By name, not by what is there now: bubblewrap looks each time.
+            arguments += ["--ro-bind-try", path, path]
+    return tuple(arguments)
+
+
+def _binds(option: str, paths: Sequence[Path]) -> Iterator[str]:
+    for path in paths:
+        yield from (option, str(path), str(path))

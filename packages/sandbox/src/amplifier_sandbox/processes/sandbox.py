@@ -1,0 +1,329 @@
+"""The sandbox this machine offers, and how to start a program in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Self
+
+from amplifier_sandbox.processes import bubblewrap, launcher
+from amplifier_sandbox.processes.control_groups import ControlGroup, ControlGroups
+from amplifier_sandbox.processes.errors import SandboxError
+from amplifier_sandbox.processes.limits import Limits, limited, limited_processes
+from amplifier_sandbox.processes.own_code import OwnCode
+from amplifier_sandbox.processes.seccomp import filter_program
+from amplifier_sandbox.processes.workspace import ProtectedPaths, checked_workspace, existing_paths
+
+Level = Literal["bubblewrap", "landlock", "none"]
+
+PROTECTED = (".git", ".amplifier")
+"""Paths in a workspace that would make the machine run or approve something later."""
+
+_WHAT_HOLDS: dict[Level, tuple[str, ...]] = {
+    "bubblewrap": (
+        "Programs run in bubblewrap: they see the system read-only and write to the workspace.",
+        "Protected paths, other processes and, unless it is given, the network are out of reach.",
+        "Everything a program started ends with it.",
+    ),
+    "landlock": (
+        "Programs run under Landlock: they read the system and write to the workspace.",
+        "Protected paths cannot be held, and other processes of the same user can be seen.",
+        "Owners, modes and extended attributes of files cannot be changed anywhere.",
+        "Unix sockets cannot be made, so that no other program of the user can be connected to.",
+    ),
+    "none": ("There is no sandbox: programs are not started unless protection is waived.",),
+}
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_OLDEST_LANDLOCK = 3
+_PROBE_SECONDS = 10
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def clean_environment(passed: Sequence[str] = ()) -> dict[str, str]:
+    """Return the environment of a contained program: nothing of ours but the names in `passed`."""
+    ours = {name: os.environ[name] for name in passed if name in os.environ}
+    return {"PATH": _PATH, "LANG": "C.UTF-8", "TERM": "dumb", **ours}
+
+
+@dataclass(slots=True)
+class LaunchSpec:
+    """How to start one contained program; `close` it when the program has ended.
+
+    Start it from a thread that lives as long as the program does: the kernel ends the program
+    with the thread that started it. `kill_signal` ends it and everything it started.
+    """
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    pass_fds: tuple[int, ...] = ()
+    kill_signal: signal.Signals = signal.SIGKILL
+    group: ControlGroup | None = None
+    held: ExitStack = field(default_factory=ExitStack, repr=False)
+
+    def close(self) -> None:
+        """Give back what the program needed; calling it twice is fine."""
+        self.held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is to run, checked and with real paths."""
+
+    argv: list[str]
+    workspace: Path
+    env: dict[str, str]
+    network: bool
+    protected: ProtectedPaths
+    read_only: list[Path]
+    writable: list[Path]
+    limits: Limits
+    # None when there is no protection.
+    own_code: OwnCode | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """One way of containing programs, found by trying it."""
+
+    level: Level
+    groups: ControlGroups = ControlGroups()
+    # Why a better level is not there, in plain words.
+    reasons: tuple[str, ...] = ()
+    # The path of bubblewrap.
+    program: str = ""
+    # Whether somebody asked for no protection; only then does level `none` start anything.
+    is_waived: bool = False
+
+    @classmethod
+    def detect(cls, folders: Sequence[str] = bubblewrap.TRUSTED_FOLDERS) -> Sandbox:
+        """Return the strongest sandbox that works here, each tried by running a program in it.
+
+        Level `none` means that there is none: `command` then refuses. `folders` are the only places
+        where bubblewrap is looked for.
+        """
+        if sys.platform != "linux":
+            return cls("none", reasons=(f"there is no sandbox for {sys.platform}, only for Linux",))
+        groups = ControlGroups.detect()
+        program = bubblewrap.find_bubblewrap(folders)
+        if program is None:
+            reasons = (f"bubblewrap is not installed in {', '.join(folders) or 'any folder'}",)
+        else:
+            found = cls("bubblewrap", groups, program=program)
+            failure = found._try_out()
+            if failure is None:
+                return found
+            reasons = (f"bubblewrap does not work here: {failure}",)
+        version = launcher.landlock_version()
+        if version < _OLDEST_LANDLOCK:
+            return cls(
+                "none", groups, (*reasons, "the kernel has no Landlock of version 3 or newer")
+            )
+        found = cls("landlock", groups, reasons)
+        failure = found._try_out()
+        if failure is None:
+            return found
+        return cls("none", groups, (*reasons, f"Landlock does not work here: {failure}"))
+
+    @classmethod
+    def waived(cls) -> Sandbox:
+        """Return what contains nothing, for those who asked for that in so many words."""
+        return cls("none", ControlGroups.detect(), ("protection was waived",), is_waived=True)
+
+    def describe(self) -> list[str]:
+        """Return what holds here and what does not, one plain sentence each."""
+        return [*_WHAT_HOLDS[self.level], *self._which_limits_hold(), *map(_sentence, self.reasons)]
+
+    def command(
+        self,
+        argv: Sequence[str],
+        *,
+        workspace: str | Path,
+        env: Mapping[str, str] | None = None,
+        network: bool = False,
+        protected: Sequence[str] = PROTECTED,
+        read_only: Sequence[str | Path] = (),
+        writable: Sequence[str | Path] = (),
+        limits: Limits | None = None,
+    ) -> LaunchSpec:
+        """Return how to start `argv` so that it can change nothing outside `workspace`.
+
+        `protected` are paths relative to the workspace that stay as they are, absent ones absent.
+        What this process runs from stays as it is in any case, and AMPLIFIER_HOME is not seen.
+        `read_only` and `writable` are further paths that exist inside.
+
+        Raises:
+            SandboxError: it cannot be contained as asked.
+        """
+        if self.level == "none" and not self.is_waived:
+            raise SandboxError("; ".join(self.reasons))
+        if self.level == "landlock" and protected:
+            raise SandboxError(
+                f"Landlock cannot keep {', '.join(protected)} from being changed in a workspace "
+                "that may be written to; install bubblewrap, or protect no paths"
+            )
+        folder = checked_workspace(workspace)
+        readable, changeable = existing_paths(read_only), existing_paths(writable)
+        request = _Request(
+            list(argv),
+            folder,
+            dict(clean_environment() if env is None else env),
+            network,
+            ProtectedPaths(protected),
+            readable,
+            changeable,
+            limits or Limits(),
+            None if self.level == "none" else OwnCode([folder, *changeable], readable),
+        )
+        with ExitStack() as stack:
+            try:
+                launch = self._prepare(request, stack)
+            except OSError as error:
+                raise SandboxError(f"the sandbox cannot be set up: {error}") from error
+            launch.held = stack.pop_all()
+        return launch
+
+    def _prepare(self, request: _Request, stack: ExitStack) -> LaunchSpec:
+        build = self._bubblewrap if self.level == "bubblewrap" else self._launcher
+        launch = build(request, stack)
+        if self.groups.parents:
+            launch.group = self.groups.create(request.limits)
+            stack.callback(launch.group.remove)
+        folders = [str(folder) for folder in launch.group.folders] if launch.group else []
+        launch.argv = limited(
+            launch.argv,
+            request.limits,
+            groups=folders,
+            counts_memory=self.groups.counts_memory,
+        )
+        launch.env["PWD"] = launch.cwd
+        return launch
+
+    def _bubblewrap(self, request: _Request, stack: ExitStack) -> LaunchSpec:
+        held = request.protected.hold(request.workspace, stack)
+        if request.own_code is not None:
+            request.own_code.hold(held, stack)
+        # Abstract unix sockets belong to the network: with it, those of the machine are there.
+        network = request.network
+        program = filter_program(network=network, unix=not network)
+        descriptor = _filter_descriptor(stack, program)
+        argv = bubblewrap.bubblewrap_command(
+            self.program,
+            workspace=request.workspace,
+            mount_points=held.folders_above,
+            protected=held.paths,
+            hidden=held.hidden,
+            read_only=request.read_only,
+            writable=request.writable,
+            network=network,
+            limits=request.limits,
+            seccomp_descriptor=descriptor,
+        )
+        return LaunchSpec(
+            [*argv, *self._counted(request)],
+            {**request.env, "HOME": bubblewrap.HOME},
+            str(request.workspace),
+            (descriptor,),
+        )
+
+    def _launcher(self, request: _Request, stack: ExitStack) -> LaunchSpec:
+        own = None if request.own_code is None else next(request.own_code.inside(), None)
+        if own is not None:
+            raise SandboxError(
+                f"this program runs from `{own}` or keeps its keys there, and Landlock cannot keep "
+                "it from commands that may write to a folder above it; install bubblewrap, or "
+                "start in another folder"
+            )
+        home = tempfile.mkdtemp(prefix="amplifier-")
+        stack.callback(shutil.rmtree, home, ignore_errors=True)
+        descriptor = -1
+        if self.level == "landlock":
+            # Landlock does not see who connects to a socket, so that nobody may.
+            program = filter_program(network=request.network, metadata=False, unix=False)
+            descriptor = _filter_descriptor(stack, program)
+        plan = {
+            "seccomp": descriptor,
+            "network": request.network,
+            "read": [
+                *bubblewrap.system_paths(network=request.network),
+                *map(str, request.read_only),
+            ],
+            "devices": [path for path in _DEVICES if Path(path).exists()],
+            "write": [home, str(request.workspace), *map(str, request.writable)],
+        }
+        python = [sys.executable, "-I", "-S", launcher.__file__, json.dumps(plan)]
+        return LaunchSpec(
+            [*python, *self._counted(request)],
+            {**request.env, "HOME": home, "TMPDIR": home},
+            str(request.workspace),
+            () if descriptor < 0 else (descriptor,),
+            signal.SIGTERM,
+        )
+
+    def _which_limits_hold(self) -> Iterator[str]:
+        groups = self.groups
+        together = "counted for all processes of a program together"
+        yield f"Memory is {together if groups.counts_memory else 'limited for each process only'}."
+        if groups.counts_processes:
+            yield f"Processes are {together}."
+        elif os.getuid() == 0:
+            yield "The number of processes is not limited: for root it takes a control group."
+        else:
+            yield "Processes are counted for the user inside."
+
+    def _counted(self, request: _Request) -> list[str]:
+        if self.groups.counts_processes:
+            return request.argv
+        return limited_processes(request.argv, request.limits)
+
+    def _try_out(self) -> str | None:
+        """Run a program that does nothing; return what went wrong, None when nothing did."""
+        protected = PROTECTED if self.level == "bubblewrap" else ()
+        try:
+            with (
+                tempfile.TemporaryDirectory(prefix="amplifier-") as workspace,
+                self.command(["/bin/true"], workspace=workspace, protected=protected) as launch,
+            ):
+                done = subprocess.run(
+                    launch.argv,
+                    check=False,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    env=launch.env,
+                    cwd=launch.cwd,
+                    pass_fds=launch.pass_fds,
+                    timeout=_PROBE_SECONDS,
+                )
+        except (OSError, SandboxError, subprocess.TimeoutExpired) as error:
+            return str(error)
+        if done.returncode == 0:
+            return None
+        return done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
+
+
+def _sentence(reason: str) -> str:
+    return f"{reason[0].upper()}{reason[1:].rstrip('.')}."
+
+
+def _filter_descriptor(stack: ExitStack, program: bytes) -> int:
+    """Return an open file with the system call filter, for one reader."""
+    descriptor = os.memfd_create("system-call-filter")
+    stack.callback(os.close, descriptor)
+    os.write(descriptor, program)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor

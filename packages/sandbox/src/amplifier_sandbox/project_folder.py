@@ -1,0 +1,68 @@
+"""Which folders can be a project: not the user's home folder, and none that contains it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from amplifier_sandbox.home import amplifier_home
+
+_OWN_FILES = "the folder of Amplifier's own keys, settings and logs"
+
+
+def why_not_a_project(folder: Path) -> str | None:
+    """Return why no tool may work in a folder; None when it can be a project.
+
+    Whoever reads a home folder reads keys, passwords and the logs of every other project. The
+    folder is compared as the file system sees it, so that neither a link nor a second mount of the
+    home folder is taken for something else.
+    """
+    real = Path(os.path.realpath(folder))
+    if real.parent == real:
+        return f"`{folder}` is the root of the file system"
+    for home in _user_homes():
+        if _is_in(home, real):
+            return f"`{folder}` {_relation(home, real)} your home folder"
+    own = _real_path(amplifier_home)
+    if own is not None and _is_in(own, real):
+        return f"`{folder}` {_relation(own, real)} {_OWN_FILES}"
+    if own is not None and _is_in(real, own):
+        return f"`{folder}` is inside {_OWN_FILES}"
+    return None
+
+
+def _user_homes() -> list[Path]:
+    """Return the home folder that HOME names and the one of the user database."""
+    # A program started with another HOME can still read the files of the user it runs as.
+    found = [_real_path(Path.home), _real_path(lambda: Path(pwd.getpwuid(os.geteuid()).pw_dir))]
+    # A user without a home folder, as in some containers, is given `/`.
+    return [home for home in found if home is not None and home.parent != home]
+
+
+def _real_path(find: Callable[[], Path]) -> Path | None:
+    with suppress(RuntimeError, KeyError):
+        return Path(os.path.realpath(find()))
+    return None
+
+
+def _is_in(inner: Path, outer: Path) -> bool:
+    """Whether `outer` is `inner` or a folder above it; both are real paths."""
+    if inner.is_relative_to(outer):
+        return True
+    try:
+        status = outer.stat()
+    except OSError:
+        return False
+    for each in (inner, *inner.parents):
+        with suppress(OSError):
+            if os.path.samestat(each.stat(), status):
+                return True
+    return False
+
+
+def _relation(inner: Path, outer: Path) -> str:
+    same = inner == outer or (inner.exists() and inner.samefile(outer))
+    return "is" if same else "contains"
