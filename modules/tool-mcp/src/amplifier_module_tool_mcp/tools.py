@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_kit.tokens import CHARS_PER_TOKEN, window_of
+from amplifier_module_tool_mcp.config import McpConfig
 from amplifier_module_tool_mcp.definitions import Definition, mounted_name
 from amplifier_module_tool_mcp.errors import ServerFailure
 from amplifier_module_tool_mcp.results import failure, to_result
 from amplifier_module_tool_mcp.surroundings import TROUBLE, Surroundings
 
-if TYPE_CHECKING:
-    from amplifier_module_tool_mcp.server import Server
-
 _ASSUMED_WINDOW = 100_000
 _MARGIN_SECONDS = 10.0
 _ANYTHING: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+class ToolServer(Protocol):
+    """The server that a tool belongs to."""
+
+    name: str
+    settings: McpConfig
+
+    async def connect(self) -> Any: ...
+
+    async def call(self, tool: ServerTool, arguments: dict[str, Any]) -> dict[str, Any]: ...
+
+    async def ask(self, tool: ServerTool) -> None: ...
 
 
 class ServerTool:
@@ -29,7 +41,7 @@ class ServerTool:
     effect: Effect = "unsafe"
     output_trusted = False
 
-    def __init__(self, name: str, server: Server, shelf: Shelf, definition: Definition) -> None:
+    def __init__(self, name: str, server: ToolServer, shelf: Shelf, definition: Definition) -> None:
         self.name = name
         self.server = server
         self.definition = definition
@@ -120,12 +132,12 @@ class Shelf:
         self.is_full = False
         self._around = around
 
-    def of(self, server: Server) -> list[ServerTool]:
+    def of(self, server: ToolServer) -> list[ServerTool]:
         """Return the tools of one server."""
         return [tool for tool in self.tools.values() if tool.server is server]
 
     async def replace(
-        self, server: Server, found: dict[str, Definition], seen: dict[str, Any]
+        self, server: ToolServer, found: dict[str, Definition], seen: dict[str, Any]
     ) -> dict[str, str]:
         """Put up what a server offers now and return what is not offered (any more), and why."""
         refused: dict[str, str] = {}
@@ -197,7 +209,9 @@ class LoadTool:
         "additionalProperties": False,
     }
 
-    def __init__(self, servers: dict[str, Server], shelf: Shelf, around: Surroundings) -> None:
+    def __init__(
+        self, servers: Mapping[str, ToolServer], shelf: Shelf, around: Surroundings
+    ) -> None:
         self._servers = servers
         self._shelf = shelf
         settings = around.settings

@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amplifier_foundation.reading.state import SessionState, state_of
-from amplifier_foundation.recording.child_log import ChildLog, OpenChild
+from amplifier_foundation.recording.recorder import ChildLog, OpenChild, Recorder
 from amplifier_foundation.spawn.capabilities import offer_spawning
 from amplifier_foundation.spawn.ended_children import SPAWNED, EndedChildren
 from amplifier_kit.children.tasks import ABOUT
 from amplifier_kit.secrets.messages import MessageScrubber
 
 if TYPE_CHECKING:
-    from amplifier_foundation.recording.recorder import Recorder
     from amplifier_foundation.store import SessionStore
 
 __all__ = ["child_logs"]
 
-Update = Callable[[Any, "Recorder", SessionState], Awaitable[None]]
+Update = Callable[[Any, Recorder, SessionState], Awaitable[None]]
 """Brings what lists show of a session up to date: its recorder, and where it stood before."""
 
 

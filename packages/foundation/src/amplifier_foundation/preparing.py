@@ -19,7 +19,7 @@ from amplifier_foundation.wishes import PARTS, Wishes, apply_wishes, provider_id
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles import Bundle
-    from amplifier_foundation.bundles.missing import Missing
+    from amplifier_foundation.bundles.bundle import Missing
     from amplifier_foundation.live import LiveSession
     from amplifier_foundation.sources.lock import Lock
 

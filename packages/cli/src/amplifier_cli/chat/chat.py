@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amplifier_cli.chat.all_commands import COMMANDS
 from amplifier_cli.chat.approvals import TerminalApprovals, TerminalNotices
 from amplifier_cli.chat.conversation import Conversation, remember_partial
 from amplifier_cli.chat.history import PrivateHistory
 from amplifier_cli.chat.keys import Keys
 from amplifier_cli.chat.log_keeping import Keeper
 from amplifier_cli.chat.observer import Observer, Usage
-from amplifier_cli.chat.slash import SlashCompleter
-from amplifier_cli.chat.slash_looking import budget_limit, expand
+from amplifier_cli.chat.slash import SlashCommands, SlashCompleter
 from amplifier_cli.chat.terminal import Terminal
 from amplifier_cli.render.footer import Meter
 from amplifier_cli.render.items import Ending, Notice
@@ -35,12 +34,12 @@ _HINT_IDLE, _HINT_BUSY = "/help", "esc stops"
 class Chat:
     """Everything the `/` commands and keys work on."""
 
-    def __init__(self, home: Path, project: Path) -> None:
-        self.commands = COMMANDS
+    def __init__(self, home: Path, project: Path, commands: SlashCommands) -> None:
+        self.commands = commands
         self.project = project
         self.terminal = Terminal(
             history=PrivateHistory(home / HISTORY),
-            completer=SlashCompleter(COMMANDS),
+            completer=SlashCompleter(commands),
             meter=self._meter,
             accept=self._accept,
         )
@@ -173,13 +172,24 @@ class Chat:
             return
         self._start(command.run(self, argument), command.name)
 
+    def expand(self, number: int | None = None) -> None:
+        """Print everything of one tool call, the last one unless a number is given."""
+        runs = self.terminal.scene.runs
+        wanted = len(runs) if number is None else number
+        if not runs:
+            self.terminal.put(Notice("No tool ran."))
+        elif not 1 <= wanted <= len(runs):
+            self.terminal.put(Notice(f"There is no tool call #{wanted}."))
+        else:
+            self.terminal.put(runs[wanted - 1], expanded=True)
+
     def _expand_last(self) -> None:
         scene = self.terminal.scene
         if scene.tools:
             scene.expanded = not scene.expanded
             scene.changed()
         else:
-            self._start(expand(self, ""), "expand")
+            self.expand()
 
     def _start(self, work: Any, name: str) -> None:
         async def run() -> None:
@@ -211,6 +221,12 @@ class Chat:
             window=self.window,
             cost=self.live.cost_usd,
             unpriced_calls=self.live.unpriced_calls,
-            budget=budget_limit(self.budget()),
+            budget=_dollar_limit(self.budget()),
             queued=len(scene.queue),
         )
+
+
+def _dollar_limit(status: dict[str, Any] | None) -> Decimal | None:
+    """Return the limit in dollars of a budget's status."""
+    usd = None if status is None else status["limits"].get("usd")
+    return None if usd is None else Decimal(str(usd))

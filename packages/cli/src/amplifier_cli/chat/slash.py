@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-if TYPE_CHECKING:
-    from amplifier_cli.chat.chat import Chat
-
 
 class SlashCommand(NamedTuple):
-    """One command: what it takes, what it does, and the function that does it."""
+    """One command: what it takes, what it does, and the function that does it to a `Chat`."""
 
     name: str
     takes: str
     does: str
-    run: Callable[[Chat, str], Awaitable[None]]
+    run: Callable[[Any, str], Awaitable[None]]
 
 
 class SlashCommands:
@@ -29,7 +26,7 @@ class SlashCommands:
         self.all = {each.name: each for each in commands}
 
     def find(self, text: str) -> tuple[SlashCommand | None, str, str]:
-        """Return the command of a line, its argument, and otherwise what to tell the person."""
+        """Return the command of a line, its argument, and otherwise what to tell the user."""
         word, _, argument = text[1:].partition(" ")
         meant = [word] if word in self.all else [each for each in self.all if each.startswith(word)]
         if len(meant) == 1:

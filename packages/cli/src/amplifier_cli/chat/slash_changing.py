@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Group
 from rich.text import Text
 
+from amplifier_cli.chat.chat import Chat
 from amplifier_cli.chat.slash_looking import table
 from amplifier_cli.render.export import as_markdown
 from amplifier_cli.render.items import Notice
@@ -18,9 +19,6 @@ from amplifier_cli.sessions import store
 from amplifier_core.errors import ModuleError
 from amplifier_foundation.short_ids import short_id
 from amplifier_sandbox.visible_text import visible
-
-if TYPE_CHECKING:
-    from amplifier_cli.chat.chat import Chat
 
 # By which name a provider's configuration has its model.
 _MODEL_KEYS = ("default_model", "model")

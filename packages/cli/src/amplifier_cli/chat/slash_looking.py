@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from amplifier_cli.render.items import Notice
+from amplifier_cli.chat.chat import Chat
 from amplifier_cli.render.plain import cost_text, count, counted, one_line
-
-if TYPE_CHECKING:
-    from amplifier_cli.chat.chat import Chat
 
 _CHARACTERS_PER_TOKEN = 4
 _KEYS = (
@@ -93,19 +89,8 @@ async def show_tools(chat: Chat, argument: str) -> None:
 
 async def expand(chat: Chat, argument: str) -> None:
     """Show everything of one tool call, the last one unless a number is given."""
-    runs = chat.terminal.scene.runs
     number = argument.lstrip("#")
-    wanted = int(number) if number.isdecimal() else len(runs)
-    if not runs or not 1 <= wanted <= len(runs):
-        chat.terminal.put(Notice(f"There is no tool call #{wanted}." if runs else "No tool ran."))
-        return
-    chat.terminal.put(runs[wanted - 1], expanded=True)
-
-
-def budget_limit(status: dict[str, Any] | None) -> Decimal | None:
-    """Return the limit in dollars of a budget's status."""
-    usd = None if status is None else status["limits"].get("usd")
-    return None if usd is None else Decimal(str(usd))
+    chat.expand(int(number) if number.isdecimal() else None)
 
 
 def _first_sentence(text: str) -> str:

@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from amplifier_cli.chat.all_commands import COMMANDS
 from amplifier_cli.chat.chat import Chat
 from amplifier_cli.chat.log_keeping import LOG_NAME
 from amplifier_cli.chat.plain import PlainChat
@@ -60,7 +61,7 @@ class _Talk:
 
     async def run(self, session_id: str | None, *, takeover: bool) -> int:
         """Open the session, talk, and go on with its copy as long as one is wanted."""
-        chat = Chat(paths.home(), self._ready.project)
+        chat = Chat(paths.home(), self._ready.project, COMMANDS)
         resume = session_id is not None
         if session_id is not None:
             chat.show_earlier(store().read(session_id))

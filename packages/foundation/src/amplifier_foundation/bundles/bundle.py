@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from amplifier_foundation.config.merge import merge
 from amplifier_foundation.config.modules import merge_modules
+from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.guards import lay_hooks, refuse_replacement
 
-if TYPE_CHECKING:
-    from amplifier_foundation.bundles.missing import Missing
+__all__ = ["Agent", "Bundle", "Missing", "Place", "Written", "compose"]
 
-__all__ = ["Agent", "Bundle", "Place", "Written", "compose"]
+_LONGEST_WHY = 300
 
 
 class Place(NamedTuple):
@@ -34,6 +34,28 @@ class Place(NamedTuple):
     def told(self) -> str:
         """What an error adds to a name: the file that has it, unless it was asked for itself."""
         return f" (named in `{self.file}`)" if self.namespace else ""
+
+
+class Missing(NamedTuple):
+    """What a bundle names and is used without, because it is not there."""
+
+    kind: str
+    reference: str
+    named_in: str
+    why: str
+
+    @classmethod
+    def of(cls, kind: str, reference: str, place: Place, error: FoundationError) -> Missing:
+        """Return what is missing according to an error."""
+        # That it is not there is said already, with its name.
+        message = error.message.replace(f"There is no `{reference}`.", "")
+        why = " ".join(f"{message} {error.why}".split())
+        if len(why) > _LONGEST_WHY:
+            why = f"{why[:_LONGEST_WHY].rstrip()} …"
+        return cls(kind, reference, place.origin, why)
+
+    def __str__(self) -> str:
+        return f"The {self.kind} `{self.reference}` of `{self.named_in}` is missing: {self.why}"
 
 
 class Written(NamedTuple):

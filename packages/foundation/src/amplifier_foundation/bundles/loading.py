@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from amplifier_foundation.bundles.agents import resolve_agent
-from amplifier_foundation.bundles.bundle import Agent, Bundle, Place, Written, compose
+from amplifier_foundation.bundles.bundle import Agent, Bundle, Missing, Place, Written, compose
 from amplifier_foundation.bundles.chosen import ChosenBundles
 from amplifier_foundation.bundles.files import (
     BUNDLE_FILES,
@@ -39,9 +39,6 @@ from amplifier_foundation.errors import (
 )
 from amplifier_foundation.paths import cache, local_settings, project_settings
 from amplifier_foundation.settings import Settings
-
-if TYPE_CHECKING:
-    from amplifier_foundation.bundles.missing import Missing
 
 __all__ = ["BundleSource", "default_bundle", "known_bundles", "load_bundle"]
 
@@ -168,8 +165,6 @@ class _Loader:
         """Continue without what is missing; raise again what is there and not to be used."""
         if not error.is_missing:
             raise error
-        from amplifier_foundation.bundles.missing import Missing  # noqa: PLC0415 - seldom
-
         self._missing[Missing.of(kind, reference, place, error)] = None
 
     def _agents(self, bundle: Bundle) -> dict[str, Agent]:

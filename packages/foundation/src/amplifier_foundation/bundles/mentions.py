@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from amplifier_foundation.bundles.bundle import Place, Written
+from amplifier_foundation.bundles.bundle import Missing, Place, Written
 from amplifier_foundation.bundles.references import find, leads_out, plain_files
 from amplifier_foundation.config.plain_files import is_file, is_folder
 from amplifier_foundation.config.project_files import granted_text, may_act
 from amplifier_foundation.errors import BundleError, MissingBundleError
 from amplifier_foundation.settings import Settings
-
-if TYPE_CHECKING:
-    from amplifier_foundation.bundles.missing import Missing
 
 __all__ = ["Instruction", "Texts", "mentions_in", "standing_instructions"]
 
@@ -121,8 +118,6 @@ class Texts:
             if path is None:
                 raise MissingBundleError("There is no such file.")
         except MissingBundleError as error:
-            from amplifier_foundation.bundles.missing import Missing  # noqa: PLC0415 - seldom
-
             self.missing.append(Missing.of("context file", reference.text, place, error))
             return None
         return path

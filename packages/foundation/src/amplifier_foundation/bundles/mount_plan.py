@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from amplifier_foundation.bundles.agents import agent_overlays
-from amplifier_foundation.bundles.bundle import Bundle
+from amplifier_foundation.bundles.bundle import Bundle, Missing
 from amplifier_foundation.bundles.loading import default_bundle
 from amplifier_foundation.bundles.mentions import Instruction, Texts, standing_instructions
 from amplifier_foundation.bundles.plan_files import refuse_unlisted
@@ -31,9 +31,6 @@ from amplifier_foundation.guards import (
 )
 from amplifier_foundation.plan_shape import checked_plan
 from amplifier_foundation.settings import Settings
-
-if TYPE_CHECKING:
-    from amplifier_foundation.bundles.missing import Missing
 
 __all__ = ["Prepared", "compile_bundle"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from decimal import Decimal
 from time import perf_counter
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from amplifier_core import events
 from amplifier_core.errors import describe_error
 from amplifier_foundation.reading.spending import cost_of_result, is_unpriced
+from amplifier_foundation.reading.state import SessionState
 from amplifier_foundation.recording import frames
-from amplifier_foundation.recording.child_log import ChildLog, OpenChild
 from amplifier_foundation.recording.error_codec import plain_error
 from amplifier_foundation.recording.inventory import inventory_of, opening_of
 from amplifier_foundation.recording.log import Log, LogWriter, RecordingFailedError
@@ -47,6 +47,22 @@ _WRAPPERS = (
     ("tools", RecordedTool),
     ("orchestrator", RecordedLoop),
 )
+
+
+class ChildLog(NamedTuple):
+    """The log of a child session, and what to do with it when the child has ended.
+
+    `before` is where the child stood when it was resumed; a new one has an empty state.
+    """
+
+    writer: LogWriter
+    close: Callable[[Recorder], Awaitable[None]]
+    before: SessionState
+
+
+OpenChild = Callable[["Recorder", Any, MessageScrubber], ChildLog]
+"""Makes the log of a child session; takes its parent's recorder, its coordinator and the scrubber
+that its records have to pass."""
 
 
 class Call:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_foundation.recording.frames import (
@@ -18,8 +18,35 @@ from amplifier_foundation.recording.plain import digest_of, plain, plain_model
 from amplifier_kit.proxy import Proxy
 from amplifier_kit.valid_text import valid
 
-if TYPE_CHECKING:
-    from amplifier_foundation.recording.recorder import Recorder
+
+class Notes(Protocol):
+    """What a wrapper tells the recorder of its session."""
+
+    def note(self, kind: str, data: dict[str, Any]) -> None: ...
+
+    async def note_message(self, message: dict[str, Any]) -> None: ...
+
+    async def note_messages(self, messages: list[dict[str, Any]]) -> None: ...
+
+    def note_count(self, provider: str, tokens: Any) -> None: ...
+
+    async def begin_model_call(
+        self, name: str, provider: Any, request: Any, options: dict[str, Any]
+    ) -> Any: ...
+
+    async def begin_tool_call(
+        self, name: str, tool: Any, tool_call_id: str | None, given: dict[str, Any]
+    ) -> Any: ...
+
+    async def end_call(
+        self, call: Any, error: BaseException | None = None, **outcome: Any
+    ) -> None: ...
+
+    async def begin_turn(self, prompt: str) -> bool: ...
+
+    async def end_turn(self, answer: str | None, error: BaseException | None) -> None: ...
+
+    async def of(self, coordinator: Any) -> Notes: ...
 
 
 class _Recorded(Proxy):
@@ -27,7 +54,7 @@ class _Recorded(Proxy):
 
     __slots__ = ("_name", "_recorder")
 
-    def __init__(self, name: str, inner: Any, recorder: Recorder) -> None:
+    def __init__(self, name: str, inner: Any, recorder: Notes) -> None:
         super().__init__(inner)
         self._name = name
         self._recorder = recorder
@@ -173,7 +200,7 @@ class RecordedLoop(_Recorded):
 class RecordedApprovals:
     """Asks through the app's approval system and records what was asked and answered."""
 
-    def __init__(self, inner: Any, recorder: Recorder) -> None:
+    def __init__(self, inner: Any, recorder: Notes) -> None:
         self.inner = inner
         self._recorder = recorder
 
@@ -181,7 +208,7 @@ class RecordedApprovals:
         self, prompt: str, options: list[str], timeout: float, default: Any
     ) -> str:
         """Ask, and pass the answer on."""
-        recorder: Recorder = current_recorder(self._recorder)
+        recorder: Notes = current_recorder(self._recorder)
         began, outcome = perf_counter(), "error"
         try:
             outcome = await self.inner.request_approval(prompt, options, timeout, default)
@@ -202,13 +229,13 @@ class RecordedApprovals:
 class RecordedDisplay:
     """Shows through the app's display system and records what was shown."""
 
-    def __init__(self, inner: Any, recorder: Recorder) -> None:
+    def __init__(self, inner: Any, recorder: Notes) -> None:
         self.inner = inner
         self._recorder = recorder
 
     def show_message(self, message: str, level: Any, source: str = "hook") -> Any:
         """Show it."""
-        recorder: Recorder = current_recorder(self._recorder)
+        recorder: Notes = current_recorder(self._recorder)
         recorder.note("display", {"message": message, "level": level, "source": source})
         return self.inner.show_message(message, level, source)
 

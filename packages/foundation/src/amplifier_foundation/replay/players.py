@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from amplifier_core import llm_errors
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.message_models import ChatResponse
 from amplifier_core.models import ProviderInfo, ToolResult
 from amplifier_foundation.recording.error_codec import build_error
 from amplifier_foundation.recording.plain import digest_of, plain
+from amplifier_foundation.replay.score import NotRecordedError, Score
+from amplifier_foundation.replay.tape import PlayedCall
 from amplifier_kit.calls.mounting import calls_in_response
 from amplifier_kit.proxy import Proxy
-
-if TYPE_CHECKING:
-    from amplifier_foundation.replay.score import Score
-    from amplifier_foundation.replay.tape import PlayedCall
-
-
-class NotRecordedError(llm_errors.LLMError):
-    """The replay asks for something that the record does not have."""
 
 
 class StandInProvider:

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, cast
 
+from amplifier_core import llm_errors
 from amplifier_core.models import HookResult
 from amplifier_foundation.recording import frames
 from amplifier_foundation.replay.conductor import Conductor
-from amplifier_foundation.replay.players import NotRecordedError
 from amplifier_foundation.replay.tape import PlayedCall, calls_in, composite_providers
+
+
+class NotRecordedError(llm_errors.LLMError):
+    """The replay asks for something that the record does not have."""
 
 
 class Score:
