@@ -14,7 +14,9 @@ class Announcer:
     __slots__ = ("_coordinator", "_hooks", "_source")
 
     def __init__(self, hooks: HookRegistry | None, coordinator: Any, source: str) -> None:
-        self._hooks, self._coordinator, self._source = hooks, coordinator, source
+        self._hooks = hooks
+        self._coordinator = coordinator
+        self._source = source
 
     async def tell(
         self,

@@ -33,7 +33,8 @@ class MemoryBlobs:
     __slots__ = ("_limit", "_texts", "_used", "dropped")
 
     def __init__(self, limit_bytes: int) -> None:
-        self._limit, self._used = limit_bytes, 0
+        self._limit = limit_bytes
+        self._used = 0
         self._texts: dict[str, str] = {}
         self.dropped: list[str] = []
 

@@ -9,7 +9,8 @@ from amplifier_core.models import HookResult
 
 # A short request says more about the tools sent with it than about the tokenizer.
 _TELLING_TOKENS = 1_000
-_LEAST, _MOST = 0.5, 2.0
+_LEAST = 0.5
+_MOST = 2.0
 # The factor moves in steps, so that a view does not change with every reported count.
 _STEPS = 10
 
@@ -54,9 +55,13 @@ class Calibration:
         another caller's, or leaves out what the vendor had cached.
         """
         usage: Any = data.get("usage")
-        counted = cast("Any", usage).get("input_tokens") if isinstance(usage, dict) else None
+        if isinstance(usage, dict):
+            counted = cast("Any", usage).get("input_tokens")
+        else:
+            counted = None
         if self.sent is not None and isinstance(counted, int):
-            estimate, self.sent = self.sent / self._chars_per_token, None
+            estimate = self.sent / self._chars_per_token
+            self.sent = None
             if estimate >= _TELLING_TOKENS and counted >= estimate * _LEAST:
                 reported = math.ceil(counted / estimate * _STEPS) / _STEPS
                 self.factor = max(self._floor, min(_MOST, reported))

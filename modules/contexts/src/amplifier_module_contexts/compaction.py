@@ -33,7 +33,8 @@ class Compaction:
     """Makes views of one growing history; what did not change is the same object in each."""
 
     def __init__(self, history: History, config: MemoryConfig) -> None:
-        self._history, self._config = history, config
+        self._history = history
+        self._config = config
         self._marker_size = _MARKER_SIZE if config.mark_dropped else 0
         self._sweep = Sweep(history, config, self._marker_size)
         self._short, self._cut = ShortForms(), ShortForms()
@@ -79,7 +80,8 @@ class Compaction:
         The newest units come first and the first whose messages are all `known` ends it, so this
         costs what is new. A prompt that is kept though its time has come has fallen out.
         """
-        units, state = self._history.units, self._sweep.walk(calibration.chars(budget))
+        units = self._history.units
+        state = self._sweep.walk(calibration.chars(budget))
         found: list[int] = []
         for at in range(state.oldest - 1, -1, -1):
             unit = units.all[at]
@@ -91,7 +93,8 @@ class Compaction:
 
     def _view(self, state: State, room: int) -> View:
         """Return the last view with what is new at its end, or one that is made anew."""
-        stored, fits = self._history.messages, state.total <= room
+        stored = self._history.messages
+        fits = state.total <= room
         kept = (state.oldest, state.shortened, state.held, fits)
         made_of = (*kept, self._history.restarts, self._sweep.rewinds)
         if self._last is None or self._made_of != made_of:
@@ -104,7 +107,8 @@ class Compaction:
         return self._last
 
     def _new_view(self, state: State, *, is_marked: bool) -> View:
-        stored, units = self._history.messages, self._history.units
+        stored = self._history.messages
+        units = self._history.units
         self._short.begin_view()
         chosen = {index: stored[index] for index in units.system}
         if state.held >= 0:
@@ -114,7 +118,8 @@ class Compaction:
             chosen.update((index, self._shown(index, short)) for index in units.all[at])
         messages = [chosen[index] for index in sorted(chosen)]
         shortened = sum(message is not stored[index] for index, message in chosen.items())
-        dropped, size = len(stored) - len(messages), state.total - self._marker_size
+        dropped = len(stored) - len(messages)
+        size = state.total - self._marker_size
         if dropped and is_marked:
             behind_system(messages, self._mark(dropped))
             size = state.total

@@ -53,7 +53,10 @@ class FittingContext:
         self.compact_threshold = config.compact_threshold
         self.calibration = Calibration(config.chars_per_token)
         self.announcer = Announcer(hooks, coordinator, self.name)
-        self.spill = None if blobs is None else Spill(blobs, config.spill_chars, clean)
+        if blobs is None:
+            self.spill = None
+        else:
+            self.spill = Spill(blobs, config.spill_chars, clean)
         self.tools: list[Any] = []
         self._exact_count = ExactCount(self.announcer)
         self._announced: tuple[int, ...] = ()
@@ -111,7 +114,10 @@ class FittingContext:
             ContextLengthError: not even the system messages, the last user message and the
                 running tool calls fit, however short their texts are cut.
         """
-        budget = token_budget if token_budget is not None else self._budget(provider)
+        if token_budget is not None:
+            budget = token_budget
+        else:
+            budget = self._budget(provider)
         self.calibration.sent = None
         view = await self._fitting_view(budget, provider)
         self.calibration.sent = view.size
@@ -174,7 +180,8 @@ class FittingContext:
 
     async def _fitting_view(self, budget: int, provider: Any) -> View:
         """Return a view that fits `budget` by the provider's own count, if it has one."""
-        factor, least = self.calibration.factor, 1.0
+        factor = self.calibration.factor
+        least = 1.0
         while True:
             try:
                 view = await self._view_with_prompt(budget, provider)
@@ -197,7 +204,10 @@ class FittingContext:
             self._prompt = {"role": "system", "content": text}
         size = message_size(self._prompt)
         view = await self.history_view(budget - self.calibration.tokens(size), provider)
-        replaced = self.messages[:1] if self.messages[:1] == view.messages[:1] else []
+        if self.messages[:1] == view.messages[:1]:
+            replaced = self.messages[:1]
+        else:
+            replaced = []
         behind = 1 if replaced and replaced[0]["role"] == "system" else 0
         messages = [self._prompt, *view.messages[behind:]]
         return view._replace(messages=messages, size=view.size + size)
@@ -218,16 +228,21 @@ class FittingContext:
         """Return the tokens that the provider's window leaves for messages, if it tells."""
         try:
             defaults: Any = {} if provider is None else provider.get_info().defaults
-            window, output = defaults.get("context_window"), defaults.get("max_output_tokens")
+            window = defaults.get("context_window")
+            output = defaults.get("max_output_tokens")
         except Exception:
             logger.exception("provider did not describe itself; the budget is max_tokens")
             return self.max_tokens
         told = isinstance(window, int) and isinstance(output, int) and window and output
-        return window - output - SAFETY_MARGIN if told else self.max_tokens
+        if told:
+            return window - output - SAFETY_MARGIN
+        return self.max_tokens
 
     async def _announce(self, view: View, budget: int) -> None:
-        messages, tokens = len(self.messages), self.calibration.tokens(self._history.total)
-        left, used = len(view.messages), self.calibration.tokens(view.size)
+        messages = len(self.messages)
+        tokens = self.calibration.tokens(self._history.total)
+        left = len(view.messages)
+        used = self.calibration.tokens(view.size)
         tell = self.announcer.tell
         before = {"message_count": messages, "token_count": tokens}
         await tell(events.CONTEXT_PRE_COMPACT, before)

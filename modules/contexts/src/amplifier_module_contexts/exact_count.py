@@ -55,9 +55,13 @@ class ExactCount:
             logger.exception("token counter failed")
             await self._announce_failure(error)
             return None
-        self._counter, self._lineage, self._size = count, view.lineage, view.size
+        self._counter = count
+        self._lineage = view.lineage
+        self._size = view.size
         self._failing = False
-        return self._tokens if self._tokens > budget else None
+        if self._tokens > budget:
+            return self._tokens
+        return None
 
     async def _announce_failure(self, error: Exception) -> None:
         # Once, until it works again: the same line before every request would not be read.

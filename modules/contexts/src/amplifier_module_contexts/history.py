@@ -31,7 +31,9 @@ class History:
     def measure(self, *new: Any) -> None:
         """Measure what is not measured yet, then `new`; a ValueError says what is no message."""
         if len(self.sizes) > len(self.messages):
-            self.sizes, self.total, self._units = [], 0, None
+            self.sizes = []
+            self.total = 0
+            self._units = None
             self.restarts += 1
         for message in (*self.messages[len(self.sizes) :], *new):
             if not isinstance(message, dict) or "role" not in message:

@@ -50,7 +50,8 @@ class ReadResultTool:
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
         """Return the part, under a line that says which it is and what comes next."""
-        handle, wanted = input.get("handle"), input.get("range") or f"1-{_LINES}"
+        handle = input.get("handle")
+        wanted = input.get("range") or f"1-{_LINES}"
         if not isinstance(handle, str) or not isinstance(wanted, str):
             return tool_failure("`handle` must be a text, and so must `range`.")
         text = await self._blobs.get(handle)
@@ -62,7 +63,8 @@ class ReadResultTool:
                 f"Cannot read the range `{wanted}`. Give lines as in 100-250, or characters as in "
                 "chars:0-5000."
             )
-        first, last = int(match[2]), int(match[3] or match[2])
+        first = int(match[2])
+        last = int(match[3] or match[2])
         ends = [0, *(found.end() for found in re.finditer("\n", text))]
         if ends[-1] != len(text):
             ends.append(len(text))

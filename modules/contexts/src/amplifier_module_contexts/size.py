@@ -34,7 +34,9 @@ def _size(value: Any) -> int:
         return sum(len(str(key)) + _size(each) for key, each in fields.items())
     if isinstance(value, list | tuple):
         return sum(_size(each) for each in cast("list[Any]", value))
-    return 0 if value is None else len(str(value))
+    if value is None:
+        return 0
+    return len(str(value))
 
 
 def call_blocks(message: dict[str, Any]) -> list[dict[str, Any]]:

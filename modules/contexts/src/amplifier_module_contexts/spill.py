@@ -12,7 +12,8 @@ from amplifier_module_contexts.blobs import Blobs
 TOOL_NAME = "read_result"
 
 # What stays of a large text, in characters.
-_HEAD, _TAIL = 3_000, 1_000
+_HEAD = 3_000
+_TAIL = 1_000
 # The handle stands first: whatever shortens the text further keeps its beginning.
 _NOTE = (
     "[{handle}: a result of {chars} characters in {lines} lines. Shown are its first {head} and "
@@ -38,7 +39,9 @@ class Spill:
     __slots__ = ("_clean", "_limit", "blobs")
 
     def __init__(self, blobs: Blobs, limit: int, clean: Callable[[str], str] | None = None) -> None:
-        self.blobs, self._limit, self._clean = blobs, limit, clean
+        self.blobs = blobs
+        self._limit = limit
+        self._clean = clean
 
     async def reduce(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[Spilled]]:
         """Return the message with excerpts in place of large texts, and what was put aside.
@@ -51,7 +54,10 @@ class Spill:
         excerpts: dict[str, str] = {}
         spilled: list[Spilled] = []
         for text in dict.fromkeys(large):
-            kept = text if self._clean is None else await asyncio.to_thread(self._clean, text)
+            if self._clean is None:
+                kept = text
+            else:
+                kept = await asyncio.to_thread(self._clean, text)
             handle = await self.blobs.put(kept)
             excerpts[text] = _excerpt(kept, handle, self._limit)
             spilled.append(Spilled(handle, len(kept)))
@@ -60,7 +66,8 @@ class Spill:
 
 
 def _excerpt(text: str, handle: str, limit: int) -> str:
-    head, tail = min(_HEAD, limit // 2), min(_TAIL, limit // 8)
+    head = min(_HEAD, limit // 2)
+    tail = min(_TAIL, limit // 8)
     middle = text[head : len(text) - tail]
     note = _NOTE.format(
         handle=handle,
@@ -90,7 +97,10 @@ def _edit_results(message: dict[str, Any], edit: Callable[[str], str]) -> Any:
 
 def _result_blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
     content: Any = message.get("content")
-    blocks = cast("list[Any]", content) if isinstance(content, list) else []
+    if isinstance(content, list):
+        blocks = cast("list[Any]", content)
+    else:
+        blocks = []
     return [
         block
         for block in blocks

@@ -39,7 +39,8 @@ class Sweep:
     """
 
     def __init__(self, history: History, config: MemoryConfig, reserved: int) -> None:
-        self._history, self._config = history, config
+        self._history = history
+        self._config = config
         self._units: Units = history.units
         self._room = -1
         self._states = [State(total=reserved, fixed=reserved)]
@@ -54,7 +55,9 @@ class Sweep:
         if first < len(self._states) - 2:
             self.rewinds += 1
         if room != self._room or history.units is not self._units:
-            first, self._room, self._units = 0, room, history.units
+            first = 0
+            self._room = room
+            self._units = history.units
             self._limit = room * self._config.compact_threshold
         del self._states[first + 1 :]
         for at in range(len(self._states) - 1, len(self._units.all)):
@@ -64,17 +67,25 @@ class Sweep:
     def excess(self, index: int) -> int:
         """Return how much longer a tool result is than its short form; nothing else has one."""
         message = self._history.messages[index]
-        content = message.get("content") if message["role"] == "tool" else None
-        return max(0, len(content) - self._config.truncate_chars) if type(content) is str else 0
+        if message["role"] == "tool":
+            content = message.get("content")
+        else:
+            content = None
+        if type(content) is str:
+            return max(0, len(content) - self._config.truncate_chars)
+        return 0
 
     def _step(self, before: State, at: int) -> State:
-        size, first = self._size(at, 0), self._units.all[at][0]
+        size = self._size(at, 0)
+        first = self._units.all[at][0]
         state = before._replace(total=before.total + size)
         if first in self._units.system:
             state = state._replace(fixed=before.fixed + size)
         else:
             state = state._replace(newest=at, user=at if first in self._units.users else state.user)
-        return self._make_room(state) if state.total > self._limit else state
+        if state.total > self._limit:
+            return self._make_room(state)
+        return state
 
     def _make_room(self, state: State) -> State:
         total, fixed, oldest, shortened, newest, user, held = state
@@ -104,7 +115,9 @@ class Sweep:
 
     def _size(self, at: int, shortened: int) -> int:
         size = sum(self._history.sizes[index] for index in self._units.all[at])
-        return size - self._saving(at) if at < shortened else size
+        if at < shortened:
+            return size - self._saving(at)
+        return size
 
     def _saving(self, at: int) -> int:
         return sum(self.excess(index) for index in self._units.all[at])

@@ -15,7 +15,8 @@ from amplifier_sandbox.files.errors import RefusedError
 from amplifier_sandbox.files.rooted import Root
 from amplifier_sandbox.files.workspace import Place, Workspace
 
-_PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
+_PRIVATE_FOLDER = 0o700
+_PRIVATE_FILE = 0o600
 _CONTENT = "content"
 # Far more than there are files in a store, and bytes in a record.
 _PLENTY = 1_000_000
@@ -62,7 +63,9 @@ class _Plan(NamedTuple):
 
 def digest_of(content: bytes | None) -> str | None:
     """Return the SHA-256 of a content, None for no file."""
-    return None if content is None else hashlib.sha256(content).hexdigest()
+    if content is None:
+        return None
+    return hashlib.sha256(content).hexdigest()
 
 
 class Checkpoints:
@@ -73,8 +76,10 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path, workspace: Workspace, *, limit: int, keep: int) -> None:
-        self._path, self._workspace = folder, workspace
-        self._limit, self._keep = limit, keep
+        self._path = folder
+        self._workspace = workspace
+        self._limit = limit
+        self._keep = keep
         self._store: Root | None = None
         self._turn: int | None = None
         self._lock = threading.RLock()
@@ -150,7 +155,8 @@ class Checkpoints:
         base = _base(records)
         try:
             place = self._workspace.locate_for_writing(path)
-            now, then = self.content(place), self._saved(base.before)
+            now = self.content(place)
+            then = self._saved(base.before)
         except (RefusedError, OSError) as error:
             return _Plan(Step(path, "keep", str(error)))
         if digest_of(now) == base.before:
@@ -180,7 +186,8 @@ class Checkpoints:
         if content is not None and not _has(store, saved):
             store.write_atomic(saved, content, mode=_PRIVATE_FILE)
         _, count = store.list_dir(f"{turn:06}", 0)
-        name, data = f"{turn:06}/{count:06}", json.dumps(record._asdict()).encode()
+        name = f"{turn:06}/{count:06}"
+        data = json.dumps(record._asdict()).encode()
         store.write_atomic(name, data, replaces=None, mode=_PRIVATE_FILE)
 
     def _opened(self) -> Root:
@@ -220,7 +227,8 @@ class Checkpoints:
         return [int(entry.name) for entry in entries if entry.name.isdigit()]
 
     def _records(self, turn: int) -> list[_Record]:
-        store, folder = self._opened(), f"{turn:06}"
+        store = self._opened()
+        folder = f"{turn:06}"
         entries, _ = store.list_dir(folder, _PLENTY)
         names = (entry.name for entry in entries if entry.name.isdigit())
         return [_record(store.read(f"{folder}/{name}", _PLENTY)) for name in names]
@@ -236,7 +244,8 @@ class Checkpoints:
 
 def _base(records: list[_Record]) -> _Record:
     """Return the last record whose `before` was not made in the turn, but by somebody else."""
-    base, known = records[0], set[str | None]()
+    base = records[0]
+    known = set[str | None]()
     for record in records:
         if record.before not in known:
             base = record

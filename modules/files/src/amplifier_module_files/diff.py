@@ -24,7 +24,8 @@ def change_text(name: str, old: bytes | None, new: bytes) -> str:
 def difference(before: bytes | None, after: bytes | None) -> str:
     """Return the difference between two contents of a file; None stands for no file."""
     try:
-        old, new = (before or b"").decode(), (after or b"").decode()
+        old = (before or b"").decode()
+        new = (after or b"").decode()
     except UnicodeDecodeError:
         return f"[{len(before or b'')} bytes are now {len(after or b'')} bytes]"
     return unified(old, new)
@@ -32,15 +33,18 @@ def difference(before: bytes | None, after: bytes | None) -> str:
 
 def unified(before: str, after: str) -> str:
     """Return a unified diff without file names; a long one has its middle cut out."""
-    old, new = before.split("\n"), after.split("\n")
+    old = before.split("\n")
+    new = after.split("\n")
     start = _equal(old, new)
     end = min(_equal(old[::-1], new[::-1]), min(len(old), len(new)) - start)
-    removed, added = len(old) - start - end, len(new) - start - end
+    removed = len(old) - start - end
+    added = len(new) - start - end
     if max(removed, added) > _MOST_COMPARED:
         return f"[{removed} lines from line {start + 1} on are now {added} lines]"
     skipped = max(start - _CONTEXT, 0)
     lines = list(_hunks(old, new, skipped, max(end - _CONTEXT, 0)))
-    head, tail = _fitting(lines), _fitting(lines[::-1])[::-1]
+    head = _fitting(lines)
+    tail = _fitting(lines[::-1])[::-1]
     if len(head) + len(tail) < len(lines):
         cut = f"[{len(lines) - len(head) - len(tail)} more lines of this diff]"
         lines = [*head, cut, *tail]
@@ -59,7 +63,8 @@ def _equal(left: list[str], right: list[str]) -> int:
 
 
 def _hunks(old: list[str], new: list[str], skipped: int, left_out: int) -> Iterator[str]:
-    window, counterpart = old[skipped : len(old) - left_out], new[skipped : len(new) - left_out]
+    window = old[skipped : len(old) - left_out]
+    counterpart = new[skipped : len(new) - left_out]
     matcher = SequenceMatcher(None, window, counterpart)
     for group in matcher.get_grouped_opcodes(_CONTEXT):
         _, old_from, _, new_from, _ = group[0]

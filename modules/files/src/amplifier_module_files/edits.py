@@ -50,7 +50,9 @@ def replaced(text: str, edits: Sequence[Edit]) -> str:
             edit = Edit(*lf, edit.replace_all)
         _require_match(text, edit, f"Edit {number}: " if len(edits) > 1 else "")
         text = text.replace(edit.old, edit.new)
-    return text.replace("\n", "\r\n") if crlf else text
+    if crlf:
+        return text.replace("\n", "\r\n")
+    return text
 
 
 def _require_match(text: str, edit: Edit, where: str) -> None:
@@ -78,7 +80,8 @@ def _line_numbers(text: str, old: str) -> Iterator[int]:
 def _closest(text: str, old: str) -> str:
     """Return a sentence about the line of the file that is most like the first one wanted."""
     wanted = next((line.strip() for line in old.split("\n") if line.strip()), "")
-    wanted, lines = wanted[:_LONGEST_COMPARED], text.split("\n")
+    wanted = wanted[:_LONGEST_COMPARED]
+    lines = text.split("\n")
     lines = [line.strip()[:_LONGEST_COMPARED] for line in lines]
     words = set(_WORD.findall(wanted))
     likely = nlargest(

@@ -30,18 +30,23 @@ class PathPattern:
 
     def matches(self, parts: Sequence[str]) -> bool:
         """Say whether the whole path is meant."""
-        wanted, at, part = self._wanted, 0, 0
+        wanted = self._wanted
+        at = 0
+        part = 0
         # Where the last `**` is, and the first part that it does not stand for.
         back: tuple[int, int] | None = None
         while part < len(parts):
             test = wanted[at] if at < len(wanted) else _never
             if test is None:
-                back, at = (at, part), at + 1
+                back = (at, part)
+                at = at + 1
             elif test(parts[part]):
-                at, part = at + 1, part + 1
+                at = at + 1
+                part = part + 1
             elif back is not None:
                 back = (back[0], back[1] + 1)
-                at, part = back[0] + 1, back[1]
+                at = back[0] + 1
+                part = back[1]
             else:
                 return False
         return all(test is None for test in wanted[at:])
@@ -53,19 +58,23 @@ def _never(part: str) -> bool:
 
 def _test(pattern: str) -> Callable[[str], object]:
     is_plain = not any(each in pattern for each in "*?[")
-    return pattern.__eq__ if is_plain else re.compile(fnmatch.translate(pattern)).match
+    if is_plain:
+        return pattern.__eq__
+    return re.compile(fnmatch.translate(pattern)).match
 
 
 def alternatives(pattern: str) -> list[PathPattern]:
     """Return the patterns that one with braces stands for: `{a,b}` is `a` or `b`."""
-    waiting, ready = [pattern], list[str]()
+    waiting = [pattern]
+    ready = list[str]()
     while waiting:
         each = waiting.pop()
         found = _BRACES.search(each)
         if found is None:
             ready.append(each)
             continue
-        before, behind = each[: found.start()], each[found.end() :]
+        before = each[: found.start()]
+        behind = each[found.end() :]
         waiting += [f"{before}{choice}{behind}" for choice in found[1].split(",")]
         if len(waiting) + len(ready) > _MOST_ALTERNATIVES:
             raise PatternError(f"it stands for more than {_MOST_ALTERNATIVES} others.")

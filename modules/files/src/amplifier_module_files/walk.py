@@ -38,8 +38,10 @@ class Walk:
     def __init__(
         self, place: Place, *, hidden: bool, ignored: bool, is_stopped: Callable[[], bool]
     ) -> None:
-        self.root, self._is_stopped = place.root, is_stopped
-        self._with_hidden, self._with_ignored = hidden, ignored
+        self.root = place.root
+        self._is_stopped = is_stopped
+        self._with_hidden = hidden
+        self._with_ignored = ignored
         self._start = PurePosixPath(os.path.normpath(place.name))
         self.left_out: Counter[str] = Counter()
 
@@ -66,7 +68,8 @@ class Walk:
         """Return what is to be looked at in a folder, the first one last."""
         entries, count = self.root.list_dir(str(folder), _MOST_ENTRIES)
         self.left_out[_BEYOND] += max(0, count - _MOST_ENTRIES)
-        rules, found = self._rules_of(folder) + rules, list[_Found]()
+        rules = self._rules_of(folder) + rules
+        found = list[_Found]()
         for entry in reversed(entries):
             path = folder / entry.name
             reason = self._reason_against(entry, path, rules)
@@ -81,7 +84,8 @@ class Walk:
     def _reason_against(
         self, entry: Entry, path: PurePosixPath, rules: list[IgnoreRule]
     ) -> str | None:
-        mode, is_folder = entry.status.st_mode, stat.S_ISDIR(entry.status.st_mode)
+        mode = entry.status.st_mode
+        is_folder = stat.S_ISDIR(entry.status.st_mode)
         # What git keeps for itself is never what is searched for.
         if entry.name.startswith(".") and (entry.name == ".git" or not self._with_hidden):
             return "hidden"
@@ -90,7 +94,9 @@ class Walk:
             return "ignored"
         if stat.S_ISLNK(mode):
             return "links"
-        return None if is_folder or stat.S_ISREG(mode) else "pipes, sockets or devices"
+        if is_folder or stat.S_ISREG(mode):
+            return None
+        return "pipes, sockets or devices"
 
     def _rules_of(self, folder: PurePosixPath) -> list[IgnoreRule]:
         if self._with_ignored:

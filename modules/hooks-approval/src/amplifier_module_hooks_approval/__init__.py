@@ -19,7 +19,8 @@ from amplifier_module_hooks_approval.guard import Guard
 
 __amplifier_module_type__ = "hook"
 
-_FIRST, _LAST = -10, sys.maxsize
+_FIRST = -10
+_LAST = sys.maxsize
 # Beyond the time that a person has: what the guard itself needs before it counts as failed.
 _GRACE_SECONDS = 10.0
 _FIND_DESK = "approval:desk"

@@ -38,7 +38,9 @@ class Call:
     def named_arguments(self) -> dict[str, Any]:
         """The arguments by name; none when they have no names."""
         given = self.arguments
-        return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+        if isinstance(given, dict):
+            return cast("dict[str, Any]", given)
+        return {}
 
     def __str__(self) -> str:
         """All of it: nothing may be allowed that was not shown."""
@@ -50,11 +52,16 @@ class Call:
 
 def call_from(data: Any) -> Call:
     """Return the call that an event is about; what is missing is empty."""
-    facts = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    if isinstance(data, dict):
+        facts = cast("dict[str, Any]", data)
+    else:
+        facts = {}
 
     def text(name: str) -> str:
         value = facts.get(name)
-        return value if isinstance(value, str) else ""
+        if isinstance(value, str):
+            return value
+        return ""
 
     return Call(
         session_id=text("session_id"),

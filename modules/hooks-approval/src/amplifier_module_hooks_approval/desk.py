@@ -157,7 +157,9 @@ class Desk:
         if self._providers:
             return [ask_provider(each) for each in self._providers]
         system = self._coordinator.approval_system
-        return [] if system is None else [ask_system(system)]
+        if system is None:
+            return []
+        return [ask_system(system)]
 
     async def ask(
         self, asked: Asked, risk: str, *, timeout: float | None, batch: float

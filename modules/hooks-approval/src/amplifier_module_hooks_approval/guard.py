@@ -36,7 +36,9 @@ class Guard:
         """Deny what a rule forbids before other hooks spend work on it."""
         call = call_from(data)
         ruling = self._book.denial(call)
-        return _CONTINUE if ruling is None else await self._close(call, ruling)
+        if ruling is None:
+            return _CONTINUE
+        return await self._close(call, ruling)
 
     async def decide(self, event: str, data: dict[str, Any]) -> HookResult:
         """Decide a call as the other hooks have left it, so that what is asked is what runs."""
@@ -114,7 +116,10 @@ class Guard:
         session = self._desk.coordinator_of(call)
         if answer.by in ("nobody", "failure"):
             tool = canonical(call.tool)
-            way = f" (`timeout_seconds` of {NAME})" if answer.by == "nobody" else ""
+            if answer.by == "nobody":
+                way = f" (`timeout_seconds` of {NAME})"
+            else:
+                way = ""
             self._desk.tell(call, f"The call of {tool} was denied: {answer.reason}{way}.")
             ruling = Ruling("deny", "failure", answer.reason)
         elif session.cancellation.is_cancelled:
@@ -138,7 +143,8 @@ class Guard:
 
     def _offer(self, call: Call, ruling: Ruling) -> Grant:
         """Return what `always` would mean: the pattern of the rule, or exactly this call."""
-        rule, made = ruling.rule, self._desk.now()
+        rule = ruling.rule
+        made = self._desk.now()
         pattern = rule if rule is not None and rule.arguments else None
         scope = (rule and rule.scope) or self._config.remember_scope
         exactly = shorten(str(call), _LONGEST_MATCH)

@@ -67,7 +67,10 @@ class Question:
     def __str__(self) -> str:
         """The exact calls, in a form in which nothing can pretend to be something else."""
         count = len(self.asked)
-        head = "Allow this call?" if count == 1 else f"Allow these {count} calls?"
+        if count == 1:
+            head = "Allow this call?"
+        else:
+            head = f"Allow these {count} calls?"
         lines = [f"{head} Risk: {self.risk}."]
         notes = [f"  Asked because {each.why}." for each in self.asked]
         if self.may_be_remembered:
@@ -101,7 +104,10 @@ class Question:
     async def put(self, askers: list[Asker]) -> Answer:
         """Ask everybody at once and return the first answer; silence and failure are a no."""
         tasks = [asyncio.create_task(self._hear(asker)) for asker in askers]
-        within = "" if self.timeout is None else f" within {self.timeout:g} s"
+        if self.timeout is None:
+            within = ""
+        else:
+            within = f" within {self.timeout:g} s"
         silence = Answer(False, "nobody", f"nobody answered{within}")
         try:
             async with asyncio.timeout(self.timeout):
@@ -165,12 +171,17 @@ def ask_system(system: Any) -> Asker:
 
     async def ask(question: Question) -> Answer:
         loop = asyncio.get_running_loop()
-        until = math.inf if question.timeout is None else loop.time() + question.timeout
+        if question.timeout is None:
+            until = math.inf
+        else:
+            until = loop.time() + question.timeout
 
         async def put(part: Question) -> str:
             left = max(until - loop.time(), 0)
             said: Any = await system.request_approval(str(part), _options(part), left, "deny")
-            return said.lower() if isinstance(said, str) else ""
+            if isinstance(said, str):
+                return said.lower()
+            return ""
 
         word = await put(question)
         if word != _EACH or len(question.asked) == 1:

@@ -61,7 +61,8 @@ class RuleBook:
 
 def matches(pattern: Any, call: Call, *, wary: bool) -> bool:
     """Whether a rule or grant is about a call; a wary one has to be sure of it."""
-    named, wanted = call.named_arguments, pattern.arguments
+    named = call.named_arguments
+    wanted = pattern.arguments
     return _fits(pattern.tool, call.tool, wary=wary) and all(
         name in named and _fits(glob, _text(named[name]), wary=wary)
         for name, glob in wanted.items()
@@ -105,4 +106,6 @@ def _compiled(glob: str, wary: bool) -> re.Pattern[str]:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else canonical(value)
+    if isinstance(value, str):
+        return value
+    return canonical(value)

@@ -58,7 +58,8 @@ class EventFile:
     def close(self) -> None:
         """Close the file; appending opens it again."""
         if self._fd is not None:
-            fd, self._fd = self._fd, None
+            fd = self._fd
+            self._fd = None
             os.close(fd)
 
     def _open(self) -> int:

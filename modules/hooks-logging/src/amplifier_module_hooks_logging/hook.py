@@ -81,7 +81,10 @@ class EventLog:
             await self._flush()
 
     def _put(self, event: str, data: Any) -> None:
-        fields = dict(cast("dict[str, Any]", data)) if isinstance(data, dict) else {"data": data}
+        if isinstance(data, dict):
+            fields = dict(cast("dict[str, Any]", data))
+        else:
+            fields = {"data": data}
         session_id, parent_id, timestamp = (fields.pop(name, None) for name in _ENVELOPE)
         config = self._config
         clip = Clip(config.max_record_bytes + MARGIN_CHARS, config.max_value_chars + MARGIN_CHARS)

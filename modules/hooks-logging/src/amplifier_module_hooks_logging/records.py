@@ -52,12 +52,16 @@ class Clip:
             items = self._first(cast("dict[str, Any]", data).items(), depth)
             fields = {self._cut_text(key): self.cut(value, depth + 1) for key, value in items}
             missing = len(cast("dict[str, Any]", data)) - len(fields)
-            return {**fields, "cut": f"[{missing} more fields]"} if missing else fields
+            if missing:
+                return {**fields, "cut": f"[{missing} more fields]"}
+            return fields
         if isinstance(data, list):
             values = self._first(cast("list[Any]", data), depth)
             kept = [self.cut(value, depth + 1) for value in values]
             missing = len(cast("list[Any]", data)) - len(kept)
-            return [*kept, f"[{missing} more items]"] if missing else kept
+            if missing:
+                return [*kept, f"[{missing} more items]"]
+            return kept
         self.left -= 1
         return data
 
@@ -72,7 +76,9 @@ class Clip:
         room = max(0, min(self._text_chars, self.left))
         missing = max(0, len(text) - room)
         self.left -= len(text) - missing + 1
-        return f"{text[:room]} [{missing} more characters]" if missing else text
+        if missing:
+            return f"{text[:room]} [{missing} more characters]"
+        return text
 
 
 class Renderer:

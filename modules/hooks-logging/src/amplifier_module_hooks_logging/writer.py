@@ -71,7 +71,8 @@ class Writer:
         with self._woken:
             if not self._missing or not self.has_room or self._retry_at is not None:
                 return Counter()
-            missing, self._missing = self._missing, Counter()
+            missing = self._missing
+            self._missing = Counter()
             return missing
 
     def flush(self) -> Future[None]:

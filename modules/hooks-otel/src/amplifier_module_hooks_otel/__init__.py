@@ -20,7 +20,8 @@ __amplifier_module_type__ = "hook"
 
 # What begins is heard last and what ends is heard first: what other hooks do in between is not
 # counted, and a call that a guard denies was not made.
-_FIRST, _LAST = -sys.maxsize, sys.maxsize + 1
+_FIRST = -sys.maxsize
+_LAST = sys.maxsize + 1
 _BEGINS = (events.LLM_REQUEST, events.TOOL_PRE)
 _NO_PROVIDER = "The app has set no OpenTelemetry provider: nothing is recorded."
 _NO_SDK = "`otlp` needs opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http."
@@ -35,7 +36,8 @@ async def mount(
     """
     settings = OtelConfig.model_validate(config or {})
     async with AsyncExitStack() as undo:
-        hooks, handed = coordinator.hooks, coordinator.get_capability(TELEMETRY)
+        hooks = coordinator.hooks
+        handed = coordinator.get_capability(TELEMETRY)
         inherited = await hooks.emit_and_collect(FIND, {})
         telemetry: Telemetry | None = inherited[0][TELEMETRY] if inherited else handed
         telemetry = telemetry or _new(coordinator, settings, undo)
@@ -61,7 +63,8 @@ def _new(coordinator: ModuleCoordinator, config: OtelConfig, undo: AsyncExitStac
             raise ImportError(_NO_SDK) from error
         export = Export(config.otlp, coordinator.session_id, trouble)
         undo.push_async_callback(export.close)
-        tracers, meters = export.tracers, export.meters
+        tracers = export.tracers
+        meters = export.meters
     tracers = tracers or trace.get_tracer_provider()
     if isinstance(tracers, trace.ProxyTracerProvider):
         trouble.tell("no_provider", _NO_PROVIDER)

@@ -23,7 +23,9 @@ USAGE_OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
 ERROR_TYPE = "error.type"
 CLIENT_DURATION = "gen_ai.client.operation.duration"
 CLIENT_TOKEN_USAGE = "gen_ai.client.token.usage"
-CHAT, EXECUTE_TOOL, INVOKE_AGENT = "chat", "execute_tool", "invoke_agent"
+CHAT = "chat"
+EXECUTE_TOOL = "execute_tool"
+INVOKE_AGENT = "invoke_agent"
 # The conventions have a name of their own for some vendors; the others are named as they are.
 VENDORS = {"gemini": "gcp.gemini"}
 # The steps in which the conventions count.
@@ -38,4 +40,6 @@ COST_USD = "amplifier.cost_usd"
 COST_USD_EXACT = "amplifier.cost_usd_exact"
 CLIENT_COST = "amplifier.client.cost"
 # Values of `error.type` for what has no exception.
-NO_RESULT, TOOL_FAILURE, UNKNOWN_ERROR = "no_result", "tool_failure", "_OTHER"
+NO_RESULT = "no_result"
+TOOL_FAILURE = "tool_failure"
+UNKNOWN_ERROR = "_OTHER"

@@ -71,4 +71,6 @@ def _cost_in(usage: dict[str, Any]) -> Decimal | None:
         cost = Decimal(str(usage.get("cost_usd")))
     except InvalidOperation:
         return None
-    return cost if cost.is_finite() and cost >= 0 else None
+    if cost.is_finite() and cost >= 0:
+        return cost
+    return None

@@ -25,7 +25,8 @@ class Export:
 
     def __init__(self, config: OtlpConfig, session_id: str, trouble: Trouble) -> None:
         self._trouble = trouble
-        base, seconds = config.endpoint and config.endpoint.rstrip("/"), config.timeout_seconds
+        base = config.endpoint and config.endpoint.rstrip("/")
+        seconds = config.timeout_seconds
         # An instance for each: two that count the same thing must not be taken for one.
         about = {"service.name": config.service_name, "service.instance.id": session_id}
         resource = Resource.create({key: value for key, value in about.items() if value})

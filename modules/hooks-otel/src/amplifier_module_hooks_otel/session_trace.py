@@ -47,7 +47,9 @@ class SessionTrace:
             return running.span
         if of_fork and len(self.tools) == 1:
             return next(iter(self.tools.values())).span
-        return self.turns[-1] if self.turns else self.above
+        if self.turns:
+            return self.turns[-1]
+        return self.above
 
     def end_tool(self, call_id: str, error_type: str | None, said: dict[str, str]) -> None:
         """End a tool call; what is not open is not missed."""
@@ -74,7 +76,9 @@ class SessionTrace:
             return None
         package = type(module).__module__.partition(".")[0]
         module_id = package.removeprefix("amplifier_module_")
-        return package if module_id == package else module_id.replace("_", "-")
+        if module_id == package:
+            return package
+        return module_id.replace("_", "-")
 
 
 def end(span: Span, error_type: str | None, about: dict[str, Any], at: int | None = None) -> None:

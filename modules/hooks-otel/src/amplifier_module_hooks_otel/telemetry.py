@@ -111,7 +111,8 @@ class Telemetry:
         self.sessions.pop(session.id, None)
 
     def begin_call(self, session: SessionTrace, data: Facts) -> None:
-        provider, model = str(data.get("provider")), str(data.get("model"))
+        provider = str(data.get("provider"))
+        model = str(data.get("model"))
         module = session.module_of("providers", provider) or f"provider-{provider}"
         about = {name.OPERATION_NAME: name.CHAT, name.REQUEST_MODEL: model, name.MODULE: module}
         about[name.PROVIDER_NAME] = name.VENDORS.get(provider, provider)
@@ -129,7 +130,10 @@ class Telemetry:
 
     def answer_call(self, session: SessionTrace, data: Facts) -> None:
         if call := session.calls.pop(str(data.get("request_id")), None):
-            error_type = self._error_type(data) if data.get("status") == "error" else None
+            if data.get("status") == "error":
+                error_type = self._error_type(data)
+            else:
+                error_type = None
             self.instruments.record(call, _dict(data.get("usage")), error_type)
             if error_type is None:
                 return session.answered.append(call)
@@ -137,14 +141,20 @@ class Telemetry:
         return None
 
     def finish_call(self, session: SessionTrace, data: Facts) -> None:
-        answered, counts = session.answered, counts_in(_dict(data.get("usage")))
+        answered = session.answered
+        counts = counts_in(_dict(data.get("usage")))
         if answered and answered[-1].counts == counts:
-            call, reason = answered.pop(), _dict(data.get("response")).get("finish_reason")
-            reasons = {name.RESPONSE_FINISH_REASONS: [str(reason)]} if reason else {}
+            call = answered.pop()
+            reason = _dict(data.get("response")).get("finish_reason")
+            if reason:
+                reasons = {name.RESPONSE_FINISH_REASONS: [str(reason)]}
+            else:
+                reasons = {}
             end(call.span, None, plain(reasons, self._scrubber()), call.ended_ns)
 
     def begin_tool(self, session: SessionTrace, data: Facts) -> None:
-        tool, call_id = str(data.get("tool_name")), str(data.get("tool_call_id"))
+        tool = str(data.get("tool_name"))
+        call_id = str(data.get("tool_call_id"))
         session.end_tool(call_id, name.NO_RESULT, {})
         about: Facts = {name.OPERATION_NAME: name.EXECUTE_TOOL, name.TOOL_TYPE: "function"}
         module = session.module_of("tools", tool)
@@ -182,11 +192,20 @@ class Telemetry:
     ) -> Span:
         """Start a span; without a parent of ours it belongs to the app's current one."""
         scrubber = self._scrubber()
-        context = None if parent is None else trace.set_span_in_context(parent)
+        if parent is None:
+            context = None
+        else:
+            context = trace.set_span_in_context(parent)
         operation: str = about[name.OPERATION_NAME]
-        kind = SpanKind.CLIENT if operation == name.CHAT else SpanKind.INTERNAL
+        if operation == name.CHAT:
+            kind = SpanKind.CLIENT
+        else:
+            kind = SpanKind.INTERNAL
         attributes = plain({**about, name.CONVERSATION_ID: session.id}, scrubber)
-        title = f"{operation} {plain_text(what, scrubber)}" if what else operation
+        if what:
+            title = f"{operation} {plain_text(what, scrubber)}"
+        else:
+            title = operation
         return self.tracer.start_span(title, context, kind, {**attributes, **(said or {})})
 
     def _scrubber(self) -> Scrubber:
@@ -198,7 +217,9 @@ class Telemetry:
 
 
 def _dict(value: Any) -> Facts:
-    return cast("Facts", value) if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return cast("Facts", value)
+    return {}
 
 
 HANDLERS: dict[str, Callable[[Telemetry, SessionTrace, Facts], None]] = {

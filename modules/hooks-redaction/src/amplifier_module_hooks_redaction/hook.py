@@ -103,7 +103,10 @@ class Redaction:
     async def _answer(self, event: str, data: Any) -> HookResult | None:
         await self.watch.keep_up(event)
         is_mapping = isinstance(data, dict)
-        fields = cast("dict[str, Any]", data) if is_mapping else {"data": data}
+        if is_mapping:
+            fields = cast("dict[str, Any]", data)
+        else:
+            fields = {"data": data}
         if event in _TOOL_CALLS:
             return await self._judge(fields)
         seen = fields
@@ -129,7 +132,10 @@ class Redaction:
         clean, found = await _scrub(self._certain, fields)
         if not found and MARK_START not in str(fields.get("tool_input")):
             return None
-        held = f"a secret ({', '.join(found)})" if found else "a marker in place of a secret"
+        if found:
+            held = f"a secret ({', '.join(found)})"
+        else:
+            held = "a marker in place of a secret"
         reason = f"The input holds {held}. {_ADVICE if found else _LOST_ADVICE}"
         line = f"A call of `{clean.get('tool_name')}` was refused: its input holds {held}."
         named = (*_ENVELOPE, "tool_name", "tool_call_id")
@@ -165,7 +171,10 @@ class Redaction:
             show(self._coordinator, line, "error", source=NAME)
         if event in _ASKED:
             return HookResult(action="deny", reason=f"Redaction failed: {error}")
-        fields = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+        if isinstance(data, dict):
+            fields = cast("dict[str, Any]", data)
+        else:
+            fields = {}
         kept = {key: fields[key] for key in _ENVELOPE if key in fields}
         return HookResult(action="modify", data={**kept, "withheld": f"redaction failed: {error}"})
 
@@ -194,7 +203,8 @@ async def _scrub(scrubber: Scrubber, fields: dict[str, Any]) -> tuple[dict[str, 
 
 def _size(data: Any) -> int:
     """Return about how many characters there are, as soon as there are too many."""
-    total, waiting = 0, [data]
+    total = 0
+    waiting = [data]
     while waiting and total <= _LONGEST_IN_LOOP:
         value: Any = waiting.pop()
         if isinstance(value, str):

@@ -16,7 +16,8 @@ from amplifier_module_hooks_taint.ledger import Ledger
 __amplifier_module_type__ = "hook"
 
 # Behind hooks that edit, before one that asks about what they have left.
-_FIRST, _LATE = -1_000_000, 1_000_000
+_FIRST = -1_000_000
+_LATE = 1_000_000
 _GUARD_SECONDS = 10.0
 _FIND_LEDGER = "taint:ledger"
 

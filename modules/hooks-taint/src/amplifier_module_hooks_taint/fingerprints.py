@@ -20,7 +20,8 @@ _SHELL_QUOTES = re.compile(r"""["'\\`]""")
 _NUMBERS = re.compile(r"(0x[0-9a-f]+|[0-9]+)(\.(0x[0-9a-f]+|[0-9]+)){0,3}")
 _MOST_ENCODINGS = 3
 # Shorter names are everywhere; a code with digits that is this long is not.
-_SHORTEST_NAME, _SHORTEST_CODE = 5, 10
+_SHORTEST_NAME = 5
+_SHORTEST_CODE = 10
 _LONGEST_NAME = 2_000
 
 

@@ -22,7 +22,8 @@ FLAGGED = "taint:flagged"
 BLIND = "taint:blind"
 _HISTORY_SECONDS = 30.0
 _CONTINUE = HookResult(action="continue")
-_LONGEST_SHOWN, _LONGEST_SNIPPET = 2_000, 160
+_LONGEST_SHOWN = 2_000
+_LONGEST_SNIPPET = 160
 
 
 class _Call(NamedTuple):
@@ -51,7 +52,8 @@ class Guard:
 
     async def read_result(self, event: str, data: dict[str, Any]) -> HookResult:
         """Note what a tool returned, or how it failed, unless its word is trusted."""
-        call, facts = _call(data), _facts(data)
+        call = _call(data)
+        facts = _facts(data)
         if self._config.by == "origin":
             if self._is_source(call):
                 self._ledger.note(call.tool, call.call_id)
@@ -108,7 +110,9 @@ class Guard:
             evidence = self._ledger.evidence(call.arguments, exempt)
         if evidence is None and self._ledger.blind and "*" not in exempt:
             evidence = Evidence("", "an unknown origin", self._ledger.blind)
-        return _CONTINUE if evidence is None else await self._flag(call, data, evidence)
+        if evidence is None:
+            return _CONTINUE
+        return await self._flag(call, data, evidence)
 
     def _evidence_of_origin(self, exempt: list[str]) -> Evidence | None:
         """Return that text from outside was read: what a call says then proves nothing about it."""
@@ -132,7 +136,10 @@ class Guard:
                 f"text from outside was read before ({evidence.origin}), and may have asked for it"
             )
             return await self._ask(call, data, facts, why)
-        argument = f"argument {_shown(evidence.argument, 80)}" if evidence.argument else "call"
+        if evidence.argument:
+            argument = f"argument {_shown(evidence.argument, 80)}"
+        else:
+            argument = "call"
         why = f"the {argument} derives from {evidence.origin}, not from what you said: {snippet}"
         return await self._ask(call, data, facts, why)
 
@@ -160,7 +167,9 @@ class Guard:
 
     def _tool(self, call: _Call) -> Any:
         session = self._ledger.sessions.get(call.session_id)
-        return None if session is None else session.get("tools", call.tool)
+        if session is None:
+            return None
+        return session.get("tools", call.tool)
 
     def _is_trusted(self, call: _Call) -> bool:
         named = any(fnmatchcase(call.tool, each) for each in self._config.trusted_tools)
@@ -178,7 +187,10 @@ class Guard:
         network = getattr(tool, "network", None) is True
         effect = declaration_of(tool).effect
         # By origin, nothing else is known about a call than what it may do.
-        harmful = ("idempotent", "unsafe") if self._config.by == "origin" else ("unsafe",)
+        if self._config.by == "origin":
+            harmful = ("idempotent", "unsafe")
+        else:
+            harmful = ("unsafe",)
         return network or effect in harmful
 
     def _hooks(self, call: _Call) -> Any:
@@ -192,7 +204,9 @@ class Guard:
 
 
 def _facts(data: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    if isinstance(data, dict):
+        return cast("dict[str, Any]", data)
+    return {}
 
 
 def _call(data: Any) -> _Call:
@@ -200,7 +214,9 @@ def _call(data: Any) -> _Call:
 
     def text(name: str) -> str:
         value = facts.get(name)
-        return value if isinstance(value, str) else ""
+        if isinstance(value, str):
+            return value
+        return ""
 
     return _Call(
         text("session_id"), text("tool_call_id"), text("tool_name"), facts.get("tool_input")
@@ -212,4 +228,6 @@ def _shown(value: Any, longest: int) -> str:
     text = json.dumps(value, sort_keys=True, default=str)
     left_out = len(text) - longest
     half = longest // 2
-    return text if left_out <= 0 else f"{text[:half]} [{left_out} NOT SHOWN] {text[-half:]}"
+    if left_out <= 0:
+        return text
+    return f"{text[:half]} [{left_out} NOT SHOWN] {text[-half:]}"

@@ -38,7 +38,9 @@ class Ledger:
             self._said = _checked(dict[str, int], state.get("said", {}))
             self._origins = _checked(list[list[str]], state.get("origins", []))
         except ValidationError:
-            self._prints, self._said, self._origins = {}, {}, []
+            self._prints = {}
+            self._said = {}
+            self._origins = []
             self.go_blind(_DAMAGED)
         # Validation makes copies; what is added has to be in the state.
         state.update(prints=self._prints, said=self._said, origins=self._origins)
@@ -101,7 +103,10 @@ class Ledger:
         from amplifier_module_hooks_taint.fingerprints import passage, texts_in  # noqa: PLC0415 - as above
 
         is_named = isinstance(arguments, dict)
-        named = cast("dict[str, Any]", arguments) if is_named else {"": arguments}
+        if is_named:
+            named = cast("dict[str, Any]", arguments)
+        else:
+            named = {"": arguments}
         for name, value in named.items():
             if name in exempt or "*" in exempt:
                 continue

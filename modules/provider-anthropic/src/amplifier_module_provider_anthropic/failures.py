@@ -46,6 +46,7 @@ def translate(error: BaseException, model: str | None = None) -> LLMError | None
 
 def error_in_stream(error: dict[str, Any], model: str) -> LLMError:
     """Return the error that the vendor reports in the middle of an answer."""
-    kind, message = str(error.get("type")), str(error.get("message"))
+    kind = str(error.get("type"))
+    message = str(error.get("message"))
     status = _STATUS.get(kind, 500)
     return error_from_status(status, message, provider="anthropic", model=model, code=kind)

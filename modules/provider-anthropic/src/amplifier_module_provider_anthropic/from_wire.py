@@ -103,4 +103,6 @@ def _parsed(block: Wire, cut_off: bool = False) -> Wire:
 
 def _extras(block: Wire, *known: str) -> Wire:
     names = [name for name in block if block[name] is not None and name not in ("type", *known)]
-    return {OWN: {name: block[name] for name in names}} if names else {}
+    if names:
+        return {OWN: {name: block[name] for name in names}}
+    return {}

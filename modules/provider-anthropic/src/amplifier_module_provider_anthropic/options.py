@@ -103,10 +103,15 @@ class Options:
     def _no_thinking(self) -> Wire | None:
         if self._traits.always_thinks:
             return self.fall_short("no thinking", "the model's own", "this model always thinks")
-        return {"type": "disabled"} if self._traits.efforts else None
+        if self._traits.efforts:
+            return {"type": "disabled"}
+        return None
 
     def _effort(self, asked: str) -> Wire:
-        sent = asked if asked in self._traits.efforts else _NEAREST_EFFORT.get(asked)
+        if asked in self._traits.efforts:
+            sent = asked
+        else:
+            sent = _NEAREST_EFFORT.get(asked)
         if sent != asked:
             actual = f"effort {sent or 'of its own'}"
             self.fall_short(f"effort {asked}", actual, "the model does not know this effort")
@@ -128,8 +133,12 @@ class Options:
         return {"type": "enabled", "budget_tokens": budget}
 
     def _sampling(self, thinking: Wire | None) -> Wire:
-        request, config = self._request, self._config
-        warmth = config.temperature if request.temperature is None else request.temperature
+        request = self._request
+        config = self._config
+        if request.temperature is None:
+            warmth = config.temperature
+        else:
+            warmth = request.temperature
         asked = {"temperature": warmth, "top_p": request.top_p}
         given = {name: value for name, value in asked.items() if value is not None}
         if config.api_version != SAMPLING_VERSION:
@@ -170,4 +179,6 @@ def _tool_choice(request: ChatRequest) -> Wire | None:
         asked = str(asked.get("function", asked).get("name"))
     if asked is None or (asked in ("auto", "none") and not request.tools):
         return None
-    return {"type": _CHOICES[asked]} if asked in _CHOICES else {"type": "tool", "name": asked}
+    if asked in _CHOICES:
+        return {"type": _CHOICES[asked]}
+    return {"type": "tool", "name": asked}

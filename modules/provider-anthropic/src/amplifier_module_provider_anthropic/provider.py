@@ -66,7 +66,8 @@ class AnthropicProvider:
 
     def get_info(self) -> ProviderInfo:
         """Describe the vendor and the configured model."""
-        model, window = self._config.default_model, self._config.context_window
+        model = self._config.default_model
+        window = self._config.context_window
         defaults = {
             "model": model,
             "context_window": window or traits_of(model).context_window,
@@ -139,7 +140,8 @@ class AnthropicProvider:
         named = [(f"tool {tool['name']}", tool) for tool in tools]
         head = [("options", shaping), *named, ("system", system)]
         if self._config.prompt_caching:
-            tools, system = to_wire.mark_last(tools), to_wire.mark_last(system)
+            tools = to_wire.mark_last(tools)
+            system = to_wire.mark_last(system)
             spoken = to_wire.mark_conversation(spoken)
         if request.response_format is not None and request.response_format.type == "json":
             system = [*system, _ONLY_JSON]

@@ -48,18 +48,23 @@ def system_prompt(opening: list[Message]) -> list[Wire]:
 def wired(message: Message, *, keep_unsigned: bool = False) -> Wired:
     """Return the wire form of a message; with `keep_unsigned`, also of thinking nobody signed."""
     lost: list[str] = []
-    content, call_id = message.content, message.tool_call_id
+    content = message.content
+    call_id = message.tool_call_id
     if message.role == "assistant":
         return Wired("assistant", _said(message, keep_unsigned, lost), lost)
     if message.role == "user":
         return Wired("user", _given(content, lost), lost)
     if call_id is not None:
         nested = not isinstance(content, str) and any(b.type == "tool_result" for b in content)
-        results = content if nested else [ToolResultBlock(tool_call_id=call_id, output=content)]
+        if nested:
+            results = content
+        else:
+            results = [ToolResultBlock(tool_call_id=call_id, output=content)]
         return Wired("user", _given(results, lost), lost)
     # A system text here stays here: before the conversation, which is the vendor's place for it, it
     # would change the beginning of every request that follows.
-    tag, text = message.role, text_of(message)
+    tag = message.role
+    text = text_of(message)
     return Wired("user", _text(f"<{tag}>\n{text}\n</{tag}>") if text.strip() else [], lost)
 
 
@@ -83,8 +88,14 @@ def wired_tool(tool: ToolSpec) -> Wire:
     kind = extras.pop("type", None)
     if kind not in (None, "function", "custom"):
         return {"type": kind, "name": tool.name, **extras}
-    described = {} if tool.description is None else {"description": tool.description}
-    schema = tool.parameters if "type" in tool.parameters else {"type": "object", **tool.parameters}
+    if tool.description is None:
+        described = {}
+    else:
+        described = {"description": tool.description}
+    if "type" in tool.parameters:
+        schema = tool.parameters
+    else:
+        schema = {"type": "object", **tool.parameters}
     return {"name": tool.name, **described, "input_schema": schema, **extras}
 
 
@@ -106,7 +117,9 @@ def mark_conversation(messages: list[Wire]) -> list[Wire]:
 
 def _text(text: str) -> list[Wire]:
     """Return a block of text; the vendor refuses blank ones."""
-    return [{"type": "text", "text": text}] if text.strip() else []
+    if text.strip():
+        return [{"type": "text", "text": text}]
+    return []
 
 
 def _said(message: Message, keep_unsigned: bool, lost: list[str]) -> list[Wire]:
@@ -131,7 +144,9 @@ def _said_block(block: ContentBlockUnion, keep_unsigned: bool, lost: list[str]) 
     own: Wire | None = (block.model_extra or {}).get(OWN)
     if block.type == "text":
         own = own or {}
-        return [own] if "type" in own else [{**text, **own} for text in _text(block.text)]
+        if "type" in own:
+            return [own]
+        return [{**text, **own} for text in _text(block.text)]
     if block.type == "thinking" and own is not None and (block.signature or keep_unsigned):
         signature = block.signature or ""
         return [{"type": "thinking", "thinking": block.thinking, "signature": signature}]
@@ -157,7 +172,10 @@ def _given(content: str | Sequence[BaseModel], lost: list[str]) -> list[Wire]:
         elif isinstance(block, ImageBlock):
             given.append(_image(block.source, lost))
         elif isinstance(block, ToolResultBlock):
-            failed = {"is_error": True} if (block.model_extra or {}).get("is_error") else {}
+            if (block.model_extra or {}).get("is_error"):
+                failed = {"is_error": True}
+            else:
+                failed = {}
             result = {"content": _output(block.output, lost), **failed}
             call_id = _NOT_IN_IDS.sub("_", block.tool_call_id)
             given.append({"type": "tool_result", "tool_use_id": call_id, **result})
@@ -167,11 +185,14 @@ def _given(content: str | Sequence[BaseModel], lost: list[str]) -> list[Wire]:
 def _output(output: Any, lost: list[str]) -> str | list[Wire]:
     """Return what a tool gave: texts and images as such, anything else as text."""
     blocks = rich_output(output)
-    return output_text(output) if blocks is None else _given(blocks, lost)
+    if blocks is None:
+        return output_text(output)
+    return _given(blocks, lost)
 
 
 def _image(source: Wire, lost: list[str]) -> Wire:
-    kind, media_type = source.get("type"), source.get("media_type")
+    kind = source.get("type")
+    media_type = source.get("media_type")
     if kind == "base64" and media_type in _IMAGE_TYPES:
         sent = {"type": "base64", "media_type": media_type, "data": source["data"]}
     elif kind == "url" and str(source.get("url")).startswith(("http://", "https://")):

@@ -24,7 +24,10 @@ def translate(provider: str, error: BaseException, model: str | None) -> LLMErro
         # The SDK's own sentence ("Connection error.") says less than what it stands for.
         found = error_from_transport(failure.__cause__ or failure, provider=provider, model=model)
         return found or NetworkError(str(failure), provider=provider, model=model)
-    fields = failure.body if hasattr(failure.body, "get") else {"message": failure.body}
+    if hasattr(failure.body, "get"):
+        fields = failure.body
+    else:
+        fields = {"message": failure.body}
     # `message` of most servers, `detail` of some, plain text of others.
     said = fields.get("message") or fields.get("detail")
     message = said if isinstance(said, str) else str(failure)
@@ -37,5 +40,8 @@ def translate(provider: str, error: BaseException, model: str | None) -> LLMErro
         return ContextLengthError(message, status_code=status, **facts)
     if status is None:
         return StreamError(f"the server reported an error: {message}", **facts)
-    headers = failure.response.headers if hasattr(failure, "response") else None
+    if hasattr(failure, "response"):
+        headers = failure.response.headers
+    else:
+        headers = None
     return error_from_status(status, message, headers=headers, code=words, **facts)

@@ -20,7 +20,8 @@ from amplifier_kit.calls.wire_shapes import expected, reading_answer
 from amplifier_module_provider_chat_completions.to_wire import CAME_IN
 
 # The server's word to the kernel's; a word that is not here means that the model came to its end.
-_CALLS, _FILTERED = "tool_calls", "content_filter"
+_CALLS = "tool_calls"
+_FILTERED = "content_filter"
 _FINISH = {_CALLS: _CALLS, "function_call": _CALLS, "length": "length", _FILTERED: _FILTERED}
 
 

@@ -72,7 +72,9 @@ async def probe(base_url: str, key: str | None, model: str, seconds: float) -> S
             async with asyncio.timeout_at(deadline):
                 response = await http.request("GET" if body is None else "POST", url, json=body)
             server.reached = True
-            return response.json() if response.is_success else {}
+            if response.is_success:
+                return response.json()
+            return {}
         except (TimeoutError, ValueError, httpx2.HTTPError, httpx2.InvalidURL):
             logger.debug("probe got no answer url=%s", url, exc_info=True)
             return {}

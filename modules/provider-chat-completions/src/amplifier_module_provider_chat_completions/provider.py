@@ -95,7 +95,10 @@ class ChatCompletionsProvider:
         self.priority = config.priority
         self._config = config
         self._base_url = config.base_url
-        self._key = config.api_key.get_secret_value() if config.api_key else None
+        if config.api_key:
+            self._key = config.api_key.get_secret_value()
+        else:
+            self._key = None
         self._coordinator = coordinator
         self.client: LazyClient[AsyncOpenAI] = LazyClient(self._new_client)
         translate = partial(failures.translate, config.name)

@@ -61,7 +61,10 @@ class Collector:
         known_id, part = self._calls.get(index, ("", None))
         # Some servers number all their calls 0 and tell them apart by their ids.
         if part is None or (call_id and known_id and call_id != known_id):
-            own_id = f"call_{uuid4().hex}" if call_id in self._taken_ids else call_id
+            if call_id in self._taken_ids:
+                own_id = f"call_{uuid4().hex}"
+            else:
+                own_id = call_id
             self._taken_ids.add(own_id)
             part = Part(tool=field_of(function, "name", str) or "", id=own_id)
             self._calls[index] = (call_id, part)

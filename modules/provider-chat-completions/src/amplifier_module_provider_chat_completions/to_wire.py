@@ -56,7 +56,10 @@ def parameters(
     request: ChatRequest, config: ChatCompletionsConfig, model: str, messages: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return the keyword arguments of a call; what nobody asked for is left to the server."""
-    temperature = config.temperature if request.temperature is None else request.temperature
+    if request.temperature is None:
+        temperature = config.temperature
+    else:
+        temperature = request.temperature
     wanted = {
         "model": model,
         "messages": messages,
@@ -88,7 +91,9 @@ def _tool_choice(choice: str | dict[str, Any] | None) -> str | dict[str, Any] | 
         choice = cast("str | None", choice.get("name") or choice.get("type"))
     if choice is None or choice in ("auto", "none", "required"):
         return choice
-    return "required" if choice == "any" else {"type": "function", "function": {"name": choice}}
+    if choice == "any":
+        return "required"
+    return {"type": "function", "function": {"name": choice}}
 
 
 def _response_format(asked: ResponseFormat | None) -> dict[str, Any] | None:
@@ -134,11 +139,20 @@ def _said_and_returned(message: Message) -> Wire:
         results = [(message.tool_call_id or "", message.content)]
     told = [(call_id, *_in_words(output)) for call_id, output in results]
     wire = [_message("tool", text, tool_call_id=call_id) for call_id, text, _ in told]
-    parts = [part for block in blocks if (part := _part(block))] if message.role == "user" else []
+    if message.role == "user":
+        parts = [part for block in blocks if (part := _part(block))]
+    else:
+        parts = []
     if parts:
-        named = {"name": message.name} if _NAME.fullmatch(message.name or "") else {}
+        if _NAME.fullmatch(message.name or ""):
+            named = {"name": message.name}
+        else:
+            named = {}
         plain = all(part["type"] == "text" for part in parts)
-        said = "\n\n".join(part["text"] for part in parts) if plain else parts
+        if plain:
+            said = "\n\n".join(part["text"] for part in parts)
+        else:
+            said = parts
         wire.append(_message("user", said, **named))
     return Wire(wire, sum(pictures for *_, pictures in told))
 

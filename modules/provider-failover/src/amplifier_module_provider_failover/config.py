@@ -41,7 +41,10 @@ class FailoverConfig(BaseModel):
     def _names_each_member_once(self) -> FailoverConfig:
         if len(set(self.providers)) < len(self.providers):
             raise ValueError(f"`providers` names a member twice: {', '.join(self.providers)}")
-        strangers = self.models.keys() - self.providers if self.providers else ()
+        if self.providers:
+            strangers = self.models.keys() - self.providers
+        else:
+            strangers = ()
         if strangers:
             raise ValueError(f"`models` names no members: {', '.join(sorted(strangers))}")
         return self

@@ -158,7 +158,9 @@ class FailoverProvider:
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
         """Return the calls of a response, as the member that made it reads them."""
         maker = self._members().get((response.metadata or {}).get("provider", ""))
-        return calls_in_response(response) if maker is None else maker.parse_tool_calls(response)
+        if maker is None:
+            return calls_in_response(response)
+        return maker.parse_tool_calls(response)
 
     async def announce_missing(self) -> None:
         """Say which members are not mounted; of each of them once."""
@@ -195,14 +197,18 @@ class FailoverProvider:
         """Return whose the model is: the member's before its slash, else the first one's."""
         first = next(iter(self._config.providers or members))
         owner, slash, own_name = (model or "").partition("/")
-        return _Asked(owner, own_name) if slash and owner in members else _Asked(first, model)
+        if slash and owner in members:
+            return _Asked(owner, own_name)
+        return _Asked(first, model)
 
     def _request_for(self, name: str, request: ChatRequest, asked: _Asked) -> ChatRequest:
         """Return the request with a model that the member has; None leaves it to the member."""
         model = asked.model
         if model is not None and name != asked.owner:
             model = self._config.models.get(name)
-        return request if model == request.model else request.model_copy(update={"model": model})
+        if model == request.model:
+            return request
+        return request.model_copy(update={"model": model})
 
     async def _announce_switch(
         self, name: str, following: str, error: LLMError, seconds: float
@@ -210,7 +216,10 @@ class FailoverProvider:
         facts = {"from_provider": name, "to_provider": following, "cool_down_seconds": seconds}
         failure = {"error_type": type(error).__name__, "error_message": error_text(error)}
         await self._coordinator.hooks.emit(SWITCHED, {**facts, **failure})
-        span = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+        if seconds < 120:
+            span = f"{seconds:.0f} s"
+        else:
+            span = f"{seconds / 60:.0f} min"
         self._show(f"{name}: {error_text(error)}; going on with {following} for {span}")
 
     async def _announce_recovery(self, name: str) -> None:

@@ -83,7 +83,8 @@ async def _note_response(response: httpx2.Response) -> None:
 def _timeouts(config: GeminiConfig) -> Any:
     """Return a hook that sets the timeouts of a request behind the SDK, which has one for all."""
     # And the SDK's would reach the server too, as a limit for the whole answer.
-    idle, connect = config.idle_timeout_seconds, config.connect_timeout_seconds
+    idle = config.idle_timeout_seconds
+    connect = config.connect_timeout_seconds
 
     async def set_timeouts(request: httpx2.Request) -> None:
         limits = {"connect": connect, "pool": connect, "read": idle, "write": idle}

@@ -58,7 +58,8 @@ class TextDraft:
 
     def add(self, text: str, signature: bytes | None) -> None:
         """Add the text of one part."""
-        start, self._length = self._length, self._length + len(text)
+        start = self._length
+        self._length = self._length + len(text)
         self._fragments.append(text)
         if signature:
             self._signed.append((start, self._length, _encoded(signature)))
@@ -146,7 +147,8 @@ class Draft:
         )
 
     def _checked_finish(self, content: list[ContentBlockUnion]) -> str:
-        finish, says = self._finish, self._finish_message
+        finish = self._finish
+        says = self._finish_message
         if finish is None:
             if self._blocked is not None:
                 raise ContentFilterError(f"the prompt was blocked ({self._blocked})", **self._facts)
@@ -171,7 +173,8 @@ def _block(part: types.Part) -> ContentBlockUnion:
     """Return the block for a part without text."""
     signature = part.thought_signature
     kept: dict[str, Any] = {MARK: {"thought_signature": _encoded(signature)} if signature else {}}
-    call, blob = part.function_call, part.inline_data
+    call = part.function_call
+    blob = part.inline_data
     if call is not None:
         call_id = call.id or f"call_{new_request_id()}"
         return ToolCallBlock(id=call_id, name=call.name or "", input=call.args or {}, **kept)

@@ -50,8 +50,12 @@ class Options:
 
     def wire(self) -> dict[str, Any]:
         """Return them as the SDK takes them."""
-        request, config = self.request, self.config
-        warmth = config.temperature if request.temperature is None else request.temperature
+        request = self.request
+        config = self.config
+        if request.temperature is None:
+            warmth = config.temperature
+        else:
+            warmth = request.temperature
         wanted = {
             "temperature": warmth,
             "topP": request.top_p,
@@ -88,7 +92,8 @@ class Options:
         effort = self.request.reasoning_effort or self.config.reasoning_effort
         if effort is None and not extended:
             return None
-        name, current = self.model.name, self.model.is_current
+        name = self.model.name
+        current = self.model.is_current
         if not self.model.thinks:
             if effort != "none":
                 self.fall_short(f"thinking ({effort or 'extended'})", "none", f"{name} has none")

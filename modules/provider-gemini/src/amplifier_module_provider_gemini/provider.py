@@ -75,7 +75,8 @@ class GeminiProvider:
     async def count_tokens(self, request: ChatRequest, **kwargs: Any) -> int:
         """Return how many tokens the vendor counts in a request, tools and system included."""
         call = self._prepare(request, kwargs)
-        contents, config = call.parameters["contents"], call.parameters["config"]
+        contents = call.parameters["contents"]
+        config = call.parameters["config"]
         head = {key: config[key] for key in ("systemInstruction", "tools") if key in config}
         whole = {"model": f"models/{call.model}", "contents": contents, **head}
         # The API counts a whole request; the SDK offers only its contents.

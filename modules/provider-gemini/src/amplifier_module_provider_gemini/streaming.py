@@ -32,7 +32,8 @@ async def read_stream(
 
 
 async def _start(draft: Draft, stream: BlockStream) -> None:
-    index, block = len(draft.blocks) - 1, draft.blocks[-1]
+    index = len(draft.blocks) - 1
+    block = draft.blocks[-1]
     if isinstance(block, TextDraft):
         await stream.start(index, "thinking" if block.thought else "text")
     elif isinstance(block, ToolCallBlock):

@@ -66,7 +66,9 @@ class Conversion:
             return [self._result(block.tool_call_id, [block], lost)]
         if isinstance(block, ImageBlock):
             return [_picture(block.source, lost)]
-        return _texts(block.text) if isinstance(block, TextBlock) else []
+        if isinstance(block, TextBlock):
+            return _texts(block.text)
+        return []
 
     def _result(self, call_id: str, blocks: list[ContentBlockUnion], lost: list[str]) -> Part:
         inner = [
@@ -88,7 +90,8 @@ def assemble(
     turns: list[dict[str, Any]] = []
     for role, parts, _ in contents[start:]:
         if role == "system":
-            role, parts = "user", [_in_tags("system", part) for part in parts]
+            role = "user"
+            parts = [_in_tags("system", part) for part in parts]
         if not pictures_in_results:
             parts = [each for part in parts for each in _beside(part)]
         if turns and turns[-1]["role"] == role:
@@ -108,7 +111,9 @@ def _beside(part: Part) -> Iterator[Part]:
 
 
 def _in_tags(tag: str, part: Part) -> Part:
-    return {"text": f"<{tag}>\n{part['text']}\n</{tag}>"} if "text" in part else part
+    if "text" in part:
+        return {"text": f"<{tag}>\n{part['text']}\n</{tag}>"}
+    return part
 
 
 def _texts(text: str) -> list[Part]:
@@ -125,7 +130,9 @@ def _opened(block: ContentBlockUnion) -> list[Any]:
 
 def _picture(source: dict[str, Any], lost: list[str]) -> Part:
     """Return a picture as a part, or a text that says what is missing."""
-    kind, media_type, url = source.get("type"), source.get("media_type"), source.get("url")
+    kind = source.get("type")
+    media_type = source.get("media_type")
+    url = source.get("url")
     if kind == "base64" and source.get("data"):
         return {"inlineData": {"mimeType": media_type or "image/png", "data": source["data"]}}
     if kind == "url" and url:
@@ -161,7 +168,9 @@ def _said(block: ContentBlockUnion) -> list[Part]:
     if isinstance(block, ToolCallBlock):
         call = {"id": block.id, "name": block.name, "args": block.input}
         return [{"functionCall": call, **signed}]
-    return [{**_picture(block.source, []), **signed}] if isinstance(block, ImageBlock) else []
+    if isinstance(block, ImageBlock):
+        return [{**_picture(block.source, []), **signed}]
+    return []
 
 
 def _pieces(text: str, fields: Part, state: dict[str, Any]) -> Iterator[Part]:

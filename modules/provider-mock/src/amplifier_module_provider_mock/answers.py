@@ -59,7 +59,8 @@ class Script:
 
     def next(self, request: ChatRequest) -> Step:
         """Return the next step; at the end do what the configuration says."""
-        at, self._played = self._played, self._played + 1
+        at = self._played
+        self._played = self._played + 1
         if at < len(self._steps):
             return self._steps[at]
         if self._after == "repeat":
@@ -83,7 +84,8 @@ class Recording:
 
     def next(self, request: ChatRequest) -> ChatResponse:
         """Return the next recorded response."""
-        at, self._played = self._played, self._played + 1
+        at = self._played
+        self._played = self._played + 1
         if at < len(self._responses):
             return self._responses[at].model_copy(deep=True)
         raise ConfigurationError(
@@ -99,7 +101,9 @@ def answers_for(config: MockConfig) -> Answers:
         return Recording(config.replay_file)
     if config.mode == "scripted":
         return Script(config)
-    return Echo() if config.mode == "echo" else ToolCaller()
+    if config.mode == "echo":
+        return Echo()
+    return ToolCaller()
 
 
 def _read(path: Path) -> list[ChatResponse]:

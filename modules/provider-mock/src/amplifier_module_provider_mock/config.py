@@ -66,11 +66,15 @@ class ScriptedError(BaseModel):
 
 
 def _named(value: object) -> object:
-    return {"type": value} if isinstance(value, str) else value
+    if isinstance(value, str):
+        return {"type": value}
+    return value
 
 
 def _said(value: object) -> object:
-    return {"text": value} if isinstance(value, str) else value
+    if isinstance(value, str):
+        return {"text": value}
+    return value
 
 
 class Step(BaseModel):

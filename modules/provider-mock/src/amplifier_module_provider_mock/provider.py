@@ -117,7 +117,10 @@ class MockProvider:
         answer = self._answers.next(request)
         step = answer if isinstance(answer, Step) else Step()
         await asyncio.sleep(self._config.delay_seconds + step.delay_seconds)
-        response = self._respond(step, request) if isinstance(answer, Step) else answer
+        if isinstance(answer, Step):
+            response = self._respond(step, request)
+        else:
+            response = answer
         error = step.error and step.error.build(provider=self.name, model=call["model"])
         wanted = self._config.stream and (request.metadata or {}).get("stream") is not False
         if wanted and self._hooks is not None:
@@ -183,7 +186,8 @@ async def _stream(response: ChatResponse, error: LLMError | None, stream: BlockS
 
 def _usage(step: Step, request: ChatRequest, content: list[ContentBlockUnion]) -> Usage:
     """Return the scripted usage, estimated where the script says nothing; a mock is free."""
-    asked, answered = estimate_tokens(request.messages, request.tools), estimate_tokens(content)
+    asked = estimate_tokens(request.messages, request.tools)
+    answered = estimate_tokens(content)
     given = step.usage.model_dump(exclude_none=True)
     tokens: dict[str, Any] = {
         "input_tokens": asked,

@@ -52,11 +52,16 @@ class Turn(NamedTuple):
 
 def running_turn(request: ChatRequest) -> Turn:
     """Return what happened since the model last answered without calling a tool."""
-    prompt, called, results = "", list[str](), list[str]()
+    prompt = ""
+    called = list[str]()
+    results = list[str]()
     for message in request.messages:
-        calls, found = calls_in(message), results_in(message)
+        calls = calls_in(message)
+        found = results_in(message)
         if message.role == "assistant" and not calls:
-            prompt, called, results = "", [], []
+            prompt = ""
+            called = []
+            results = []
         called += calls
         results += found
         if message.role == "user" and not found:
@@ -84,8 +89,12 @@ def _length(value: Any) -> int:
         return sum(map(_length, value))  # pyright: ignore[reportUnknownArgumentType] - any JSON
     if hasattr(value, "model_dump"):
         return _length(value.model_dump(exclude_none=True, exclude={"metadata", "type"}))
-    return 0 if value is None else len(str(value))
+    if value is None:
+        return 0
+    return len(str(value))
 
 
 def _as_text(output: Any) -> str:
-    return output if isinstance(output, str) else json.dumps(output, default=str)
+    if isinstance(output, str):
+        return output
+    return json.dumps(output, default=str)

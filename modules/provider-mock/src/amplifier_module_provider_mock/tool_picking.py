@@ -59,7 +59,10 @@ class _Filler:
     def fill_object(self, schema: dict[str, Any]) -> dict[str, Any]:
         properties: dict[str, Any] = schema.get("properties") or {}
         required: Any = schema.get("required")
-        names = cast("list[str]", required) if isinstance(required, list) else []
+        if isinstance(required, list):
+            names = cast("list[str]", required)
+        else:
+            names = []
         return {name: self._fill(name, properties.get(name) or {}) for name in names}
 
     def _fill(self, name: str, schema: dict[str, Any]) -> Any:
@@ -93,7 +96,9 @@ class _Filler:
         number = float(next(self._numbers, schema.get("minimum", 1)))
         number = max(number, schema.get("minimum", number))
         number = min(number, schema.get("maximum", number))
-        return int(number) if whole or number.is_integer() else number
+        if whole or number.is_integer():
+            return int(number)
+        return number
 
     def _text(self, name: str) -> str:
         named = _words(name)
@@ -102,5 +107,7 @@ class _Filler:
             return found[0] if found else "."
         if named & {"url", "uri", "link"}:
             found = _URL.search(self._prompt)
-            return found[0] if found else "https://example.com"
+            if found:
+                return found[0]
+            return "https://example.com"
         return self._prompt

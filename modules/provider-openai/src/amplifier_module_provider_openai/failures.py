@@ -72,7 +72,10 @@ def reported_error(failure: dict[str, Any] | None, model: str | None = None) -> 
     if code in _AGAINST_POLICY:
         return ContentFilterError(message, **facts)
     # Other servers of this format give the HTTP status as the code.
-    status = int(code) if code.isdigit() else _STATUS_OF_CODE.get(code, 400)
+    if code.isdigit():
+        status = int(code)
+    else:
+        status = _STATUS_OF_CODE.get(code, 400)
     wait = _WAIT.search(message)
     headers = {"retry-after-ms" if wait[2] == "ms" else "retry-after": wait[1]} if wait else {}
     return error_from_status(status, message, headers=headers, code=code, **facts)

@@ -87,7 +87,9 @@ def _text(part: dict[str, Any], phase: str | None, mark: dict[str, Any]) -> Text
     facts = {"phase": phase, "annotations": part.get("annotations"), "refusal": part.get("refusal")}
     extra = {key: value for key, value in facts.items() if value}
     text = expected(part.get("text"), str, "text") or part.get("refusal") or ""
-    return TextBlock(text=text, **extra, **mark) if extra else TextBlock(text=text)
+    if extra:
+        return TextBlock(text=text, **extra, **mark)
+    return TextBlock(text=text)
 
 
 def _raise_refusal(content: list[ContentBlockUnion], cause: str, model: str) -> None:
@@ -103,7 +105,8 @@ def usage_of(usage: dict[str, Any] | None) -> Usage | None:
     """Return the tokens that were counted; `input_tokens` includes the cached ones."""
     if not usage:
         return None
-    read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+    read = usage.get("input_tokens", 0)
+    written = usage.get("output_tokens", 0)
     details: dict[str, Any] = usage.get("input_tokens_details") or {}
     spent: dict[str, Any] = usage.get("output_tokens_details") or {}
     return Usage(

@@ -40,9 +40,15 @@ def items_of(message: Message, origin: str) -> list[Item]:
     if items and not parts:
         return items
     if message.role in ("tool", "function") and message.tool_call_id is not None:
-        output = message.content if isinstance(message.content, str) else parts
+        if isinstance(message.content, str):
+            output = message.content
+        else:
+            output = parts
         return [*items, _result(message.tool_call_id, output)]
-    role = message.role if message.role in ("system", "developer") else "user"
+    if message.role in ("system", "developer"):
+        role = message.role
+    else:
+        role = "user"
     return [*items, {"role": role, "content": parts}]
 
 
@@ -114,7 +120,10 @@ def _say(items: list[Item], text: str, own: dict[str, Any]) -> None:
     if not text:
         return
     said = {"type": "output_text", "text": text}
-    part = {"type": "refusal", "refusal": text} if own.get("refusal") else said
+    if own.get("refusal"):
+        part = {"type": "refusal", "refusal": text}
+    else:
+        part = said
     phase = {"phase": own["phase"]} if own.get("phase") else {}
     if items and items[-1]["type"] == "message" and items[-1].get("phase") == phase.get("phase"):
         items[-1]["content"].append(part)

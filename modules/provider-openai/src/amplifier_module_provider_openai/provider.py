@@ -137,4 +137,6 @@ class OpenAIProvider:
 
 
 def _capabilities(model: str) -> list[str]:
-    return [*_CAPABILITIES, THINKING] if can_think(model) else list(_CAPABILITIES)
+    if can_think(model):
+        return [*_CAPABILITIES, THINKING]
+    return list(_CAPABILITIES)

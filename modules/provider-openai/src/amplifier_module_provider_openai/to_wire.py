@@ -106,7 +106,10 @@ def _reasoning(request: ChatRequest, config: OpenAIConfig) -> dict[str, Any]:
     effort = asked or ("medium" if thinks and extended_thinking(request) else None)
     if effort is None:
         return {}
-    summary = {"summary": config.reasoning_summary} if config.reasoning_summary else {}
+    if config.reasoning_summary:
+        summary = {"summary": config.reasoning_summary}
+    else:
+        summary = {}
     return {"reasoning": {"effort": effort, **summary}}
 
 

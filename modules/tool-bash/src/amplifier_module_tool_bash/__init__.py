@@ -31,7 +31,10 @@ async def mount(
     Without a sandbox the tool is mounted and refuses every call. Cleanup: nobody is asked any more.
     """
     settings = BashConfig.model_validate(config or {})
-    find = Sandbox.waived if settings.sandbox == UNPROTECTED else Sandbox.detect
+    if settings.sandbox == UNPROTECTED:
+        find = Sandbox.waived
+    else:
+        find = Sandbox.detect
     sandbox = await asyncio.to_thread(find)
     if sandbox.level != "bubblewrap":
         notices.show(coordinator, " ".join(sandbox.describe()), source=SOURCE)

@@ -30,7 +30,9 @@ _call: ContextVar[tuple[str, str | None] | None] = ContextVar("call", default=No
 def call_id(command: str) -> str | None:
     """Return the id of the call that runs `command`, when the loop announced it."""
     known = _call.get()
-    return known[1] if known is not None and known[0] == command else None
+    if known is not None and known[0] == command:
+        return known[1]
+    return None
 
 
 class CommandGuard:
@@ -44,7 +46,8 @@ class CommandGuard:
         capability: Callable[[str], Any] = lambda _: None,
     ) -> None:
         self._tool_name = tool_name
-        self._workspace, self._capability = workspace, capability
+        self._workspace = workspace
+        self._capability = capability
         self._rules = AllowRules(settings.allow)
         self._asks = settings.ask
         self._unprotected = settings.sandbox != "required"
@@ -53,7 +56,10 @@ class CommandGuard:
     def __call__(self, event: str, data: dict[str, Any]) -> HookResult:
         """Let pass, ask or deny."""
         given = data.get("tool_input")
-        command = cast("dict[str, Any]", given).get("command") if isinstance(given, dict) else None
+        if isinstance(given, dict):
+            command = cast("dict[str, Any]", given).get("command")
+        else:
+            command = None
         if data.get("tool_name") != self._tool_name or not isinstance(command, str):
             # What is not a command is answered by the tool itself, without running anything.
             return HookResult()
@@ -78,7 +84,10 @@ class CommandGuard:
                     "Write it to a file in the workspace and run the file."
                 ),
             )
-        place = "WITHOUT ANY PROTECTION" if self._unprotected else "in its sandbox"
+        if self._unprotected:
+            place = "WITHOUT ANY PROTECTION"
+        else:
+            place = "in its sandbox"
         return HookResult(
             action="ask_user",
             approval_prompt=f"Run this command {place}? Asked because {reason}.\n{shown}",

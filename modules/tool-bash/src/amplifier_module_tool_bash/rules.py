@@ -26,7 +26,8 @@ class _Rule:
         self._patterns = [re.compile(translate(word)) for word in plain]
 
     def matches(self, command: SimpleCommand) -> bool:
-        args, patterns = command.args, self._patterns
+        args = command.args
+        patterns = self._patterns
         if len(args) < len(patterns) or (len(args) > len(patterns) and not self._takes_more):
             return False
         # Bash may put several words in the place of one pattern.
@@ -58,4 +59,6 @@ class AllowRules:
             rules = self._by_program.get(command.program, ())
             if not any(rule.matches(command) for rule in rules):
                 return f"no allow rule matches `{command.program}` with these arguments"
-        return None if commands else "there is no command in it"
+        if commands:
+            return None
+        return "there is no command in it"

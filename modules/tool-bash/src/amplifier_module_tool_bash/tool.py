@@ -126,13 +126,16 @@ class BashTool:
     def workspace(self) -> str:
         """Return the folder that commands run in."""
         known: Any = self._coordinator.get_capability("session.working_dir")
-        return known if isinstance(known, str) and known else self._folder
+        if isinstance(known, str) and known:
+            return known
+        return self._folder
 
     async def _run(
         self, command: str, launch: LaunchSpec, seconds: float, admission: Admission
     ) -> ToolResult:
         captures = {name: Capture(self._settings.output_bytes) for name in ("stdout", "stderr")}
-        hooks, live = self._coordinator.hooks, None
+        hooks = self._coordinator.hooks
+        live = None
         if hooks.has_handlers(OUTPUT):
             facts = {"tool_name": self.name, "tool_call_id": call_id(command)}
             live = OutputEvents(hooks.emit, facts)
@@ -201,7 +204,10 @@ class BashTool:
         if outcome.exit_code == 0:
             return None
         if outcome.exit_code == _FILE_TOO_LARGE:
-            limit = 0 if admission.is_disk_used_up else admission.limits.file_bytes
+            if admission.is_disk_used_up:
+                limit = 0
+            else:
+                limit = admission.limits.file_bytes
             return (
                 f"The command was ended because it wrote more than {limit:,} bytes to a file.\n"
                 "The limit is `max_disk_bytes`, or 0 while the commands of this session have "
@@ -277,5 +283,7 @@ def _readable(error: ValidationError) -> str:
 def _signal(exit_code: int) -> str:
     """Name the signal a shell reports as 128 and more."""
     with suppress(ValueError):
-        return f" (killed by {signal.Signals(exit_code - 128).name})" if exit_code > 128 else ""
+        if exit_code > 128:
+            return f" (killed by {signal.Signals(exit_code - 128).name})"
+        return ""
     return ""

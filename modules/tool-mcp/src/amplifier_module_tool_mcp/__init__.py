@@ -36,7 +36,10 @@ async def mount(
     """
     settings = McpConfig.model_validate(config or {})
     starts_any = any(isinstance(each, StdioServer) for each in settings.servers.values())
-    sandbox = await asyncio.to_thread(Sandbox.detect) if starts_any else Sandbox("none")
+    if starts_any:
+        sandbox = await asyncio.to_thread(Sandbox.detect)
+    else:
+        sandbox = Sandbox("none")
     sdk = LazyClient(_load_sdk)
     around = Surroundings(coordinator, settings, sandbox, SeenRecord(settings.seen_file), sdk)
     shelf = Shelf(around)

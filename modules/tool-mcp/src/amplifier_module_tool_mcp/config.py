@@ -37,7 +37,10 @@ class HttpServer(BaseModel):
 
 
 def _transport_of(value: Any) -> str:
-    has_url = "url" in value if isinstance(value, dict) else isinstance(value, HttpServer)
+    if isinstance(value, dict):
+        has_url = "url" in value
+    else:
+        has_url = isinstance(value, HttpServer)
     return "http" if has_url else "stdio"
 
 

@@ -185,7 +185,9 @@ class Connection:
 
     def _last_words(self) -> str:
         words = self._process.last_words if self._process is not None else ""
-        return f"; its last words: {words}" if words else ""
+        if words:
+            return f"; its last words: {words}"
+        return ""
 
 
 @asynccontextmanager

@@ -46,7 +46,10 @@ class HttpLimits:
             raise httpx2.RemoteProtocolError("it compresses its answers though asked not to")
         kind = response.headers.get("content-type", "").strip().lower()
         # A stream has a limit for each event instead.
-        most_bytes = None if kind.startswith("text/event-stream") else self._most_bytes
+        if kind.startswith("text/event-stream"):
+            most_bytes = None
+        else:
+            most_bytes = self._most_bytes
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _BoundedStream(response.stream, most_bytes, self._pace)
 

@@ -33,7 +33,9 @@ class SeenRecord:
             RecordError: the file cannot be read.
         """
         table = (await asyncio.to_thread(self._read)).get(server)
-        return table["tools"] if table is not None and table["source"] == source else None
+        if table is not None and table["source"] == source:
+            return table["tools"]
+        return None
 
     async def add(self, server: str, source: str, definitions: Sequence[Definition]) -> None:
         """Write down that these were seen.

@@ -68,9 +68,10 @@ class Server:
         self._noted: set[tuple[str, str]] = set()
         self._connecting, self._asking = asyncio.Lock(), asyncio.Lock()
         # A server that is started or found differently is another one, and has to be seen anew.
-        self._identity = (
-            place.url if isinstance(place, HttpServer) else shlex.join([place.command, *place.args])
-        )
+        if isinstance(place, HttpServer):
+            self._identity = place.url
+        else:
+            self._identity = shlex.join([place.command, *place.args])
 
     async def connect(self) -> Connection:
         """Return a connection that is alive, with the tools as they are listed now.
@@ -136,7 +137,8 @@ class Server:
     async def _put(self, tool: str, question: str) -> None:
         """Return when the answer is yes; anything else, silence and failure too, is a no."""
         approvals: Any = self._around.coordinator.approval_system
-        seconds, answer = self.settings.approval_seconds, "nobody there"
+        seconds = self.settings.approval_seconds
+        answer = "nobody there"
         if len(question) > _LONGEST_QUESTION:
             answer = f"{len(question)} characters are too many to read; use `trust` if you must"
         elif approvals is not None:
@@ -156,14 +158,16 @@ class Server:
             raise ServerFailure("not_approved", f"{line} Go on without it.")
 
     async def _drop(self) -> None:
-        connection, self._connection = self._connection, None
+        connection = self._connection
+        self._connection = None
         if connection is not None:
             await connection.close()
 
     async def _open(self) -> Connection:
         await self._drop()
         make = await self._around.sdk.get()
-        place, sandbox = self._place, self._around.sandbox
+        place = self._place
+        sandbox = self._around.sandbox
         if isinstance(place, HttpServer):
             line = f"Connecting to MCP server `{self.name}` at {place.url}"
             await self._around.tell(STARTING, line, "info", server=self.name, url=place.url)
@@ -175,7 +179,10 @@ class Server:
         if self._is_closed:
             raise ServerFailure("unreachable", "The session is over.")
         try:
-            at = place if isinstance(place, HttpServer) else self._launch(place, sandbox)
+            if isinstance(place, HttpServer):
+                at = place
+            else:
+                at = self._launch(place, sandbox)
             connection = self._connection = make(at, self.settings, self._trouble)
             await connection.open()
         except (SandboxError, ServerFailure) as error:
@@ -266,7 +273,10 @@ class Server:
         withheld = [tool.name for tool in self._shelf.of(self) if not tool.is_approved]
         line = f"MCP server `{self.name}` is connected and offers {len(offered)} tools"
         if withheld:
-            more = f" and {len(withheld) - _MOST_NAMED} more" if withheld[_MOST_NAMED:] else ""
+            if withheld[_MOST_NAMED:]:
+                more = f" and {len(withheld) - _MOST_NAMED} more"
+            else:
+                more = ""
             names = ", ".join(withheld[:_MOST_NAMED])
             line += f"; withheld until you have seen them: {names}{more}"
         facts = {"server": self.name, "tools": offered, "withheld": withheld}

@@ -107,7 +107,8 @@ class ServerProcess:
 
     async def _read_errors(self, process: Process) -> None:
         assert process.stderr is not None
-        second, logged = 0, 0
+        second = 0
+        logged = 0
         while data := await process.stderr.read(_CHUNK_BYTES):
             self._tail = (self._tail + data)[-_TAIL_BYTES:]
             now = int(time.monotonic())

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from amplifier_module_tool_mcp.connection import Connection
 
 SOURCE = "tool-mcp"
-STARTING, CONNECTED, LOST = "mcp:starting", "mcp:connected", "mcp:lost"
-REFUSED, APPROVED, TROUBLE = "mcp:refused", "mcp:approved", "mcp:trouble"
+STARTING = "mcp:starting"
+CONNECTED = "mcp:connected"
+LOST = "mcp:lost"
+REFUSED = "mcp:refused"
+APPROVED = "mcp:approved"
+TROUBLE = "mcp:trouble"
 DEGRADED = "sandbox:degraded"
 _MOST_CHARS = 5_000
 EVENTS = [STARTING, CONNECTED, LOST, REFUSED, APPROVED, TROUBLE, DEGRADED]
@@ -51,4 +55,6 @@ class Surroundings:
     def workspace(self) -> str:
         """Return the folder the session works in."""
         known: Any = self.coordinator.get_capability("session.working_dir")
-        return known if isinstance(known, str) and known else str(Path.cwd())
+        if isinstance(known, str) and known:
+            return known
+        return str(Path.cwd())

@@ -65,13 +65,18 @@ class ServerTool:
     @property
     def input_schema(self) -> dict[str, Any]:
         """What the model is to fill in, as far as it is loaded."""
-        return self.definition.schema if self.is_approved and self._is_whole else _ANYTHING
+        if self.is_approved and self._is_whole:
+            return self.definition.schema
+        return _ANYTHING
 
     @property
     def deadline_seconds(self) -> float:
         """Time for a call and two connections, or for a person to answer."""
         settings = self.server.settings
-        working = settings.call_seconds if self.is_approved else settings.approval_seconds
+        if self.is_approved:
+            working = settings.call_seconds
+        else:
+            working = settings.approval_seconds
         return working + 2 * settings.connect_seconds + _MARGIN_SECONDS
 
     @property
@@ -114,7 +119,10 @@ class ServerTool:
             raise ServerFailure("not_approved", f"`{self.name}` {why}")
         complaint = self.definition.complaint(arguments)
         if complaint is not None:
-            advice = "" if self._is_whole else " `mcp_load` brings its schema in."
+            if self._is_whole:
+                advice = ""
+            else:
+                advice = " `mcp_load` brings its schema in."
             raise ServerFailure("invalid_input", f"{complaint}.{advice}")
 
 

@@ -93,7 +93,10 @@ class Library:
 
     def _add(self, root: Root, name: str) -> None:
         path = f"{root.path}/{shown(name)}/{FILE_NAME}"
-        exposure = exposure_in(root.path / name) if is_own_place(root.path) else None
+        if is_own_place(root.path):
+            exposure = exposure_in(root.path / name)
+        else:
+            exposure = None
         if exposure is not None:
             reason = f"{exposure.why} Then: {exposure.fix}"
             self.left_out.append(LeftOut("broken", path, reason))
@@ -116,7 +119,8 @@ class Library:
 
     def listed(self) -> tuple[list[str], int]:
         """Return a line for each skill as far as there is room, and how many have none."""
-        lines, room = list[str](), _LIST_CHARS
+        lines = list[str]()
+        room = _LIST_CHARS
         for skill in self.skills.values():
             text = skill.description
             if len(text) > _DESCRIPTION_CHARS:

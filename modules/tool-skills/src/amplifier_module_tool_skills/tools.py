@@ -51,7 +51,8 @@ class SkillTool:
     network = False
 
     def __init__(self, coordinator: ModuleCoordinator, library: Library) -> None:
-        self._coordinator, self._library = coordinator, library
+        self._coordinator = coordinator
+        self._library = library
         self.input_schema = self.asked.model_json_schema()
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name

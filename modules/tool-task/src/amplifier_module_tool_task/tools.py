@@ -95,12 +95,15 @@ def tools_for(tasks: Tasks | RemoteTasks) -> list[TaskTool]:
     agents = [f"- {name}: {each.get('description', '')}" for name, each in tasks.agents.items()]
     about = "\n".join([_TASK, *agents])
     short = _MARGIN_SECONDS + _WAYS_TO_STOP * tasks.config.grace_seconds
-    long, wait = short + tasks.config.timeout_seconds, short + _LONGEST_WAIT
+    long = short + tasks.config.timeout_seconds
+    wait = short + _LONGEST_WAIT
     if isinstance(tasks, RemoteTasks):
         # A runner finds the child of a call that is repeated: there is no second one.
-        effect, runs = "idempotent", (_start_remote, _list_remote, _read_remote, _cancel_remote)
+        effect = "idempotent"
+        runs = (_start_remote, _list_remote, _read_remote, _cancel_remote)
     else:
-        effect, runs = "unsafe", (_start, _list, _read, _cancel)
+        effect = "unsafe"
+        runs = (_start, _list, _read, _cancel)
     return [
         TaskTool("task", effect, long, about, StartTask, runs[0], tasks),
         TaskTool("task_status", "pure", short, _STATUS, ListTasks, runs[1], tasks),
@@ -146,7 +149,10 @@ def _runs(handle: str) -> ToolResult:
 
 
 async def _list(tasks: Tasks, asked: ListTasks) -> ToolResult:
-    children = [_find(tasks, asked.handle)] if asked.handle else tasks.children.values()
+    if asked.handle:
+        children = [_find(tasks, asked.handle)]
+    else:
+        children = tasks.children.values()
     return ToolResult(output="\n".join(each.line for each in children) or "There are none.")
 
 
@@ -163,7 +169,10 @@ async def _cancel(tasks: Tasks, asked: OneTask) -> ToolResult:
 
 
 async def _list_remote(tasks: RemoteTasks, asked: ListTasks) -> ToolResult:
-    found = [await tasks.find(asked.handle)] if asked.handle else await tasks.all()
+    if asked.handle:
+        found = [await tasks.find(asked.handle)]
+    else:
+        found = await tasks.all()
     return ToolResult(output="\n".join(each.line for each in found) or "There are none.")
 
 

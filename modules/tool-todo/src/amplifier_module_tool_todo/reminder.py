@@ -14,13 +14,17 @@ class Reminder:
     """Counts the steps since the list was last used; a step is a request to the model."""
 
     def __init__(self, todos: Todos, tool: TodoTool, every_steps: int) -> None:
-        self._todos, self._tool, self._every_steps = todos, tool, every_steps
-        self._steps, self._calls = 0, 0
+        self._todos = todos
+        self._tool = tool
+        self._every_steps = every_steps
+        self._steps = 0
+        self._calls = 0
 
     async def __call__(self, event: str, data: dict[str, Any]) -> HookResult:
         """Add the list to the request that is about to be made, if it is time."""
         if self._calls != self._tool.calls:
-            self._steps, self._calls = 0, self._tool.calls
+            self._steps = 0
+            self._calls = self._tool.calls
         self._steps += 1
         if self._steps < self._every_steps:
             return HookResult()

@@ -96,8 +96,13 @@ async def _read(url: httpx2.URL, response: httpx2.Response, most: int) -> Fetche
     encoding = response.headers.get("content-encoding", "identity").lower()
     if encoding not in ("identity", "gzip"):
         raise FetchError(f"{url} is compressed with `{encoding}`, which was not asked for.")
-    unzip = zlib.decompressobj(16 + zlib.MAX_WBITS) if encoding == "gzip" else None
-    body, received, is_complete = bytearray(), 0, True
+    if encoding == "gzip":
+        unzip = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    else:
+        unzip = None
+    body = bytearray()
+    received = 0
+    is_complete = True
     async for piece in response.aiter_raw():
         received += len(piece)
         try:

@@ -29,14 +29,20 @@ class Page(NamedTuple):
 async def page_of(fetched: Fetched) -> Page:
     """Return the text of what was fetched, or raise `FetchError` when it has none."""
     given = fetched.content_type
-    kind = "html" if given in ("text/html", "application/xhtml+xml") else "text"
+    if given in ("text/html", "application/xhtml+xml"):
+        kind = "html"
+    else:
+        kind = "text"
     if kind == "text" and not (given.startswith("text/") or given.endswith(_TEXT)):
         raise FetchError(f"{fetched.url} is no text but `{given}`. Try a page about it.")
     size = len(fetched.body)
     for _ in range(6):
         found = await _converted(fetched, kind, size)
         if found is not None:
-            missing = "" if found["is_complete"] else "parts are too long or too deeply nested"
+            if found["is_complete"]:
+                missing = ""
+            else:
+                missing = "parts are too long or too deeply nested"
             if size < len(fetched.body) or not fetched.is_complete:
                 missing = f"only the first {size:,} bytes were read"
             return Page(fetched.url, found["title"], found["text"], missing)
@@ -61,12 +67,16 @@ async def _converted(fetched: Fetched, kind: str, size: int) -> dict[str, Any] |
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return json.loads(output) if process.returncode == 0 else None
+    if process.returncode == 0:
+        return json.loads(output)
+    return None
 
 
 def _filter() -> str:
     """Return the filter for the parser's system calls; only Linux has one, for two processors."""
     try:
-        return computing_program().hex() if sys.platform == "linux" else ""
+        if sys.platform == "linux":
+            return computing_program().hex()
+        return ""
     except SandboxError:
         return ""

@@ -39,4 +39,6 @@ class SearchEngine:
 
 
 def _value(holder: Any, key: str) -> Any:
-    return cast("dict[str, Any]", holder).get(key) if isinstance(holder, dict) else None
+    if isinstance(holder, dict):
+        return cast("dict[str, Any]", holder).get(key)
+    return None

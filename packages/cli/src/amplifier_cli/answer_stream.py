@@ -82,7 +82,8 @@ class AnswerStream:
 
     def _begin_call(self, _: dict[str, Any]) -> None:
         self._said_before.add(self._said)
-        self._said, self._is_final = "", False
+        self._said = ""
+        self._is_final = False
 
     def _begin_block(self, data: dict[str, Any]) -> None:
         self._is_final = False
@@ -102,7 +103,8 @@ class AnswerStream:
         if not self._repeated:
             self._write(text)
         elif not self._repeated.startswith(self._said):
-            before, self._repeated = self._repeated, ""
+            before = self._repeated
+            self._repeated = ""
             if self._said.startswith(before):
                 self._write(self._said[len(before) :])
             else:
@@ -116,7 +118,8 @@ class AnswerStream:
 
     def _break_off(self, _: dict[str, Any]) -> None:
         self._repeated = self._repeated or self._said
-        self._said, self._is_final = "", False
+        self._said = ""
+        self._is_final = False
 
     def _separate(self) -> None:
         """Put an empty line between what was said before and what comes."""

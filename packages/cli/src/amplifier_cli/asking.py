@@ -104,7 +104,8 @@ class Notices:
     """
 
     def __init__(self, *, quiet: bool = False, before: Callable[[], None] = lambda: None) -> None:
-        self._quiet, self._before = quiet, before
+        self._quiet = quiet
+        self._before = before
 
     def show_message(self, message: str, level: Any, source: str = "hook") -> None:
         """Show a line and return at once."""

@@ -66,7 +66,9 @@ async def mounting_failure(ready: Ready, hook: dict[str, Any]) -> str:
     with keeping_log():
         async with session:
             failed = [each for each in session.status.modules if each.state == "failed"]
-    return one_line(str(failed[0].error)) if failed else ""
+    if failed:
+        return one_line(str(failed[0].error))
+    return ""
 
 
 def _parts(ready: Ready) -> dict[str, Any]:

@@ -40,7 +40,10 @@ def denial_of(calls: list[dict[str, Any]], by: set[str], session: str) -> Denied
     named = [fitted(f"{each['tool']} {each['input']}".strip(), _LONGEST_NAMED) for each in calls]
     if len(named) > _MOST_NAMED:
         named[_MOST_NAMED:] = [f"and {len(named) - _MOST_NAMED} more"]
-    count = "1 call was" if len(calls) == 1 else f"{len(calls)} calls were"
+    if len(calls) == 1:
+        count = "1 call was"
+    else:
+        count = f"{len(calls)} calls were"
     tools = dict.fromkeys(str(each["tool"]) for each in calls)
     if by == {"nobody"}:
         allow = " ".join(f"--allow {tool}" for tool in tools)

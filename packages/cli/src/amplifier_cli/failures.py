@@ -20,7 +20,12 @@ __all__ = [
     "report",
 ]
 
-GENERAL, USAGE, TRUST, BUDGET, PROVIDER, CANCELLED = 1, 2, 3, 4, 5, 130
+GENERAL = 1
+USAGE = 2
+TRUST = 3
+BUDGET = 4
+PROVIDER = 5
+CANCELLED = 130
 
 
 class CommandError(FoundationError):
@@ -35,7 +40,9 @@ def exit_code_of(error: Exception) -> int:
         return CANCELLED
     if isinstance(error, click.ClickException | FoundationError):
         return error.exit_code
-    return PROVIDER if _is_of_kernel(error, "llm_errors", "LLMError") else GENERAL
+    if _is_of_kernel(error, "llm_errors", "LLMError"):
+        return PROVIDER
+    return GENERAL
 
 
 def report(error: Exception) -> None:
@@ -99,7 +106,9 @@ def _line(label: str, text: str, color: str) -> None:
 
 def _help_of(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
-    return "" if context is None else f"{context.command_path} --help"
+    if context is None:
+        return ""
+    return f"{context.command_path} --help"
 
 
 def _is_of_kernel(error: Exception, module: str, name: str) -> bool:

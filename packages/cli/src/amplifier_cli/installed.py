@@ -57,20 +57,27 @@ def find_module(where: str, kind: str | None = None, module_id: str | None = Non
         CommandError: there is none.
     """
     path = Path(where)
-    found = _module_in(path.resolve(), module_id) if path.is_dir() else _installed_module(where)
+    if path.is_dir():
+        found = _module_in(path.resolve(), module_id)
+    else:
+        found = _installed_module(where)
     if found is None:
         raise CommandError(
             f"There is no module `{where}`.",
             why="It is neither installed nor a folder with a package of a module.",
             fix="amplifier module list",
         )
-    return found if kind is None else found._replace(type=kind)
+    if kind is None:
+        return found
+    return found._replace(type=kind)
 
 
 def package_of(entry_point: EntryPoint) -> Path | None:
     """Return the folder of the package that an entry point names; None when it is gone."""
     spec = find_spec(entry_point.module.partition(".")[0])
-    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent
 
 
 def _module_in(folder: Path, module_id: str | None) -> FoundModule | None:

@@ -55,7 +55,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of this name; what is in the table cannot be replaced from outside."""
         known = self._table.get(cmd_name) or self._found().get(cmd_name)
-        return None if known is None else known.load()
+        if known is None:
+            return None
+        return known.load()
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -17,7 +17,10 @@ from amplifier_cli.output import guard_streams
 __all__ = ["COMMANDS", "amplifier", "main"]
 
 _OBJECTS_BEFORE_COLLECTION = 50_000
-_TALK, _LOOK, _BUILD, _SET_UP = "Talk", "Look back", "Build", "Set up"
+_TALK = "Talk"
+_LOOK = "Look back"
+_BUILD = "Build"
+_SET_UP = "Set up"
 _HERE = "amplifier_cli.commands"
 
 COMMANDS = {

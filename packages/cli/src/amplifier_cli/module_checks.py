@@ -132,7 +132,9 @@ def _required_kernel(found: FoundModule) -> str | None:
     if (found.folder / "pyproject.toml").is_file():
         return required_in(found.folder)
     installed = InstalledModules().find(found.module_id)
-    return None if installed is None else required_by(installed.requirements)
+    if installed is None:
+        return None
+    return required_by(installed.requirements)
 
 
 def behaviour(found: FoundModule) -> list[Check]:

@@ -134,7 +134,10 @@ async def _mount(bundle: str, folder: Path) -> None:
             await session.cleanup()
             continue
         for each in session.status.modules:
-            failure = each.error or "It failed." if each.state == "failed" else None
+            if each.state == "failed":
+                failure = each.error or "It failed."
+            else:
+                failure = None
             _note(report, {"module": each.module_id, "error": failure})
         # What a module does when it is ended is not part of the check.
         _note(report, {"done": True})
@@ -145,7 +148,9 @@ async def _mount(bundle: str, folder: Path) -> None:
 
 def _failed_part(coordinator: Any) -> str:
     """Return which part of a session keeps it from starting."""
-    return "context" if coordinator.get("orchestrator") is not None else "orchestrator"
+    if coordinator.get("orchestrator") is not None:
+        return "context"
+    return "orchestrator"
 
 
 def _tolerant(ready: Ready) -> dict[str, Any]:

@@ -64,6 +64,9 @@ class _Mounting(ModuleValidator):
         ]
         fitting = [kind for kind, each in _PROTOCOLS.items() if isinstance(returned, each)]
         # Last: a module that mounts something may register hooks as well.
-        hooks = ["hook"] if any(coordinator.hooks.list_handlers().values()) else []
+        if any(coordinator.hooks.list_handlers().values()):
+            hooks = ["hook"]
+        else:
+            hooks = []
         self.types = (*filled, *fitting, *hooks)
         yield from ()

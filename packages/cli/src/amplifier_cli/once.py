@@ -55,9 +55,11 @@ class Once:
         as_json: bool,
         quiet: bool,
     ) -> None:
-        self._wishes, self._resume = wishes, resume
+        self._wishes = wishes
+        self._resume = resume
         self._when_held: Answer | None = when_held
-        self._as_json, self._quiet = as_json, quiet
+        self._as_json = as_json
+        self._quiet = quiet
         self._report = TurnReport()
         self._stream = AnswerStream()
         self._session_id: str | None = None
@@ -96,7 +98,8 @@ class Once:
             return asyncio.run(self._run(prompt))
 
     async def _run(self, prompt: str) -> int:
-        resumed, wishes = None, self._wishes
+        resumed = None
+        wishes = self._wishes
         if self._resume is not None:
             from amplifier_cli.sessions import find_session, with_own_bundle  # noqa: PLC0415 - most runs are new
 
@@ -203,10 +206,16 @@ class Once:
         if self._quiet:
             return
         self._stream.end_line()
-        mark = styled("✓", fg="green") if tool["success"] else styled("✗", fg="red")
+        if tool["success"]:
+            mark = styled("✓", fg="green")
+        else:
+            mark = styled("✗", fg="red")
         given = json_text(tool["input"])
         line = fitted(f"{tool['name']} {given}", screen_width() - 14)
-        time = "" if tool["seconds"] is None else styled(took(tool["seconds"]), dim=True)
+        if tool["seconds"] is None:
+            time = ""
+        else:
+            time = styled(took(tool["seconds"]), dim=True)
         say(f"{mark} {line}  {time}", err=True)
 
     def _tell(
@@ -246,7 +255,8 @@ class Once:
     def _sum_up(self, reason: str, cost: Decimal | None) -> None:
         """Say in one line how it went and how to go on."""
         usage = self._report.usage
-        read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+        read = usage.get("input_tokens", 0)
+        written = usage.get("output_tokens", 0)
         facts = [f"{read:,} tokens in, {written:,} out"]
         told = cost_text(cost, self._unpriced)
         if told:

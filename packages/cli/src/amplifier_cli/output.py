@@ -42,7 +42,9 @@ def styled(text: str, *, fg: str | None = None, bold: bool = False, dim: bool = 
     codes = [str(_COLORS[fg])] if fg else []
     codes += ["1"] if bold else []
     codes += ["2"] if dim else []
-    return f"{_MARK}{';'.join(codes)}{_END}{text}{_MARK}0{_END}" if codes else text
+    if codes:
+        return f"{_MARK}{';'.join(codes)}{_END}{text}{_MARK}0{_END}"
+    return text
 
 
 def unstyled(text: str) -> str:

@@ -76,13 +76,18 @@ def _compare(
     try:
         resolver.locate(module_id, source)
     except FoundationError as error:
-        fix = command_for(LOCK_COMMAND, bundle) if error.fix == LOCK_COMMAND else error.fix
+        if error.fix == LOCK_COMMAND:
+            fix = command_for(LOCK_COMMAND, bundle)
+        else:
+            fix = error.fix
         return Drift(module_id, f"{error.message} {error.why}".strip(), fix)
     return None
 
 
 def _source_of(pin: Pin) -> str | None:
-    return None if pin.source.startswith("package:") else pin.source
+    if pin.source.startswith("package:"):
+        return None
+    return pin.source
 
 
 def _bundles() -> Iterator[str | None]:

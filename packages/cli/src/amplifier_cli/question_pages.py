@@ -13,7 +13,8 @@ NEXT_PAGE = "Show the next page"
 CONTINUED = "↳ "
 """Begins a row that continues the line above, so that it cannot pass for a line of its own."""
 
-_FEWEST_ROWS, _FEWEST_COLUMNS = 5, 20
+_FEWEST_ROWS = 5
+_FEWEST_COLUMNS = 20
 # Around a page: the options, the mark to type at or the input line, and what stands above.
 _OTHER_ROWS = 8
 
@@ -26,7 +27,9 @@ def question_text(prompt: str) -> str:
 def denial(options: list[str]) -> int:
     """Return which option denies, else the last."""
     found = [number for number, each in enumerate(options) if each.lower().startswith("den")]
-    return found[0] if found else len(options) - 1
+    if found:
+        return found[0]
+    return len(options) - 1
 
 
 def pages_of(prompt: str, columns: int, rows: int) -> list[str]:
@@ -41,7 +44,10 @@ def pages_of(prompt: str, columns: int, rows: int) -> list[str]:
     parts = [lines[at : at + height - 2] for at in range(1, len(lines), height - 2)]
     pages: list[str] = []
     for number, part in enumerate(parts, start=1):
-        rest = "It can be allowed on the last page." if number < len(parts) else "The last page."
+        if number < len(parts):
+            rest = "It can be allowed on the last page."
+        else:
+            rest = "The last page."
         page = "\n".join(part)
         pages.append(f"{first}\nPage {number} of {len(parts)}. {rest}\n{page}")
     return pages
@@ -55,11 +61,13 @@ def rows_of(text: str, columns: int) -> list[str]:
 
 def _rows(line: str, width: int) -> Iterator[str]:
     """Yield a line in pieces that fit the width; what continues it begins with a mark."""
-    start, mark = 0, ""
+    start = 0
+    mark = ""
     while True:
         end = _end_of_row(line, start, width - len(mark))
         yield f"{mark}{line[start:end]}"
-        start, mark = end, CONTINUED
+        start = end
+        mark = CONTINUED
         if start == len(line):
             return
 

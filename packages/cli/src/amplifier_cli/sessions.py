@@ -58,7 +58,8 @@ def with_own_bundle(wishes: Wishes, session_id: str) -> Wishes:
         CommandError: the bundle is a file of another folder, whose trust is not asked for here.
     """
     metadata = store().read(session_id).metadata
-    bundle, project = metadata.get("bundle"), Path(metadata.get("project") or Path.cwd())
+    bundle = metadata.get("bundle")
+    project = Path(metadata.get("project") or Path.cwd())
     if wishes.bundle is not None or not bundle:
         return wishes
     is_elsewhere = project.resolve() != Path.cwd().resolve()

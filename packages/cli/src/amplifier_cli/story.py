@@ -40,7 +40,8 @@ class Story:
         if answer := data.get("answer"):
             yield ""
             yield _INDENT + self._text(str(answer), 4)
-        reason, seconds = data.get("stop_reason", "?"), float(data.get("seconds") or 0)
+        reason = data.get("stop_reason", "?")
+        seconds = float(data.get("seconds") or 0)
         ending = f"{reason}, {took(seconds)}"
         if data.get("error"):
             yield _INDENT + styled(visible(f"failed: {_message(data['error'])}"), fg="red")

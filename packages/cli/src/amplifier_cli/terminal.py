@@ -134,7 +134,10 @@ def columns(
 ) -> list[str]:
     """Return rows as aligned lines below their heads; columns in `right` end flush."""
     body = [[_on_one_line(cell) for cell in row] for row in rows]
-    table = [[styled(head, dim=True) for head in heads], *body] if heads else body
+    if heads:
+        table = [[styled(head, dim=True) for head in heads], *body]
+    else:
+        table = body
     if not table:
         return []
     flush = set(right)

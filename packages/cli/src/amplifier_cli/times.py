@@ -35,13 +35,17 @@ def local_time(at: str) -> str:
 
 def took(seconds: float) -> str:
     """Return a length of time; below a second in milliseconds."""
-    return f"{seconds * 1_000:.0f} ms" if seconds < 1 else duration(seconds)
+    if seconds < 1:
+        return f"{seconds * 1_000:.0f} ms"
+    return duration(seconds)
 
 
 def size(count: float) -> str:
     """Return a number of bytes in three digits or so."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1_000:
-            return f"{count:.0f} {unit}" if unit == "B" or count >= 10 else f"{count:.1f} {unit}"
+            if unit == "B" or count >= 10:
+                return f"{count:.0f} {unit}"
+            return f"{count:.1f} {unit}"
         count /= 1_000
     return f"{count:.1f} TB"

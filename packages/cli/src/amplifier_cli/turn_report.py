@@ -89,7 +89,10 @@ class TurnReport:
         began = self._began.pop(call_id, None)
         # Only a call that was denied still needs it, and that does not end here.
         self._inputs.pop(call_id, None)
-        seconds = None if began is None else round(time.monotonic() - began, 3)
+        if began is None:
+            seconds = None
+        else:
+            seconds = round(time.monotonic() - began, 3)
         tool = {"name": data.get("tool_name"), "success": success, "seconds": seconds}
         self.tools.append(tool)
         return {**tool, "input": data.get("tool_input")}

@@ -18,10 +18,15 @@ __all__ = ["Row", "as_svg", "draw", "rows_of"]
 _COLORS = {
     "turn": "white", "model": "blue", "tool": "green", "approval": "magenta", "child": "cyan",
 }  # fmt: skip
-_LABEL_WIDTH, _TIME_WIDTH = 34, 8
+_LABEL_WIDTH = 34
+_TIME_WIDTH = 8
 _PAUSE_SHARE = 0.02
 
-_ROW, _LABEL, _BARS, _TIME, _TOP = 22, 250, 620, 80, 34
+_ROW = 22
+_LABEL = 250
+_BARS = 620
+_TIME = 80
+_TOP = 34
 _STYLE = """
 text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#24292f}
 .title{font-weight:bold}.faint{fill:#6e7781}.grid{stroke:#d0d7de}
@@ -90,7 +95,8 @@ def draw(rows: list[Row]) -> Iterable[str]:
 def as_svg(rows: list[Row], title: str) -> str:
     """Return the waterfall as a picture that can be read on a light and on a dark page."""
     whole = max((row.end for row in rows), default=0.0) or 1.0
-    width, height = _LABEL + _BARS + _TIME, _TOP + _ROW * len(rows) + 30
+    width = _LABEL + _BARS + _TIME
+    height = _TOP + _ROW * len(rows) + 30
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" role="img">',
@@ -143,7 +149,10 @@ def _moment(record: Any) -> float:
 
 def _moved(span: Span, session_id: str, later: float) -> Span:
     """Return a span of a child as one of its parent; ids of calls are only unique in a session."""
-    parent = session_id if span.parent is None else f"{session_id} {span.parent}"
+    if span.parent is None:
+        parent = session_id
+    else:
+        parent = f"{session_id} {span.parent}"
     # What a child started has an id of its own everywhere.
     own = span.id if span.kind == "child" else f"{session_id} {span.id}"
     return span._replace(id=own, parent=parent, start=span.start + later, end=span.end + later)
@@ -153,7 +162,8 @@ def _pauses(turns: list[Span]) -> list[tuple[float, float]]:
     """Return from when on how much time is left out, because nothing ran before it."""
     shifts: list[tuple[float, float]] = []
     pause = _PAUSE_SHARE * sum(each.end - each.start for each in turns)
-    gone, busy_until = 0.0, -pause
+    gone = 0.0
+    busy_until = -pause
     for turn in turns:
         gone += max(turn.start - busy_until - pause, 0.0)
         shifts.append((turn.start, gone))

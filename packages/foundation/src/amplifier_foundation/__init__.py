@@ -44,7 +44,10 @@ refuse_foreign_kernel(__version__)
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "tracing" if name == "generate_sub_session_id" else "spawn_utils"
+    if name == "generate_sub_session_id":
+        home = "tracing"
+    else:
+        home = "spawn_utils"
     value = getattr(importlib.import_module(f"amplifier_foundation.{home}"), name)
     globals()[name] = value
     return value

@@ -54,4 +54,6 @@ def child_logs(store: SessionStore, project: Path, update: Update) -> OpenChild:
 def _metadata(parent: Recorder, coordinator: Any, scrubber: MessageScrubber) -> dict[str, Any]:
     metadata = {"status": "running", "parent_id": parent.coordinator.session_id}
     spawned: dict[str, Any] | None = coordinator.get_capability(ABOUT)
-    return metadata if spawned is None else {**metadata, SPAWNED: scrubber.scrub(spawned)}
+    if spawned is None:
+        return metadata
+    return {**metadata, SPAWNED: scrubber.scrub(spawned)}

@@ -38,7 +38,9 @@ class Credential:
 
 def masked(value: str) -> str:
     """Return what may be shown of a key: enough to tell two apart, too little to use."""
-    return f"...{value[-4:]}" if len(value) >= 20 else "..."
+    if len(value) >= 20:
+        return f"...{value[-4:]}"
+    return "..."
 
 
 def find_key(
@@ -57,7 +59,9 @@ def find_key(
     if value:
         return Credential(name, value, str(path))
     value = find_key_in_keyring(name)
-    return Credential(name, value, "keyring") if value else None
+    if value:
+        return Credential(name, value, "keyring")
+    return None
 
 
 def store_key(name: str, value: str, *, home: Path | None = None) -> Path:

@@ -111,7 +111,9 @@ def _origin(distribution: str) -> Path | None:
 
     url = urlsplit(str(_direct_url(distribution).get("url", "")))
     path = Path(unquote(url.path))
-    return path if url.scheme == "file" and path.exists() else None
+    if url.scheme == "file" and path.exists():
+        return path
+    return None
 
 
 def _is_editable(distribution: str) -> bool:

@@ -74,7 +74,9 @@ class LiveSession:
     def cost_usd(self) -> Decimal | None:
         """What all turns and all children did cost, as far as it is known; None: nothing is."""
         known = [each for each in (self._cost_before, self.recorder.cost_usd) if each is not None]
-        return sum(known, Decimal(0)) if known else None
+        if known:
+            return sum(known, Decimal(0))
+        return None
 
     @property
     def unpriced_calls(self) -> int:
@@ -118,7 +120,8 @@ class LiveSession:
 
         `status` is the one to show when it is not the session's own.
         """
-        cost, title = self.cost_usd, self.recorder.first_prompt
+        cost = self.cost_usd
+        title = self.recorder.first_prompt
         fields: dict[str, Any] = {
             "turns": self.turns,
             "status": status or self.session.status.status,
@@ -276,7 +279,9 @@ def _cause_of(error: BaseException) -> str:
     """Return why a module failed; errors of ours say it in a sentence."""
     cause = error.__cause__ or error
     is_ours = isinstance(cause, AmplifierError | FoundationError)
-    return str(cause) if is_ours else describe_error(cause)
+    if is_ours:
+        return str(cause)
+    return describe_error(cause)
 
 
 async def _open_writer(
@@ -326,7 +331,8 @@ def _read_state(store: SessionStore, session_id: str, resume: bool) -> SessionSt
 
 async def _restore(live: LiveSession, state: SessionState) -> None:
     """Give the memory the messages of the log, or the log those of a memory that has its own."""
-    coordinator, recorder = live.session.coordinator, live.recorder
+    coordinator = live.session.coordinator
+    recorder = live.recorder
     context: Any = coordinator.get("context")
     # Logs of older versions may have half characters in them, which no server takes.
     messages, repairs = repair_history(valid(state.messages))
@@ -391,4 +397,6 @@ def _taking_over(plan: dict[str, Any]) -> dict[str, Any]:
 
 def _title_of(prompt: str) -> str:
     line = next(iter(prompt.strip().splitlines()), "")
-    return line if len(line) <= _LONGEST_TITLE else f"{line[: _LONGEST_TITLE - 1]}…"
+    if len(line) <= _LONGEST_TITLE:
+        return line
+    return f"{line[: _LONGEST_TITLE - 1]}…"

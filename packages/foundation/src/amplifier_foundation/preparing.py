@@ -66,7 +66,9 @@ class Ready:
 
     def level_of(self, notice: str) -> str:
         """Return how much a notice matters: `warning` for what is missing, else `info`."""
-        return "warning" if notice in map(str, self.missing) else "info"
+        if notice in map(str, self.missing):
+            return "warning"
+        return "info"
 
     @property
     def entries(self) -> list[dict[str, Any]]:
@@ -217,7 +219,8 @@ def write_lock(ready: Ready) -> bool:
     Who pins decides about the lock: a folder that was trusted, or had nothing to decide about,
     stays so. Anything else that has changed meanwhile still has to be asked about.
     """
-    trust, lock = Trust(paths.home()), ready.resolver.lock
+    trust = Trust(paths.home())
+    lock = ready.resolver.lock
     before = trust.status(ready.project)
     lock.write()
     after = trust.status(ready.project)
@@ -323,7 +326,10 @@ def _withheld(status: TrustStatus) -> list[str]:
         return []
     first = [each for each in ("amplifier.lock",) if each in status.files]
     names = [*first, *(each for each in status.files if each not in first)]
-    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    if len(names) > _NAMES_SHOWN:
+        more = f" and {len(names) - _NAMES_SHOWN} more"
+    else:
+        more = ""
     told = ", ".join(names[:_NAMES_SHOWN])
     if status.reasons:
         why = next(iter(status.reasons.values()))

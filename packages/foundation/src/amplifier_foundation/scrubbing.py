@@ -34,7 +34,8 @@ class Scrubbed(NamedTuple):
 
 def find_secrets(store: SessionStore, session_id: str, further: Iterable[str] = ()) -> Counter[str]:
     """Return how many secrets of each kind a session holds, with all files in its folder."""
-    scrubber, found = _scrubber(further), Counter[str]()
+    scrubber = _scrubber(further)
+    found = Counter[str]()
     reader = store.read(session_id)
     for data in (reader.metadata, *(record.data for record in reader.records())):
         found += scrubber.scrub(data)[1]

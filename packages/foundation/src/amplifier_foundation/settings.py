@@ -230,7 +230,10 @@ def _leaves(above: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _leaves(f"{above}.{key}" if above else key, each)
     elif isinstance(value, list) and value:
         for each in cast("list[Any]", value):
-            entry = cast("dict[str, Any]", each) if isinstance(each, dict) else None
+            if isinstance(each, dict):
+                entry = cast("dict[str, Any]", each)
+            else:
+                entry = None
             if entry is not None and "module" in entry:
                 yield from _leaves(f"{above}[{module_key(entry)}]", entry)
             else:

@@ -31,7 +31,10 @@ def is_meant(session_id: str, text: str) -> bool:
 
 def _own(session_id: str) -> int:
     """Return where the part of an id begins that its parent's id does not have."""
-    dash, underscore = session_id[_SPAN : _SPAN + 1], session_id[2 * _SPAN + 1 : 2 * _SPAN + 2]
+    dash = session_id[_SPAN : _SPAN + 1]
+    underscore = session_id[2 * _SPAN + 1 : 2 * _SPAN + 2]
     if (dash, underscore) == ("-", "_"):
         return _SPAN + 1
-    return session_id.rindex("-") + 1 if session_id[_UUID : _UUID + 1] == "-" else 0
+    if session_id[_UUID : _UUID + 1] == "-":
+        return session_id.rindex("-") + 1
+    return 0

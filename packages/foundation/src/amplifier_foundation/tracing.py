@@ -34,4 +34,6 @@ def _parent_span(session_id: str, trace_id: str) -> str:
     if child is not None and child[1] != _NO_SPAN:
         return child[1]
     trace = _TRACE_ID.fullmatch(trace_id)
-    return _NO_SPAN if trace is None else trace[1]
+    if trace is None:
+        return _NO_SPAN
+    return trace[1]

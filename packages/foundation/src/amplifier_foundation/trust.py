@@ -93,7 +93,10 @@ class Trust:
         if not status.trusted:
             told = status.unverifiable or status.changed or status.files
             more = f" and {len(told) - 10} more" if len(told) > 10 else ""
-            verb = "changed since you trusted it" if status.changed else "could act"
+            if status.changed:
+                verb = "changed since you trusted it"
+            else:
+                verb = "could act"
             if status.unverifiable:
                 verb = "cannot be verified"
             names = ", ".join(f"`{name}`" for name in told[:10]) or "nothing"

@@ -33,7 +33,9 @@ class Wishes:
 
 def provider_id(provider: str) -> str:
     """Return the module that `anthropic` or `provider-anthropic` stands for."""
-    return provider if provider.startswith("provider-") else f"provider-{provider}"
+    if provider.startswith("provider-"):
+        return provider
+    return f"provider-{provider}"
 
 
 def apply_wishes(wishes: Wishes, plan: dict[str, Any]) -> None:
@@ -112,7 +114,10 @@ def _entry_of(where: str) -> tuple[dict[str, Any], str | None]:
         return {"module": where}, _installed_type(where)
     folder = path.resolve()
     found = find_package(folder)
-    module_id = folder.name.removeprefix("amplifier-module-") if found is None else found.module_id
+    if found is None:
+        module_id = folder.name.removeprefix("amplifier-module-")
+    else:
+        module_id = found.module_id
     kind = module_type(module_id, None if found is None else found.package)
     return {"module": module_id, "source": str(folder)}, kind
 

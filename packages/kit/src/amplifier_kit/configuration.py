@@ -56,7 +56,9 @@ def _hint(key: str, model: type[BaseModel]) -> str:
 
     known = list(model.model_fields)
     close = get_close_matches(key, known, n=1)
-    return f" Did you mean `{close[0]}`?" if close else f" Valid are: {', '.join(known)}."
+    if close:
+        return f" Did you mean `{close[0]}`?"
+    return f" Valid are: {', '.join(known)}."
 
 
 def _model_at(model: type[BaseModel], place: tuple[int | str, ...]) -> type[BaseModel]:

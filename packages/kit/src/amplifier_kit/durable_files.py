@@ -83,7 +83,10 @@ def append_durably(path: Path, data: bytes) -> None:
 
 def append_new_lines(path: Path, lines: list[bytes]) -> None:
     """Append the lines that a file does not have yet, onto the disk; without any, make no file."""
-    had = set(path.read_bytes().split(b"\n")) if lines and path.exists() else set[bytes]()
+    if lines and path.exists():
+        had = set(path.read_bytes().split(b"\n"))
+    else:
+        had = set[bytes]()
     new = [line for line in lines if line not in had]
     if new:
         append_durably(path, b"".join(line + b"\n" for line in new))

@@ -17,7 +17,9 @@ def module_of(thing: Any) -> str | None:
     """Return the id of the module an object comes from; None for other code."""
     name = type(thing).__module__
     found = _FAMILY.match(name) or _SINGLE.match(name)
-    return None if found is None else found[1].replace("_", "-")
+    if found is None:
+        return None
+    return found[1].replace("_", "-")
 
 
 def package_of(thing: Any) -> str:

@@ -20,7 +20,9 @@ def bounded(message: str) -> str:
     short = message[:_MOST_CHARS]
     lines = short.split("\n", _MOST_LINES)
     short = "\n".join(lines[:_MOST_LINES])
-    return short if short == message else f"{short} [cut]"
+    if short == message:
+        return short
+    return f"{short} [cut]"
 
 
 def show(coordinator: Any, message: str, level: Level = "warning", *, source: str) -> None:

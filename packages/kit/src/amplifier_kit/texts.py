@@ -29,7 +29,9 @@ def shorten_texts(message: dict[str, Any], limit: int) -> dict[str, Any]:
     """Return `message` with none of its texts longer than `limit`; itself when none was."""
     content: Any = message.get("content")
     edited = edit_texts(content, lambda text: shorten(text, limit))
-    return message if edited == content else {**message, "content": edited}
+    if edited == content:
+        return message
+    return {**message, "content": edited}
 
 
 def text_lengths(message: dict[str, Any]) -> list[int]:
@@ -52,7 +54,10 @@ def edit_texts(content: Any, edit: Callable[[str], str]) -> Any:
         return [edit_texts(each, edit) for each in cast("list[Any]", content)]
     if isinstance(content, dict):
         fields = cast("dict[str, Any]", content)
-        keys = _TEXT_FIELDS.get(str(fields["type"]), ()) if "type" in fields else (*fields,)
+        if "type" in fields:
+            keys = _TEXT_FIELDS.get(str(fields["type"]), ())
+        else:
+            keys = (*fields,)
         return {**fields, **{key: edit_texts(fields[key], edit) for key in keys if key in fields}}
     return content
 
@@ -67,7 +72,8 @@ class ShortForms:
 
     def begin_view(self) -> None:
         """Forget what the view before the last one needed."""
-        self._before, self._now = self._now, {}
+        self._before = self._now
+        self._now = {}
 
     def of(self, message: dict[str, Any], limit: int) -> dict[str, Any]:
         """Return `message` with none of its texts longer than `limit`; itself when none was."""

@@ -38,7 +38,8 @@ def window_of(provider: Any) -> Window | None:
     """Return the window of the provider's model, when it tells one."""
     try:
         defaults: Any = provider.get_info().defaults
-        size, reserve = defaults.get("context_window"), defaults.get("max_output_tokens")
+        size = defaults.get("context_window")
+        reserve = defaults.get("max_output_tokens")
     except Exception:
         logger.exception("provider did not describe itself")
         return None
@@ -63,7 +64,8 @@ class Sizes:
         if not count or len(messages) < count or messages[count - 1] is not self._last:
             count = self._chars = 0
         self._chars += sum(map(_chars, messages[count:]))
-        self._count, self._last = len(messages), messages[-1] if messages else None
+        self._count = len(messages)
+        self._last = messages[-1] if messages else None
         return self._chars // CHARS_PER_TOKEN
 
     def tokens_of_tools(self, specs: list[ToolSpec]) -> int:

@@ -29,7 +29,9 @@ def valid_text(text: str) -> str:
     if text.isascii() and "\x00" not in text:
         # A hundred times faster than a pattern, and what most texts are.
         return text
-    return text if _SUSPECT.search(text) is None else _INVALID.sub(_replaced, text)
+    if _SUSPECT.search(text) is None:
+        return text
+    return _INVALID.sub(_replaced, text)
 
 
 def valid(value: T) -> T:
@@ -78,7 +80,8 @@ def _replaced(found: re.Match[str]) -> str:
         return "\u2400"
     if len(text) == 1:
         return "\ufffd"
-    high, low = ord(text[0]), ord(text[1])
+    high = ord(text[0])
+    low = ord(text[1])
     return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
 
 
@@ -86,7 +89,9 @@ def _valid(value: Any, levels: int) -> Any:
     if isinstance(value, str):
         return valid_text(value)
     if isinstance(value, float):
-        return value if isfinite(value) else str(value)
+        if isfinite(value):
+            return value
+        return str(value)
     is_model = hasattr(cast("Any", type(value)), "model_copy")
     if not is_model and not isinstance(value, dict | list | tuple):
         return value
@@ -100,7 +105,9 @@ def _valid(value: Any, levels: int) -> Any:
     changed = [_valid(each, levels - 1) for each in items]
     if all(new is old for new, old in zip(changed, items, strict=True)):
         return items
-    return tuple(changed) if isinstance(items, tuple) else changed
+    if isinstance(items, tuple):
+        return tuple(changed)
+    return changed
 
 
 def _valid_dict(fields: dict[Any, Any], levels: int) -> dict[Any, Any]:
@@ -112,7 +119,9 @@ def _valid_dict(fields: dict[Any, Any], levels: int) -> dict[Any, Any]:
 
 
 def _valid_key(key: Any) -> Any:
-    return valid_text(key) if isinstance(key, str) else key
+    if isinstance(key, str):
+        return valid_text(key)
+    return key
 
 
 def _valid_model(model: Any, levels: int) -> Any:
@@ -123,4 +132,6 @@ def _valid_model(model: Any, levels: int) -> Any:
         new = _valid(each, levels)
         if new is not each:
             changes[name] = new
-    return model.model_copy(update=changes) if changes else model
+    if changes:
+        return model.model_copy(update=changes)
+    return model

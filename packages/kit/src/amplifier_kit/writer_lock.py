@@ -35,9 +35,13 @@ class HeldError(Exception):
     """Another process has the lock, or has been about to take it for long."""
 
     def __init__(self, path: Path, holder: Holder) -> None:
-        who = f"process {holder.pid} on {holder.host}" if holder.pid else "another process"
+        if holder.pid:
+            who = f"process {holder.pid} on {holder.host}"
+        else:
+            who = "another process"
         super().__init__(f"`{path}` is held by {who}.")
-        self.path, self.holder = path, holder
+        self.path = path
+        self.holder = holder
 
 
 class LostError(Exception):
@@ -53,7 +57,8 @@ class WriterLock:
 
     def __init__(self, path: Path, fd: int, fence: int) -> None:
         # `require` runs twice for each record: it must not make a string of a Path each time.
-        self._name, self._fd = os.fspath(path), fd
+        self._name = os.fspath(path)
+        self._fd = fd
         self._file = _identity(os.fstat(fd))
         self.fence = fence
 
@@ -127,7 +132,9 @@ def read_holder(path: Path) -> Holder | None:
     except FileNotFoundError:
         return None
     try:
-        return None if _try_lock(fd, fcntl.LOCK_SH) else _read_holder(fd)
+        if _try_lock(fd, fcntl.LOCK_SH):
+            return None
+        return _read_holder(fd)
     finally:
         os.close(fd)
 
@@ -170,4 +177,6 @@ def _read_holder(fd: int) -> Holder:
 
 
 def _number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
+    if isinstance(value, int):
+        return value
+    return 0

@@ -52,7 +52,9 @@ def exposure_of(path: Path, status: os.stat_result | None = None) -> Exposure | 
             exposure = _judged(place, found)
             if exposure is not None:
                 return exposure
-    return None if status is None else _judged(real, status)
+    if status is None:
+        return None
+    return _judged(real, status)
 
 
 def exposure_in(folder: Path) -> Exposure | None:

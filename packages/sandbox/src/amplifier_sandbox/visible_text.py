@@ -119,13 +119,17 @@ def _spelled(character: str) -> str:
 
 def _escape(character: str) -> str:
     code = ord(character)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\U{code:08x}"
 
 
 def _shown_in_text(character: str) -> str:
     if _IN_CONTEXT.match(character) is not None:
         return character
-    return " " if unicodedata.category(character) == "Zs" else _spelled(character)
+    if unicodedata.category(character) == "Zs":
+        return " "
+    return _spelled(character)
 
 
 def _shown_in_json(character: str) -> str:
@@ -147,8 +151,13 @@ def _joined(found: re.Match[str]) -> str:
     """Return a joiner or selector where it belongs to what stands beside it, else its escape."""
     before = found.string[: found.start()][-2:]
     after = found.string[found.end() : found.end() + 1]
-    kept = _selects(before, after) if found[0] in "\ufe0e\ufe0f" else _joins(before, after)
-    return found[0] if kept else _escape(found[0])
+    if found[0] in "\ufe0e\ufe0f":
+        kept = _selects(before, after)
+    else:
+        kept = _joins(before, after)
+    if kept:
+        return found[0]
+    return _escape(found[0])
 
 
 def _selects(before: str, after: str) -> bool:

@@ -36,7 +36,10 @@ async def mount(
     """
     settings = PersistentConfig.model_validate(config or {})
     path = log_path(coordinator, settings.path)
-    scrubber = MessageScrubber(coordinator) if settings.blank_secrets else None
+    if settings.blank_secrets:
+        scrubber = MessageScrubber(coordinator)
+    else:
+        scrubber = None
     log = await _opened(path, coordinator.session_id, settings.takeover, scrubber)
     context = PersistentContextManager(
         settings, log, hooks=coordinator.hooks, coordinator=coordinator

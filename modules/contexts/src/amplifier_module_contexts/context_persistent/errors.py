@@ -13,11 +13,10 @@ class ContextInUseError(SessionError):
 
     def __init__(self, path: Path, holder: Holder) -> None:
         known = f"process {holder.pid} on {holder.host}, since {holder.since}"
-        who = (
-            f"{known}, session {holder.session_id}"
-            if holder.pid
-            else "a process that has not said which"
-        )
+        if holder.pid:
+            who = f"{known}, session {holder.session_id}"
+        else:
+            who = "a process that has not said which"
         super().__init__(
             f"The conversation `{path}` is open in {who}. End that process, or open it with "
             "`takeover: true`; the other one can then no longer write."

@@ -45,8 +45,10 @@ class MessageLog:
     ) -> None:
         self._fd: int | None = fd
         self._lock = lock
-        self._syncing, self._unsynced = Lock(), False
-        self.path, self.scrubber = path, scrubber
+        self._syncing = Lock()
+        self._unsynced = False
+        self.path = path
+        self.scrubber = scrubber
         self.messages: list[dict[str, Any]] = []
         self.recovery = Recovery(0, 0, 0)
 
@@ -86,7 +88,8 @@ class MessageLog:
             ContextFencedError: another process has taken over; nothing was written.
             ValueError: the record holds something that JSON cannot.
         """
-        fd, record = self._open_fd(), {"fence": self._lock.fence, **record}
+        fd = self._open_fd()
+        record = {"fence": self._lock.fence, **record}
         line = json_line(record, self.scrubber and self.scrubber.scrub)
         try:
             self._lock.require()
@@ -114,7 +117,8 @@ class MessageLog:
             self._lock.release()
 
     def _load(self, session_id: str) -> None:
-        fd, replay = self._open_fd(), Replay()
+        fd = self._open_fd()
+        replay = Replay()
         aside = self.path.with_name(f"{self.path.name}.torn")
         data = read_from(fd, 0)
         whole = data.rfind(b"\n") + 1

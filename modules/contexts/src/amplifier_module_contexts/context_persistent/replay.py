@@ -61,7 +61,9 @@ def _parsed(line: bytes) -> dict[str, Any]:
         record: Any = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return cast("dict[str, Any]", record) if isinstance(record, dict) else {}
+    if isinstance(record, dict):
+        return cast("dict[str, Any]", record)
+    return {}
 
 
 def _are_messages(values: Any) -> bool:

@@ -23,5 +23,8 @@ class SimpleContextManager(FittingContext):
     ) -> None:
         config = ContextConfig.model_validate(settings)
         # Without a coordinator there is no tool that could read what was put aside.
-        blobs = None if coordinator is None else MemoryBlobs(config.blob_bytes)
+        if coordinator is None:
+            blobs = None
+        else:
+            blobs = MemoryBlobs(config.blob_bytes)
         super().__init__(config, hooks=hooks, coordinator=coordinator, blobs=blobs)

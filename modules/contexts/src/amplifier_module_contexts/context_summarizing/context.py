@@ -57,7 +57,8 @@ class SummarizingContextManager(FittingContext):
     ) -> None:
         blobs = MemoryBlobs(config.blob_bytes)
         super().__init__(config, hooks=hooks, coordinator=coordinator, blobs=blobs)
-        self._settings, self._coordinator = config, coordinator
+        self._settings = config
+        self._coordinator = coordinator
         self.ledger = Ledger(config.pinned, config.goal_chars)
         self._ledger_message: dict[str, Any] = {}
         self._short = ShortForms()
@@ -101,7 +102,8 @@ class SummarizingContextManager(FittingContext):
 
     async def _compacted_view(self, budget: int, provider: Any) -> View:
         most_tokens = min(self._settings.summary_tokens, budget // _SHARE)
-        room, ledger = self.calibration.chars(most_tokens), self._current_ledger()
+        room = self.calibration.chars(most_tokens)
+        ledger = self._current_ledger()
         rest = self._rest(budget, _size(ledger) + room)
         try:
             view = await super().history_view(rest, provider)
@@ -141,7 +143,10 @@ class SummarizingContextManager(FittingContext):
         if not new:
             return
         name = self._settings.summary_provider
-        asked = provider if name is None else self._coordinator.get("providers", name)
+        if name is None:
+            asked = provider
+        else:
+            asked = self._coordinator.get("providers", name)
         try:
             summary = await summarize(
                 [self.messages[index] for index in new],
@@ -168,7 +173,10 @@ class SummarizingContextManager(FittingContext):
     def _current_ledger(self) -> dict[str, Any]:
         text = self.ledger.text()
         if self._ledger_message.get("content", "") != text:
-            self._ledger_message = {"role": "user", "content": text} if text else {}
+            if text:
+                self._ledger_message = {"role": "user", "content": text}
+            else:
+                self._ledger_message = {}
         return self._ledger_message
 
     async def _check(self, messages: list[dict[str, Any]]) -> None:
@@ -203,7 +211,8 @@ class SummarizingContextManager(FittingContext):
 
     def _forget(self) -> None:
         """Forget what was summarised and read: the history is another one."""
-        self._restarts, self._read = self._history.restarts, 0
+        self._restarts = self._history.restarts
+        self._read = 0
         self._covered: set[int] = set()
         self._summary: dict[str, Any] = {}
         self._seen: tuple[int, ...] = ()
@@ -211,4 +220,6 @@ class SummarizingContextManager(FittingContext):
 
 
 def _size(message: dict[str, Any]) -> int:
-    return message_size(message) if message else 0
+    if message:
+        return message_size(message)
+    return 0

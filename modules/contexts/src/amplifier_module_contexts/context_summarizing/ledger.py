@@ -21,7 +21,8 @@ class Ledger:
     """
 
     def __init__(self, pinned: Iterable[str], goal_chars: int) -> None:
-        self._pinned, self._goal_chars = tuple(pinned), goal_chars
+        self._pinned = tuple(pinned)
+        self._goal_chars = goal_chars
         self._is_goal_set = False
         self._entries: dict[str, list[str]] = {}
         self.version = 0
@@ -70,7 +71,9 @@ class Ledger:
     def text(self) -> str:
         """Return the ledger as a model reads it, or nothing when there are no entries."""
         parts = [_section(_TITLES[kind], texts) for kind, texts in self._entries.items() if texts]
-        return "\n".join((_HEAD, *parts)) if parts else ""
+        if parts:
+            return "\n".join((_HEAD, *parts))
+        return ""
 
 
 def _section(title: str, texts: list[str]) -> str:

@@ -37,7 +37,8 @@ class RememberTool:
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
         """Add one entry."""
-        kind, text = input.get("kind"), input.get("text")
+        kind = input.get("kind")
+        text = input.get("text")
         try:
             self._ledger.add(cast("Any", kind), text if isinstance(text, str) else "")
         except ValueError as error:
@@ -56,7 +57,10 @@ def remembered(message: dict[str, Any]) -> list[tuple[Any, str]]:
 
 def _arguments(call: dict[str, Any]) -> dict[str, Any]:
     function: Any = call.get("function")
-    fields = cast("dict[str, Any]", function) if isinstance(function, dict) else call
+    if isinstance(function, dict):
+        fields = cast("dict[str, Any]", function)
+    else:
+        fields = call
     if TOOL_NAME not in (fields.get("name"), fields.get("tool")):
         return {}
     given: Any = fields.get("arguments", fields.get("input"))
@@ -64,4 +68,6 @@ def _arguments(call: dict[str, Any]) -> dict[str, Any]:
         given = json.loads(given) if isinstance(given, str) else given
     except ValueError:
         return {}
-    return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    if isinstance(given, dict):
+        return cast("dict[str, Any]", given)
+    return {}

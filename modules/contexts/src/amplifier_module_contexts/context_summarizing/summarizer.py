@@ -64,7 +64,10 @@ async def summarize(
         raise NoSummaryError("the window leaves no room for it")
     summary = Summary(so_far, 0, 0, 0)
     for part in _parts(messages, room):
-        earlier = _SO_FAR.format(summary=summary.text) if summary.text else ""
+        if summary.text:
+            earlier = _SO_FAR.format(summary=summary.text)
+        else:
+            earlier = ""
         shown = earlier + _MESSAGES.format(messages=part)
         response = await provider.complete(_request(task, shown, model, most_tokens))
         blocks = [block.text for block in response.content if isinstance(block, TextBlock)]

@@ -15,7 +15,10 @@ from amplifier_sandbox.own.paths import hidden_paths
 def checkpoint_folder(workspace: Workspace, configured: Path | None, session_id: str) -> Path:
     """Return a folder of this project and session; raise ValueError if a tool could write to it."""
     working = workspace.roots[0].path
-    base = amplifier_home() / "checkpoints" if configured is None else expanded(configured)
+    if configured is None:
+        base = amplifier_home() / "checkpoints"
+    else:
+        base = expanded(configured)
     # A relative folder is one of the working folder, and then refused for being in it.
     folder = working / base / project_name(working) / folder_name(session_id)
     real = PurePosixPath(os.path.realpath(folder))

@@ -30,7 +30,9 @@ class SessionFiles:
     """
 
     def __init__(self, workspace: Workspace, checkpoints: Checkpoints, limit: int) -> None:
-        self._workspace, self._checkpoints, self._limit = workspace, checkpoints, limit
+        self._workspace = workspace
+        self._checkpoints = checkpoints
+        self._limit = limit
         self._seen: dict[str, str | None] = {}
         # Two edits of one file in one answer must come one after the other.
         self._changing = threading.Lock()
@@ -82,9 +84,13 @@ class SessionFiles:
         return old, new
 
     def _require_as_seen(self, path: str, now: bytes | None) -> None:
-        seen, found = self._seen.get(path), digest_of(now)
+        seen = self._seen.get(path)
+        found = digest_of(now)
         if seen is not None and seen != found:
-            there = f"now it has {found[:_DIGITS]}" if found else "now it is gone"
+            if found:
+                there = f"now it has {found[:_DIGITS]}"
+            else:
+                there = "now it is gone"
             raise RefusedError(
                 "changed",
                 f"`{shown(path)}` was changed since it was read: it had the hash {seen[:_DIGITS]}, "

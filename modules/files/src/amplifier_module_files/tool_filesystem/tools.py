@@ -62,7 +62,8 @@ class FileTool(Generic[Asked]):
     asked: type[Asked]
 
     def __init__(self, files: SessionFiles, hooks: HookRegistry) -> None:
-        self._files, self._hooks = files, hooks
+        self._files = files
+        self._hooks = hooks
         self.input_schema = schema_of(self.asked)
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
@@ -204,7 +205,9 @@ TOOLS = (ReadFileTool, WriteFileTool, EditFileTool, MultiEditTool, ListDirectory
 
 
 def _part(path: str, lines: list[str], asked: ReadFile) -> str:
-    first, shown_lines, count = asked.offset, list[str](), 0
+    first = asked.offset
+    shown_lines = list[str]()
+    count = 0
     for line in lines[first - 1 : first - 1 + asked.limit]:
         if shown_lines and count + len(line) > _MOST_CHARS:
             break
@@ -239,9 +242,12 @@ def _encoded(text: str) -> bytes:
 
 
 def _entry(entry: Entry) -> str:
-    name, mode = shown(entry.name), entry.status.st_mode
+    name = shown(entry.name)
+    mode = entry.status.st_mode
     if stat.S_ISDIR(mode):
         return f"{name}/"
     if stat.S_ISLNK(mode):
         return f"{name}@"
-    return f"{name}  {entry.status.st_size}" if stat.S_ISREG(mode) else f"{name}  (no file)"
+    if stat.S_ISREG(mode):
+        return f"{name}  {entry.status.st_size}"
+    return f"{name}  (no file)"

@@ -16,7 +16,8 @@ class FileCheckpoints:
     """Lists, previews and takes back what this session's turns did to files."""
 
     def __init__(self, checkpoints: Checkpoints, coordinator: ModuleCoordinator) -> None:
-        self._checkpoints, self._coordinator = checkpoints, coordinator
+        self._checkpoints = checkpoints
+        self._coordinator = coordinator
 
     async def list(self) -> list[Checkpoint]:
         """Return the turns that can be taken back, oldest first."""

@@ -27,7 +27,9 @@ class Matching:
     """Gives files to a program; counts what it finds in each, and keeps the first lines."""
 
     def __init__(self, root: Root, command: list[str], settings: SearchConfig) -> None:
-        self._root, self._command, self._settings = root, command, settings
+        self._root = root
+        self._command = command
+        self._settings = settings
         self.lines: list[str] = []
         self.counts: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
@@ -68,7 +70,9 @@ class Matching:
         try:
             if os.fstat(fd).st_size > limit:
                 return f"above {limit:,} bytes"
-            return "binary" if b"\0" in os.pread(fd, _HEAD_BYTES, 0) else None
+            if b"\0" in os.pread(fd, _HEAD_BYTES, 0):
+                return "binary"
+            return None
         except OSError:
             return "unreadable"
 

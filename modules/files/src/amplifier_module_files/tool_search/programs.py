@@ -37,7 +37,10 @@ def find_ripgrep(workspace: Path) -> str | None:
 def command_for(asked: Grep, ripgrep: str | None) -> list[str]:
     """Return the command that finds the lines of the files named behind it."""
     if ripgrep is None:
-        pattern = re.escape(asked.pattern) if asked.literal else asked.pattern
+        if asked.literal:
+            pattern = re.escape(asked.pattern)
+        else:
+            pattern = asked.pattern
         return [sys.executable, "-I", "-S", _MATCHER, pattern, "i" * asked.ignore_case]
     chosen = ["--fixed-strings"] * asked.literal + ["--ignore-case"] * asked.ignore_case
     return [ripgrep, *_RIPGREP_OPTIONS, *chosen, f"--regexp={asked.pattern}", "--"]

@@ -57,7 +57,9 @@ class SearchTool:
     def __init__(
         self, coordinator: ModuleCoordinator, settings: SearchConfig, workspace: Workspace
     ) -> None:
-        self._coordinator, self._settings, self._workspace = coordinator, settings, workspace
+        self._coordinator = coordinator
+        self._settings = settings
+        self._workspace = workspace
         self.input_schema = self.asked.model_json_schema()
         # The tool's own limit comes first, because it has something to show for it.
         self.deadline_seconds = settings.timeout_seconds + 5
@@ -119,11 +121,14 @@ class GrepTool(SearchTool):
         matching = Matching(walk.root, command_for(asked, self.ripgrep), self._settings)
         files = (file for file in walk.files() if any(each.matches(file.parts) for each in globs))
         matching.search(files, stop)
-        lines, counts, total = matching.lines, matching.counts, matching.counts.total()
+        lines = matching.lines
+        counts = matching.counts
+        total = matching.counts.total()
         summary = f"{total:,} matching lines in {len(counts):,} files"
         if asked.files_only:
             first = list(counts.items())[: self._settings.max_results]
-            lines, total = [f"{name}: {count}" for name, count in first], len(counts)
+            lines = [f"{name}: {count}" for name, count in first]
+            total = len(counts)
         return _Found(lines, total, summary, walk.left_out + matching.left_out)
 
 
@@ -139,7 +144,9 @@ class GlobTool(SearchTool):
 
     def run(self, asked: inputs.Glob, stop: Stop) -> _Found:
         """Find them."""
-        globs, lines, total = alternatives(asked.pattern), list[str](), 0
+        globs = alternatives(asked.pattern)
+        lines = list[str]()
+        total = 0
         walk = self.walk(asked, stop)
         for file in walk.files():
             if any(each.matches(file.parts) for each in globs):
@@ -150,7 +157,8 @@ class GlobTool(SearchTool):
 
 
 def _output(found: _Found) -> str:
-    lines, room = [f"[{found.summary}]"], _MOST_CHARS
+    lines = [f"[{found.summary}]"]
+    room = _MOST_CHARS
     for line in found.lines:
         room -= len(line) + 1
         if room < 0:

@@ -34,8 +34,11 @@ class TerminalApprovals:
         ring: Callable[[], None] = lambda: None,
     ) -> None:
         """`size` says how many columns and rows the screen has; `ring` rings its bell."""
-        self._scene, self._put, self._keep = scene, put, keep
-        self._size, self._ring = size, ring
+        self._scene = scene
+        self._put = put
+        self._keep = keep
+        self._size = size
+        self._ring = ring
         self._turn = asyncio.Lock()
 
     async def request_approval(
@@ -77,7 +80,10 @@ class TerminalApprovals:
         for page in pages[:-1]:
             if await self._show(asks, Question(page, [NEXT_PAGE, deny])) != NEXT_PAGE:
                 return deny
-        last = question if len(pages) == 1 else Question(pages[-1], question.options)
+        if len(pages) == 1:
+            last = question
+        else:
+            last = Question(pages[-1], question.options)
         return await self._show(asks, last)
 
     async def _show(self, asks: OpenQuestion, shown: Question) -> str:

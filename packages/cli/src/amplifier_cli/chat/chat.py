@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HISTORY = "chat-history"
-_HINT_IDLE, _HINT_BUSY = "/help", "esc stops"
+_HINT_IDLE = "/help"
+_HINT_BUSY = "esc stops"
 
 
 class Chat:
@@ -142,7 +143,9 @@ class Chat:
     def window(self) -> int | None:
         """How many tokens the model's window has, if the provider says so."""
         window = self._defaults().get("context_window")
-        return window if isinstance(window, int) else None
+        if isinstance(window, int):
+            return window
+        return None
 
     def budget(self) -> dict[str, Any] | None:
         """What the session's budget says, if it has one."""
@@ -229,4 +232,6 @@ class Chat:
 def _dollar_limit(status: dict[str, Any] | None) -> Decimal | None:
     """Return the limit in dollars of a budget's status."""
     usd = None if status is None else status["limits"].get("usd")
-    return None if usd is None else Decimal(str(usd))
+    if usd is None:
+        return None
+    return Decimal(str(usd))

@@ -24,7 +24,8 @@ class Conversation:
     ) -> None:
         self.live = live
         self.observer = observer
-        self._scene, self._put = scene, put
+        self._scene = scene
+        self._put = put
         self._turns: asyncio.Task[None] | None = None
         self._is_stopping = False
 
@@ -98,10 +99,13 @@ class Conversation:
         except asyncio.CancelledError:
             if not self._is_stopping:
                 raise
-            answer, cancelled = "", True
+            answer = ""
+            cancelled = True
         except Exception as error:
             logger.debug("turn failed", exc_info=True)
-            answer, cancelled, ending = "", False, _failure(error)
+            answer = ""
+            cancelled = False
+            ending = _failure(error)
         finally:
             self._is_stopping = False
             await observer.end_turn()

@@ -27,8 +27,10 @@ class Keys:
         expand: Callable[[], None],
         leave: Callable[[], None],
     ) -> None:
-        self._terminal, self._conversation = terminal, conversation
-        self._expand, self._leave = expand, leave
+        self._terminal = terminal
+        self._conversation = conversation
+        self._expand = expand
+        self._leave = leave
         self._typed_at = 0.0
         self._wants_to_leave = False
         terminal.buffer.on_text_changed += self._note_typing
@@ -67,7 +69,9 @@ class Keys:
         if asks is not None and asks.drawn_at is None:
             return "..."
         since = max(self._typed_at, 0.0 if asks is None else asks.drawn_at or 0.0)
-        return "" if monotonic() - since > _PAUSE_SECONDS else "..."
+        if monotonic() - since > _PAUSE_SECONDS:
+            return ""
+        return "..."
 
     def _is_asked(self) -> bool:
         return self._terminal.scene.asks is not None and not self._obstacle()

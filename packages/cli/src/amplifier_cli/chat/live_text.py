@@ -17,7 +17,8 @@ class LiveText:
     """The text of one block of a model's answer, from its first word to its last."""
 
     def __init__(self, kind: str, request_id: str, keep: Keep) -> None:
-        self.kind, self.request_id = kind, request_id
+        self.kind = kind
+        self.request_id = request_id
         self._keep = keep
         self._text = ""
         self._kept = 0
@@ -50,10 +51,13 @@ class LiveText:
         """Keep everything and return what was not returned yet."""
         self._keep_until(len(self._text))
         items = [] if self.kind == "thinking" else self.advance()
-        tail, self._printed = self.tail, self._kept
+        tail = self.tail
+        self._printed = self._kept
         if not tail.strip():
             return items
-        return [Thinking(tail)] if self.kind == "thinking" else [*items, Answer(tail.strip("\n"))]
+        if self.kind == "thinking":
+            return [Thinking(tail)]
+        return [*items, Answer(tail.strip("\n"))]
 
     def _keep_until(self, end: int) -> None:
         if end <= self._kept:

@@ -36,7 +36,8 @@ class Usage:
         """Take the usage that a provider reports for one call."""
         self.calls += 1
         self.model = model or self.model
-        read, written = _number(usage, "input_tokens"), _number(usage, "output_tokens")
+        read = _number(usage, "input_tokens")
+        written = _number(usage, "output_tokens")
         self.input += read
         self.output += written
         self.cached += _number(usage, "cache_read_tokens")
@@ -56,7 +57,9 @@ class Observer:
         self.usage = usage
         self.said = ""
         self.partial = ""
-        self._scene, self._put, self._keep = scene, put, keep
+        self._scene = scene
+        self._put = put
+        self._keep = keep
         self._results = results
         self._streamed = False
         self._handles: dict[str, Handle] = {
@@ -136,7 +139,8 @@ class Observer:
         self._finish_text()
 
     def _finish_text(self) -> None:
-        text, self._scene.text = self._scene.text, None
+        text = self._scene.text
+        self._scene.text = None
         if text is None:
             return
         self._show(text.finish())
@@ -230,9 +234,13 @@ class Observer:
 
 
 def _facts(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    return {}
 
 
 def _number(facts: dict[str, Any], name: str) -> int:
     value = facts.get(name)
-    return value if isinstance(value, int) else 0
+    if isinstance(value, int):
+        return value
+    return 0

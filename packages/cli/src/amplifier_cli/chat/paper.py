@@ -19,7 +19,10 @@ class Paper:
 
     def __init__(self, *, styled: bool = True, colors: bool | None = None) -> None:
         self._styled = styled
-        self._colors = not os.environ.get("NO_COLOR") if colors is None else colors
+        if colors is None:
+            self._colors = not os.environ.get("NO_COLOR")
+        else:
+            self._colors = colors
 
     def lines(self, renderable: RenderableType, width: int) -> list[str]:
         """Return the lines, without blanks at their ends and empty lines around them."""
@@ -36,7 +39,9 @@ class Paper:
         rows = console.render_lines(renderable, pad=False)
         lines = [self._line(row) for row in rows]
         full = [number for number, line in enumerate(lines) if line]
-        return lines[full[0] : full[-1] + 1] if full else []
+        if full:
+            return lines[full[0] : full[-1] + 1]
+        return []
 
     def _line(self, row: Iterable[Segment]) -> str:
         # The last place before the terminal: text is made visible here, styles come after.

@@ -36,7 +36,10 @@ class PlainChat:
 
     async def run(self, session_id: str | None, *, takeover: bool) -> int:
         """Talk until the input ends."""
-        unfinished = "" if session_id is None else self._show_earlier(session_id)
+        if session_id is None:
+            unfinished = ""
+        else:
+            unfinished = self._show_earlier(session_id)
         for line in self._ready.notices:
             self._put(Notice(line))
         with keeping_log() as log:

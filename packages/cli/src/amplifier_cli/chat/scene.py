@@ -19,7 +19,8 @@ from amplifier_cli.render.plain import counted, one_line, program_output
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAME_SECONDS = 0.1
-_TAIL_LINES, _EXPANDED_LINES = 3, 15
+_TAIL_LINES = 3
+_EXPANDED_LINES = 15
 _TAIL_KEPT = 8_000
 _QUEUE_SHOWN = 5
 _WAITING_SHOWN = 3
@@ -90,7 +91,9 @@ class Scene:
 
     def advance(self) -> list[Item]:
         """Return what can go to the scrollback: the finished blocks of the answer."""
-        return [] if self.text is None else self.text.advance()
+        if self.text is None:
+            return []
+        return self.text.advance()
 
     @property
     def frame(self) -> str:
@@ -100,7 +103,9 @@ class Scene:
     @property
     def asks(self) -> OpenQuestion | None:
         """The question that is to be answered next."""
-        return self.questions[0] if self.questions else None
+        if self.questions:
+            return self.questions[0]
+        return None
 
     def note_drawn(self) -> bool:
         """Note that all there is to draw is on the screen; whether a question is new there."""
@@ -144,7 +149,8 @@ class Scene:
         return parts
 
     def _draw_options(self, asks: OpenQuestion) -> RenderableType:
-        line, obstacle = Text(), self.obstacle()
+        line = Text()
+        obstacle = self.obstacle()
         for number, option in enumerate(asks.question.options):
             if obstacle:
                 line.append(f" {one_line(option)} ", "faint").append(" ")
@@ -158,7 +164,10 @@ class Scene:
         return Hanging(line, "┗ ", style="question")
 
     def _draw_queue(self) -> RenderableType:
-        head = "held: Enter sends, Esc takes back" if self.is_held else "next"
+        if self.is_held:
+            head = "held: Enter sends, Esc takes back"
+        else:
+            head = "next"
         lines = [
             Hanging(
                 Text.assemble(

@@ -28,11 +28,20 @@ class SlashCommands:
     def find(self, text: str) -> tuple[SlashCommand | None, str, str]:
         """Return the command of a line, its argument, and otherwise what to tell the user."""
         word, _, argument = text[1:].partition(" ")
-        meant = [word] if word in self.all else [each for each in self.all if each.startswith(word)]
+        if word in self.all:
+            meant = [word]
+        else:
+            meant = [each for each in self.all if each.startswith(word)]
         if len(meant) == 1:
             return self.all[meant[0]], argument.strip(), ""
-        near = meant if word and meant else get_close_matches(word, self.all, n=1)
-        hint = f"Did you mean /{' or /'.join(near)}?" if near else "/help lists them."
+        if word and meant:
+            near = meant
+        else:
+            near = get_close_matches(word, self.all, n=1)
+        if near:
+            hint = f"Did you mean /{' or /'.join(near)}?"
+        else:
+            hint = "/help lists them."
         return None, "", f"There is no command /{word}. {hint}"
 
 

@@ -154,4 +154,6 @@ def _entry_of(plan: dict[str, Any], provider: str) -> dict[str, Any] | None:
 
 
 def _key_of(entry: dict[str, Any]) -> str:
-    return "model" if entry["module"] in ("provider-mock",) else "default_model"
+    if entry["module"] in ("provider-mock",):
+        return "model"
+    return "default_model"

@@ -41,7 +41,8 @@ async def show_help(chat: Chat, argument: str) -> None:
 
 async def show_cost(chat: Chat, argument: str) -> None:
     """Show what the conversation took so far."""
-    usage, cost = chat.usage, chat.live.cost_usd
+    usage = chat.usage
+    cost = chat.live.cost_usd
     rows = [
         ("turns", str(chat.live.turns)),
         ("model calls", str(usage.calls)),

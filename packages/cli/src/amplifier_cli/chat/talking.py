@@ -65,7 +65,10 @@ class _Talk:
         resume = session_id is not None
         if session_id is not None:
             chat.show_earlier(store().read(session_id))
-        level = "warning" if self._ready.provider == "provider-mock" else "info"
+        if self._ready.provider == "provider-mock":
+            level = "warning"
+        else:
+            level = "info"
         for line in self._ready.notices:
             chat.terminal.put(Notice(line, level))
         while True:
@@ -83,7 +86,9 @@ class _Talk:
                     await chat.talk(live)
             if not chat.wants_fork:
                 break
-            session_id, resume, takeover = _fork(session_id), True, False
+            session_id = _fork(session_id)
+            resume = True
+            takeover = False
             chat.terminal.put(Notice(f"A copy goes on here: {session_id}."))
         say(f"Go on with: amplifier chat --resume {short_id(session_id)}")
         return 0

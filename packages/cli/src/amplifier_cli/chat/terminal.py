@@ -89,7 +89,8 @@ class Terminal:
     ) -> None:
         self.scene = Scene(self.wake)
         self.paper = Paper()
-        self._meter, self._accept = meter, accept
+        self._meter = meter
+        self._accept = accept
         self._pending: list[str] = []
         self._before: Item | None = None
         self._output = _output()
@@ -159,7 +160,8 @@ class Terminal:
             enable_page_navigation_bindings=False,
         )
         # Long enough for the bytes of one key, short enough for a person who presses Esc.
-        app.ttimeoutlen, app.timeoutlen = 0.05, 0.2
+        app.ttimeoutlen = 0.05
+        app.timeoutlen = 0.2
         app.before_render += self._print_pending
         app.after_render += self._write_frame
         ticking = asyncio.create_task(self._tick())
@@ -200,7 +202,8 @@ class Terminal:
         self._write_lines()
 
     def _write_lines(self) -> None:
-        lines, self._pending = self._pending, []
+        lines = self._pending
+        self._pending = []
         self._output.write_raw("".join(f"{line}\r\n" for line in lines))
 
     def _write_frame(self, app: Application[None]) -> None:

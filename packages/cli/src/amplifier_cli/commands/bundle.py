@@ -133,7 +133,10 @@ def validate(name: str, timeout: float) -> int:
         if module_id not in missing:
             say(f"  error  {exact(module_id)} does not mount: {one_line(why)}")
     good = result.passed and not missing and not report.failed
-    word = styled("good", fg="green") if good else styled("cannot be used", fg="red")
+    if good:
+        word = styled("good", fg="green")
+    else:
+        word = styled("cannot be used", fg="red")
     count = f"{report.mounted} of {report.mounted + len(report.failed)} modules mount"
     say(f"{exact(ready.bundle)}: {word}{'' if good else f' ({count})'}")
     return 0 if good else 1
@@ -187,7 +190,9 @@ def _address(where: str) -> str:
 def _section(values: dict[str, Any]) -> dict[str, Any]:
     """Return the section about bundles; the short form of it is the name of the active one."""
     section: Any = values.get("bundle") or {}
-    return {"active": section} if isinstance(section, str) else section
+    if isinstance(section, str):
+        return {"active": section}
+    return section
 
 
 def _change_settings(change: Any) -> Path:

@@ -43,7 +43,9 @@ def doctor(as_json: bool, fix: bool) -> int:
         say_json([each._asdict() for each in findings])
     else:
         _show(findings)
-    return 1 if any(each.level == "error" for each in findings) else 0
+    if any(each.level == "error" for each in findings):
+        return 1
+    return 0
 
 
 def _found(name: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:

@@ -50,7 +50,10 @@ def _show_parts(found: Explanation, *, full: bool) -> None:
     room = max(screen_width() - 24, 30)
     parts = found.parts
     tools = [each for each in parts if each.role == _TOOL]
-    hidden = [] if full else sorted(tools, key=lambda each: -each.tokens)[_TOOLS_SHOWN:]
+    if full:
+        hidden = []
+    else:
+        hidden = sorted(tools, key=lambda each: -each.tokens)[_TOOLS_SHOWN:]
     rows = [
         (str(number), each.role, count(each.tokens), fitted(each.origin, room))
         for number, each in enumerate(parts, start=1)
@@ -110,7 +113,9 @@ def _show_decisions(found: Explanation) -> None:
 
 def _text(part: Part) -> str:
     value: Any = part.value
-    return value if isinstance(value, str) else json_text(value, indent=2)
+    if isinstance(value, str):
+        return value
+    return json_text(value, indent=2)
 
 
 def _plain(found: Explanation) -> dict[str, Any]:

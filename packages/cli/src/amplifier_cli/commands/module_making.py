@@ -103,13 +103,22 @@ def test(context: click.Context, where: str, pytest_arguments: tuple[str, ...]) 
 
 def _show(title: str, checks: list[module_checks.Check], verbose: bool) -> None:
     good = sum(each.level == "ok" for each in checks)
-    shown = checks if verbose else [each for each in checks if each.level not in ("ok", "info")]
-    color = "green" if not any(each.level == "error" for each in checks) else "red"
+    if verbose:
+        shown = checks
+    else:
+        shown = [each for each in checks if each.level not in ("ok", "info")]
+    if not any(each.level == "error" for each in checks):
+        color = "green"
+    else:
+        color = "red"
     say(f"  {title:<10} {styled(f'{good} of {len(checks)} checks passed', fg=color)}")
     room = max(screen_width() - 50, 30)
     rows: list[tuple[str, str, str]] = []
     for each in shown:
         word, paint = _MARKS.get(each.level, ("skipped", None))
-        message = fitted(each.message, room) if each.level == "ok" else each.message
+        if each.level == "ok":
+            message = fitted(each.message, room)
+        else:
+            message = each.message
         rows.append((f"    {styled(word, fg=paint)}", each.name, message))
     print_columns(rows)

@@ -38,9 +38,15 @@ def list_providers() -> None:
         if not each.module_id.startswith("provider-"):
             continue
         keys = [key for name in KEYS.get(each.module_id, ()) if (key := find_key(name))]
-        mark = styled("answers", fg="green") if each.module_id == choice.module else ""
+        if each.module_id == choice.module:
+            mark = styled("answers", fg="green")
+        else:
+            mark = ""
         name = each.module_id.removeprefix("provider-")
-        told = str(keys[0]) if keys else " or ".join(KEYS.get(each.module_id, ("",)))
+        if keys:
+            told = str(keys[0])
+        else:
+            told = " or ".join(KEYS.get(each.module_id, ("",)))
         rows.append((name, mark, told if keys or not told else f"no {told}"))
     print_columns(rows)
     notice(choice.why)
@@ -79,7 +85,10 @@ async def _test(name: str | None, model: str | None) -> None:
     say(f"{mark}  {found.name} answered in {took(seconds)}: {fitted(said, 60)}")
     usage = response.usage
     if usage is not None:
-        cost = "price unknown" if usage.cost_usd is None else cost_text(usage.cost_usd)
+        if usage.cost_usd is None:
+            cost = "price unknown"
+        else:
+            cost = cost_text(usage.cost_usd)
         notice(f"{usage.input_tokens} tokens in, {usage.output_tokens} out, {cost}")
 
 

@@ -87,7 +87,10 @@ def run(
 
 
 def _whole_prompt(prompt: str | None) -> str:
-    piped = _piped() if prompt in (None, "-") or _something_is_piped() else ""
+    if prompt in (None, "-") or _something_is_piped():
+        piped = _piped()
+    else:
+        piped = ""
     words = "" if prompt in (None, "-") else str(prompt)
     text = "\n\n".join(each for each in (words.strip(), piped.strip()) if each)
     if not text:
@@ -96,7 +99,9 @@ def _whole_prompt(prompt: str | None) -> str:
 
 
 def _piped() -> str:
-    return "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    return sys.stdin.read()
 
 
 def _something_is_piped() -> bool:

@@ -7,7 +7,10 @@ import click
 from amplifier_cli.lazy_group import LazyCommand, LazyGroup
 
 _HERE = "amplifier_cli.commands.session"
-_LOOK, _BRANCH, _PROVE, _CLEAN = "Look", "Branch", "Prove", "Clean up"
+_LOOK = "Look"
+_BRANCH = "Branch"
+_PROVE = "Prove"
+_CLEAN = "Clean up"
 
 _TABLE = {
     "list": LazyCommand(f"{_HERE}_looking:list_sessions", "List sessions, newest first.", _LOOK),

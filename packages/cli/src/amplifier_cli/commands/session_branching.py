@@ -139,7 +139,10 @@ def _show_file(changes: list[FileChange]) -> None:
 def _seen_from_here(path: str) -> str:
     """Return a path as a person in this folder would write it, whole: it says what is changed."""
     here = Path.cwd()
-    seen = Path(path).relative_to(here) if Path(path).is_relative_to(here) else path
+    if Path(path).is_relative_to(here):
+        seen = Path(path).relative_to(here)
+    else:
+        seen = path
     return exact(str(seen))
 
 

@@ -74,7 +74,10 @@ def show(session_id: str, full: bool, as_json: bool) -> None:
 
 def _report_damage(found: list[Any]) -> None:
     """Name the first and the last of what is wrong, so that it fits below what was shown."""
-    named = found if len(found) <= _MOST_DAMAGE else [*found[: _MOST_DAMAGE - 1], found[-1]]
+    if len(found) <= _MOST_DAMAGE:
+        named = found
+    else:
+        named = [*found[: _MOST_DAMAGE - 1], found[-1]]
     for damage in named:
         notice(f"damaged: line {damage.line}, {damage.kind}: {damage.detail}", level="warning")
     if len(named) < len(found):
@@ -153,7 +156,9 @@ def _as_markdown(session_id: str, records: list[Any]) -> str:
 
 def _title(session: Any, everywhere: bool) -> str:
     title = session.title or "(no title)"
-    return f"{Path(session.project).name}: {title}" if everywhere else title
+    if everywhere:
+        return f"{Path(session.project).name}: {title}"
+    return title
 
 
 def _money(cost: str | None, turns: int) -> str:

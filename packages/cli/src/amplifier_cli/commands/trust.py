@@ -127,4 +127,6 @@ def _describe(folder: Path, status: TrustStatus) -> None:
 def _decision(origin: str, status: TrustStatus) -> str:
     if origin.startswith(UNREADABLE):
         return "cannot be allowed, write it as scheme://host:port"
-    return "allowed" if origin in status.granted else "not allowed (--origin allows it)"
+    if origin in status.granted:
+        return "allowed"
+    return "not allowed (--origin allows it)"

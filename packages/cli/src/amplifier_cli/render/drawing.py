@@ -46,7 +46,9 @@ class Hanging:
     def __init__(
         self, body: RenderableType, first: str, rest: str = "", style: str = "none"
     ) -> None:
-        self._body, self._first, self._style = body, first, style
+        self._body = body
+        self._first = first
+        self._style = style
         self._rest = rest or " " * len(first)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -80,7 +82,9 @@ class ToolLine:
     """One call on one line, however narrow: the mark, the tool, what about, how it went."""
 
     def __init__(self, run: ToolRun, mark: str | None, seconds: float | None) -> None:
-        self._run, self._mark, self._seconds = run, mark, seconds
+        self._run = run
+        self._mark = mark
+        self._seconds = seconds
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the line; the arguments give way first, then the summary."""
@@ -152,7 +156,8 @@ def _draw_thinking(item: Thinking, expanded: bool) -> RenderableType:
 def _draw_tool_run(item: ToolRun, expanded: bool) -> RenderableType:
     line = ToolLine(item, None, None)
     if expanded:
-        asked, came = arguments_text(item.arguments), item.output.rstrip("\n")
+        asked = arguments_text(item.arguments)
+        came = item.output.rstrip("\n")
         return Group(
             line,
             *([Hanging(Text(visible(asked), "faint"), "  ")] if asked else []),

@@ -16,7 +16,10 @@ def event_item(name: str, data: dict[str, Any]) -> Item | None:
         return Prompt(str(data.get("text", "")), steers=True)
     if name == "provider:retry":
         delay = data.get("delay")
-        wait = f" in {duration(delay)}" if isinstance(delay, int | float) else ""
+        if isinstance(delay, int | float):
+            wait = f" in {duration(delay)}"
+        else:
+            wait = ""
         return Notice(f"{data.get('error_type')}: trying again{wait}.", "warning", "provider")
     if name == "hook:failed":
         line = f"{data.get('handler')} failed on {data.get('event')}: {data.get('error')}"

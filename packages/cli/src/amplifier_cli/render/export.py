@@ -22,7 +22,9 @@ def _part(item: Item) -> str:
         return visible(item.text).strip("\n")
     if isinstance(item, ToolRun):
         body = "\n".join(part for part in (arguments_text(item.arguments), item.output) if part)
-        return f"**{item.name}** ({item.state})\n\n{_fenced(body)}" if body else f"**{item.name}**"
+        if body:
+            return f"**{item.name}** ({item.state})\n\n{_fenced(body)}"
+        return f"**{item.name}**"
     if isinstance(item, Question):
         return f"{_fenced(visible(item.prompt))}\n\n→ {item.decision}"
     if isinstance(item, Notice | Ending):
@@ -32,7 +34,9 @@ def _part(item: Item) -> str:
 
 def _quoted_title(text: str) -> str:
     first, _, rest = visible(text).strip().partition("\n")
-    return f"{first}\n\n{rest}" if rest else first
+    if rest:
+        return f"{first}\n\n{rest}"
+    return first
 
 
 def _fenced(text: str) -> str:

@@ -43,7 +43,9 @@ def footer(meter: Meter, width: int) -> list[tuple[str, str]]:
         line += [("", _BETWEEN)] if line else []
         line.append((_style(name, meter), text))
     gap = width - sum(cell_len(text) for _, text in line) - cell_len(hint)
-    return [*line, ("", " " * gap), ("", hint)] if hint else line
+    if hint:
+        return [*line, ("", " " * gap), ("", hint)]
+    return line
 
 
 def _parts(meter: Meter) -> dict[str | None, str]:
@@ -79,9 +81,13 @@ def _style(name: str | None, meter: Meter) -> str:
     if name == "state":
         return "class:footer.state"
     if name in ("bar", "context") and meter.tokens and meter.window:
-        return "class:footer.full" if meter.tokens > 0.8 * meter.window else ""
+        if meter.tokens > 0.8 * meter.window:
+            return "class:footer.full"
+        return ""
     if name == "cost" and meter.cost is not None and meter.budget is not None:
-        return "class:footer.full" if meter.cost > meter.budget * Decimal("0.8") else ""
+        if meter.cost > meter.budget * Decimal("0.8"):
+            return "class:footer.full"
+        return ""
     return ""
 
 

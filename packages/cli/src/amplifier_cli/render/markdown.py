@@ -79,7 +79,9 @@ def split_blocks(text: str) -> Split:
 def blocks_of(text: str) -> list[str]:
     """Cut a whole text into its blocks."""
     finished, rest = split_blocks(text)
-    return [*finished, rest.strip("\n")] if rest.strip() else finished
+    if rest.strip():
+        return [*finished, rest.strip("\n")]
+    return finished
 
 
 def tail_of_block(block: str, rows: int) -> str:

@@ -45,11 +45,9 @@ def count(number: int) -> str:
     for limit, unit in ((1_000_000, "k"), (1_000_000_000, "M")):
         if number < limit:
             value = number / (limit / 1_000)
-            return (
-                f"{value:.1f}{unit}"
-                if value < 10 and number % (limit // 1_000)
-                else f"{value:.0f}{unit}"
-            )
+            if value < 10 and number % (limit // 1_000):
+                return f"{value:.1f}{unit}"
+            return f"{value:.0f}{unit}"
     return f"{number / 1_000_000_000:.1f}G"
 
 
@@ -66,10 +64,14 @@ def cost_text(known: Decimal | None, unpriced_calls: int = 0) -> str:
     `known` is the sum of the known costs. Nothing but a known price of zero is free.
     """
     if unpriced_calls:
-        return "cost unknown" if known is None else f"at least {money(known)}"
+        if known is None:
+            return "cost unknown"
+        return f"at least {money(known)}"
     if known is None:
         return ""
-    return "free" if known == 0 else money(known)
+    if known == 0:
+        return "free"
+    return money(known)
 
 
 def counted(number: int, noun: str) -> str:
@@ -80,4 +82,6 @@ def counted(number: int, noun: str) -> str:
 def lines_of(text: str) -> str:
     """Return how many lines a text has, in words."""
     number = len(text.rstrip("\n").split("\n")) if text.strip() else 0
-    return "no output" if number == 0 else counted(number, "line")
+    if number == 0:
+        return "no output"
+    return counted(number, "line")

@@ -27,7 +27,9 @@ class Outcome(NamedTuple):
 def arguments_line(arguments: Any) -> str:
     """Return the arguments of a call in one line, the telling one first."""
     if not isinstance(arguments, dict):
-        return "" if arguments is None else one_line(str(arguments))
+        if arguments is None:
+            return ""
+        return one_line(str(arguments))
     named = cast("dict[str, Any]", arguments)
     first = next((name for name in _TELLING if isinstance(named.get(name), str)), None)
     parts = [] if first is None else [one_line(named[first])]
@@ -41,7 +43,9 @@ def arguments_line(arguments: Any) -> str:
 def arguments_text(arguments: Any) -> str:
     """Return the arguments of a call in full, one below the other."""
     if not isinstance(arguments, dict):
-        return "" if arguments is None else program_output(str(arguments))
+        if arguments is None:
+            return ""
+        return program_output(str(arguments))
     named = cast("dict[str, Any]", arguments)
     return "\n".join(f"{name}: {_text(value)}" for name, value in named.items())
 
@@ -54,7 +58,8 @@ def outcome_of(result: Any, error: Any = None) -> Outcome:
         text = program_output(_text(result))
         return Outcome("done", lines_of(text), text)
     facts = cast("dict[str, Any]", result)
-    output, failure = facts.get("output"), facts.get("error")
+    output = facts.get("output")
+    failure = facts.get("error")
     if not facts["success"]:
         return _failure(output, failure)
     if isinstance(output, dict) and "exit_code" in output:
@@ -69,7 +74,10 @@ def settle_unrun(run: ToolRun, said: str, written: str = "") -> None:
     `said` is what the model reads instead, `written` what the tool had put out until then.
     """
     run.state = "denied" if said.startswith("Denied") else "interrupted"
-    run.summary = one_line(said.removeprefix("Denied by hook: ")) if said else "no result"
+    if said:
+        run.summary = one_line(said.removeprefix("Denied by hook: "))
+    else:
+        run.summary = "no result"
     run.output = program_output(written) or said
 
 
@@ -93,7 +101,9 @@ def _message(error: Any) -> str:
     if isinstance(error, dict):
         facts = cast("dict[str, Any]", error)
         found = next((facts[key] for key in ("message", "msg", "error") if facts.get(key)), None)
-        return str(found) if found is not None else _text(facts)
+        if found is not None:
+            return str(found)
+        return _text(facts)
     return str(error)
 
 

@@ -83,7 +83,9 @@ class Transcript:
     def read(self, record: LogRecord) -> list[Item]:
         """Return the items that a record completes."""
         reader = self._readers.get(record.kind)
-        return [] if reader is None else list(reader(record.data))
+        if reader is None:
+            return []
+        return list(reader(record.data))
 
     def rest(self) -> list[Item]:
         """Return what was under way when the log ends: half an answer, tools without a result."""
@@ -119,14 +121,16 @@ class Transcript:
 
     def _prompt(self, data: dict[str, Any]) -> Iterator[Item]:
         yield from self.rest()
-        self._said, self._is_open = "", True
+        self._said = ""
+        self._is_open = True
         yield Prompt(str(data.get("text", "")))
 
     def _streamed(self, data: dict[str, Any]) -> Iterator[Item]:
         if data.get("request_id") != self._request:
             yield from self._flush()
             self._request = data.get("request_id")
-        kind, text = str(data.get("block_type", "text")), str(data.get("text", ""))
+        kind = str(data.get("block_type", "text"))
+        text = str(data.get("text", ""))
         if self._stream and self._stream[-1][0] == kind and not data.get("begins"):
             self._stream[-1] = (kind, self._stream[-1][1] + text)
         else:
@@ -169,7 +173,8 @@ class Transcript:
             yield run
 
     def _announced(self, facts: dict[str, Any]) -> None:
-        call_id, name = str(facts.get("tool_call_id")), str(facts.get("tool_name"))
+        call_id = str(facts.get("tool_call_id"))
+        name = str(facts.get("tool_name"))
         run = ToolRun(len(self.runs) + 1, call_id, name, facts.get("tool_input"))
         self.runs.append(run)
         self._open[call_id] = run
@@ -190,7 +195,10 @@ class Transcript:
         self._written.pop(run.call_id, None)
         run.state, run.summary, run.output = outcome_of(data.get("result"), data.get("error"))
         seconds = data.get("seconds")
-        run.seconds = float(seconds) if isinstance(seconds, int | float) else None
+        if isinstance(seconds, int | float):
+            run.seconds = float(seconds)
+        else:
+            run.seconds = None
         yield run
 
     def _approval(self, data: dict[str, Any]) -> Iterator[Item]:
@@ -210,7 +218,8 @@ class Transcript:
 
     def _event(self, data: dict[str, Any]) -> Iterator[Item]:
         facts: dict[str, Any] = data.get("data") or {}
-        name, call_id = str(data.get("name")), str(facts.get("tool_call_id"))
+        name = str(data.get("name"))
+        call_id = str(facts.get("tool_call_id"))
         if name == "tool:pre":
             self._announced(facts)
         elif name == "tool:output":

@@ -63,7 +63,10 @@ def _from_file(reference: str, place: Place, namespaces: Mapping[str, Path], rea
         raise MissingBundleError(f"There is no such agent{place.told}.")
     document = read(path)
     name, colon, _ = reference.partition(":")
-    root = place.root if not colon or name == place.namespace else namespaces[name]
+    if not colon or name == place.namespace:
+        root = place.root
+    else:
+        root = namespaces[name]
     own = Place(path, root, name if colon else place.namespace)
     about = cast("dict[str, Any]", document.front.get("meta") or {})
     rest = {key: value for key, value in document.front.items() if key != "meta"}
@@ -84,7 +87,8 @@ def _told(told: str, place: Place, namespaces: Mapping[str, Path], read: Read) -
 
 def _handed_down(spawn: dict[str, Any], tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the tools that children have from their parent: those named, or all but those."""
-    only, but = spawn.get("tools"), spawn.get("exclude_tools") or ()
+    only = spawn.get("tools")
+    but = spawn.get("exclude_tools") or ()
     return [
         entry
         for entry in tools

@@ -25,15 +25,18 @@ class Place(NamedTuple):
     @property
     def origin(self) -> str:
         """How this file is named to people: `bundle:<name>/<path below the root>`."""
-        file = (
-            self.file.relative_to(self.root) if self.file.is_relative_to(self.root) else self.file
-        )
+        if self.file.is_relative_to(self.root):
+            file = self.file.relative_to(self.root)
+        else:
+            file = self.file
         return f"bundle:{self.namespace}/{file}"
 
     @property
     def told(self) -> str:
         """What an error adds to a name: the file that has it, unless it was asked for itself."""
-        return f" (named in `{self.file}`)" if self.namespace else ""
+        if self.namespace:
+            return f" (named in `{self.file}`)"
+        return ""
 
 
 class Missing(NamedTuple):

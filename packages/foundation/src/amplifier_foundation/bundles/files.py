@@ -40,7 +40,10 @@ class Document(NamedTuple):
     def name(self) -> str:
         """The name it gives itself, else that of its file or, for a `bundle.md`, its folder."""
         about = _mapping(self, "bundle") or _mapping(self, "meta")
-        plain = self.path.parent.name if self.path.name in BUNDLE_FILES else self.path.stem
+        if self.path.name in BUNDLE_FILES:
+            plain = self.path.parent.name
+        else:
+            plain = self.path.stem
         return str(about.get("name") or plain)
 
     @property

@@ -157,9 +157,11 @@ class Texts:
     def _outside(self, mention: str) -> Path | None:
         """Return the file of the person or of the project that a bundle asks for by its path."""
         settings = self._settings
-        root, path = settings.project, settings.project / mention
+        root = settings.project
+        path = settings.project / mention
         if mention.startswith("~/.amplifier/"):
-            root, path = settings.home, settings.home / mention.removeprefix("~/.amplifier/")
+            root = settings.home
+            path = settings.home / mention.removeprefix("~/.amplifier/")
         if path.suffix != ".md" or not is_file(path):
             return None
         if not path.resolve().is_relative_to(root.resolve()):

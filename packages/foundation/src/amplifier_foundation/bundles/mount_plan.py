@@ -159,7 +159,9 @@ def _own_sections(
     if bundle.own is None and not of_project:
         return sections
     own, _ = _sections(bundle.own or bundle, settings.of_user())
-    return {**own, "providers": sections["providers"]} if detected else own
+    if detected:
+        return {**own, "providers": sections["providers"]}
+    return own
 
 
 def _entries(sections: dict[str, Any]) -> list[dict[str, Any]]:

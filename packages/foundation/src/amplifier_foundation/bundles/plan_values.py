@@ -37,7 +37,10 @@ class PlanValues:
             f"`${{{name}}}` is not set; what it would have set was left out."
             for name in dict.fromkeys(self._unset)
         ]
-        withheld = [] if self._of_project is None else self._of_project.notices
+        if self._of_project is None:
+            withheld = []
+        else:
+            withheld = self._of_project.notices
         return [*withheld, *unset]
 
     def sections(self, sections: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
@@ -77,7 +80,9 @@ class PlanValues:
     def _settle(self, value: Any, own: Any, lookup: Lookup) -> Any:
         if value == own:
             settled = expand_value(own, lookup, self._unset)
-            return type(value)() if settled is UNSET else settled
+            if settled is UNSET:
+                return type(value)()
+            return settled
         if self._of_project is None:
             # In most folders no project says anything, and nobody pays for this.
             from amplifier_foundation.config.project_values import ProjectValues  # noqa: PLC0415

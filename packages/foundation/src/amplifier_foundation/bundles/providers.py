@@ -49,7 +49,10 @@ def detect_provider(settings: Settings, environ: Mapping[str, str] | None = None
     for module, names in KEYS.items():
         for name in names:
             if key := find_key(name, home=settings.home, environ=environ):
-                config = {} if key.origin == "environment" else {"api_key": key.value}
+                if key.origin == "environment":
+                    config = {}
+                else:
+                    config = {"api_key": key.value}
                 return ProviderChoice(module, config, f"{name} was found ({key.origin}).")
     looked_for = ", ".join([_ADDRESS, *(name for names in KEYS.values() for name in names)])
     why = f"No model is set up (none of {looked_for}); a stand-in answers."

@@ -73,13 +73,19 @@ def _paths(reference: str, place: Place, namespaces: Mapping[str, Path]) -> tupl
     if not colon:
         name = place.namespace
         path = reference
-    root = place.root if name == place.namespace else namespaces.get(name)
+    if name == place.namespace:
+        root = place.root
+    else:
+        root = namespaces.get(name)
     if root is None:
         raise MissingBundleError(
             f"`{reference}`{place.told} names a bundle that is not there.",
             why=f"No bundle `{name}` was included.{suggestion(name, list(namespaces))}",
         )
-    folders = [root] if colon else list(dict.fromkeys((place.file.parent, root)))
+    if colon:
+        folders = [root]
+    else:
+        folders = list(dict.fromkeys((place.file.parent, root)))
     return root, [folder / path for folder in folders]
 
 

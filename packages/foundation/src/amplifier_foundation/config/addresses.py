@@ -93,7 +93,9 @@ def origins_in(value: object, *, named: bool = False) -> list[str]:
     value is meant as an address, so that a bare host counts too. An origin is printable ASCII.
     """
     if isinstance(value, int) and not isinstance(value, bool):
-        return [str(value)] if named and value > _LARGEST_PORT else []
+        if named and value > _LARGEST_PORT:
+            return [str(value)]
+        return []
     if not isinstance(value, str) or not value.strip():
         return []
     return list(_origins(value.strip(" \t\r\n"), named=named))

@@ -99,7 +99,9 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415 - only mistakes pay for it
 
     close = get_close_matches(word, list(known), n=1)
-    return f" Did you mean `{close[0]}`?" if close else ""
+    if close:
+        return f" Did you mean `{close[0]}`?"
+    return ""
 
 
 def _too_much(where: str, error: type[FoundationError]) -> FoundationError:

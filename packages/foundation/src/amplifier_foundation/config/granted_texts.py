@@ -41,4 +41,6 @@ def leads_to(named: Path, path: Path) -> bool:
 
 
 def _digest(path: Path, content: str) -> str:
-    return link_digest(path, content) if path.is_symlink() else content
+    if path.is_symlink():
+        return link_digest(path, content)
+    return content

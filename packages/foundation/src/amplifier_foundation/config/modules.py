@@ -26,7 +26,9 @@ def module_list(value: Any) -> list[dict[str, Any]] | None:
         isinstance(entry, dict) and isinstance(cast("dict[str, Any]", entry).get("module"), str)
         for entry in entries
     )
-    return cast("list[dict[str, Any]]", entries) if all(named) else None
+    if all(named):
+        return cast("list[dict[str, Any]]", entries)
+    return None
 
 
 def merge_modules(

@@ -115,7 +115,10 @@ class NameReader:
             return SourceOrigin(file, (self._project,), self._home, self._project)
         # What a link leads to is what the loader reads, and where its sources start.
         real = file.resolve()
-        inside = self._project if real.is_relative_to(self._project) else None
+        if real.is_relative_to(self._project):
+            inside = self._project
+        else:
+            inside = None
         return origin_of(real, self._home, inside)
 
     def _existing(self, file: Path, found: Iterable[_Text]) -> Iterator[tuple[Path, _Text]]:

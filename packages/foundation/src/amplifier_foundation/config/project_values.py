@@ -56,12 +56,16 @@ class _Where(NamedTuple):
     def below(self, key: str, value: dict[str, Any]) -> _Where:
         module = value.get("module")
         if isinstance(module, str) and not self.in_config:
-            return _Where(module, (), in_config=True) if key == "config" else _Where(module, (key,))
+            if key == "config":
+                return _Where(module, (), in_config=True)
+            return _Where(module, (key,))
         return self._replace(path=(*self.path, key))
 
     @property
     def key(self) -> Key | None:
-        return key_of(self.module, self.path) if self.in_config else None
+        if self.in_config:
+            return key_of(self.module, self.path)
+        return None
 
     @property
     def is_description(self) -> bool:
@@ -72,7 +76,9 @@ class _Where(NamedTuple):
     @property
     def told(self) -> str:
         name = _printable(".".join(self.path).removesuffix(".*"))
-        return f"{name} of {_printable(self.module)}" if self.module else name
+        if self.module:
+            return f"{name} of {_printable(self.module)}"
+        return name
 
 
 class ProjectValues:
@@ -95,7 +101,9 @@ class ProjectValues:
         by the user's value, or left out where there is none.
         """
         settled = self._settle(value, own, _Where(), lookup)
-        return type(value)() if settled is UNSET else settled
+        if settled is UNSET:
+            return type(value)()
+        return settled
 
     def _settle(self, value: Any, own: Any, where: _Where, lookup: Lookup) -> Any:
         if value == own:
@@ -116,7 +124,9 @@ class ProjectValues:
             used = self._single(value, own, where, lookup)
         if used is not MISSING:
             return used
-        return UNSET if own is MISSING else expand_value(own, lookup, self.unset)
+        if own is MISSING:
+            return UNSET
+        return expand_value(own, lookup, self.unset)
 
     def _mapping(self, value: dict[str, Any], own: Any, where: _Where, lookup: Lookup) -> Any:
         users: dict[str, Any] = cast("dict[str, Any]", own) if isinstance(own, dict) else {}
@@ -163,7 +173,10 @@ class ProjectValues:
         if expanded is UNSET:
             return UNSET
         key = where.key
-        why = None if key is None else why_withheld(key, expanded, own, self._project)
+        if key is None:
+            why = None
+        else:
+            why = why_withheld(key, expanded, own, self._project)
         if why is not None:
             self._withhold(where, why)
             if key is not None and key.kind == "command":
@@ -253,9 +266,14 @@ def _is_named(where: _Where, value: Any) -> bool:
 
 
 def _printable(text: str) -> str:
-    plain = text if text.isascii() and text.isprintable() else ascii(text)[1:-1]
+    if text.isascii() and text.isprintable():
+        plain = text
+    else:
+        plain = ascii(text)[1:-1]
     return f"`{plain[:80]}`"
 
 
 def _quoted(origin: str) -> str:
-    return f"'{origin}'" if "'" not in origin else shlex.quote(origin)
+    if "'" not in origin:
+        return f"'{origin}'"
+    return shlex.quote(origin)

@@ -45,7 +45,10 @@ def servers_in(values: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 def command_of(server: dict[str, Any]) -> list[str]:
     """Return the command of a server with its arguments."""
     arguments: Any = server.get("args")
-    given = cast("list[Any]", arguments) if isinstance(arguments, list) else []
+    if isinstance(arguments, list):
+        given = cast("list[Any]", arguments)
+    else:
+        given = []
     return [str(part) for part in (server["command"], *given)]
 
 
@@ -53,8 +56,12 @@ def script_of(command: list[str]) -> str | None:
     """Return the file that a command runs as it is: the command, or the script of a language."""
     if _RUNS_SCRIPTS.fullmatch(command[0]):
         return next((part for part in command[1:] if not part.startswith("-")), None)
-    return command[0] if "/" in command[0] else None
+    if "/" in command[0]:
+        return command[0]
+    return None
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    return {}

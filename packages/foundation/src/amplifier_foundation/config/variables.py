@@ -28,7 +28,9 @@ def expand(values: dict[str, Any], lookup: Lookup, unset: list[str]) -> dict[str
 def expand_value(value: Any, lookup: Lookup, unset: list[str]) -> Any:
     """Return any value with its variables replaced; UNSET for one that is to be left out."""
     if isinstance(value, str):
-        return _expand_text(value, lookup, unset) if "${" in value else value
+        if "${" in value:
+            return _expand_text(value, lookup, unset)
+        return value
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()
         pairs = ((key, expand_value(each, lookup, unset)) for key, each in items)
@@ -46,10 +48,14 @@ def _expand_text(text: str, lookup: Lookup, unset: list[str]) -> Any:
         found = lookup(match[1])
         if found is None and match[2] is None:
             missing.append(match[1])
-        return found if found is not None else match[2] or ""
+        if found is not None:
+            return found
+        return match[2] or ""
 
     # Without a `}` behind it, every `${A:` would be looked at up to the end of the text.
     end = text.rfind("}") + 1
     expanded = _VARIABLE.sub(value_of, text[:end]) + text[end:]
     unset.extend(missing)
-    return UNSET if missing and _VARIABLE.fullmatch(text) else expanded
+    if missing and _VARIABLE.fullmatch(text):
+        return UNSET
+    return expanded

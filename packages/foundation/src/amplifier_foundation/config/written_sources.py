@@ -52,7 +52,9 @@ def bundle_root(file: Path, home: Path) -> Path:
             return folder
         if (folder / ".git").exists() or folder in (home, Path.home()):
             break
-    return file.parent.parent if file.parent.name == "agents" else file.parent
+    if file.parent.name == "agents":
+        return file.parent.parent
+    return file.parent
 
 
 def with_absolute_sources(value: Any, origin: SourceOrigin) -> Any:
@@ -97,7 +99,10 @@ def _places_in(entry: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
         if entry.get(key) is not None:
             yield entry, key
     sources = entry.get("sources")
-    modules = cast("dict[str, Any]", sources).get("modules") if isinstance(sources, dict) else None
+    if isinstance(sources, dict):
+        modules = cast("dict[str, Any]", sources).get("modules")
+    else:
+        modules = None
     if isinstance(modules, dict):
         named = cast("dict[str, Any]", modules)
         for module_id, source in named.items():

@@ -90,7 +90,8 @@ def _with_cache(parts: list[Part], read: int | None) -> list[Part]:
         return parts
     # Vendors put the tools before the messages.
     in_order = sorted(range(len(parts)), key=lambda at: parts[at].role != "tool_spec")
-    marked, seen = [*parts], 0
+    marked = [*parts]
+    seen = 0
     for at in in_order:
         seen += parts[at].tokens
         marked[at] = parts[at]._replace(cached=seen <= read)
@@ -153,7 +154,8 @@ def _decisions(records: list[Any], turn: int) -> list[Decision]:
             running = record.data["turn"]
         elif running == turn and record.kind == "event" and record.data["name"] in _DECISIONS:
             facts = record.data["data"]
-            tool, call_id = str(facts.get("tool_name")), str(facts.get("tool_call_id"))
+            tool = str(facts.get("tool_name"))
+            call_id = str(facts.get("tool_call_id"))
             verdict = record.data["name"].partition(":")[2]
             found.append(Decision(record.seq, tool, call_id, verdict, str(facts.get("reason"))))
     return found
@@ -166,7 +168,10 @@ def _ending(records: list[Any], turn: int, finish_reason: str | None) -> tuple[s
             error: dict[str, Any] = record.data.get("error") or {}
             if error:
                 return reason, f"{error['type']}: {error['message']}"
-            told = f"the provider reports `{finish_reason}`" if finish_reason else ""
+            if finish_reason:
+                told = f"the provider reports `{finish_reason}`"
+            else:
+                told = ""
             return reason, _WHY.get(reason, told) or told
     return "running", "the turn has not ended in the record"
 
@@ -182,4 +187,6 @@ _WHY = {
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)

@@ -12,13 +12,16 @@ _MISSING = object()
 
 def plan_changes(before: Any, after: Any) -> list[str]:
     """Return a line for each difference: where it is, what was there, what is there now."""
-    return [] if before is None else list(_changes("", before, after))
+    if before is None:
+        return []
+    return list(_changes("", before, after))
 
 
 def _changes(place: str, before: Any, after: Any) -> Iterator[str]:
     if before == after:
         return
-    old, new = _entries(before), _entries(after)
+    old = _entries(before)
+    new = _entries(after)
     if old is None or new is None:
         yield f"{place or 'plan'}: {_shown(before)} -> {_shown(after)}"
         return
@@ -43,4 +46,6 @@ def _shown(value: Any) -> str:
     if value is _MISSING:
         return "(nothing)"
     text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_LONGEST]}…"

@@ -74,7 +74,9 @@ class Spending(NamedTuple):
 def cost_of_result(data: dict[str, Any]) -> Decimal | None:
     """Return what a `model.result` says that the call did cost."""
     cost = _usage_of(data).get("cost_usd")
-    return None if cost is None else Decimal(str(cost))
+    if cost is None:
+        return None
+    return Decimal(str(cost))
 
 
 def is_unpriced(data: dict[str, Any]) -> bool:
@@ -120,7 +122,8 @@ def _collect(
         if record.kind == "prompt":
             turn = data["turn"]
         elif record.kind == "approval":
-            end, seconds = _moment(record.at), float(data.get("seconds") or 0.0)
+            end = _moment(record.at)
+            seconds = float(data.get("seconds") or 0.0)
             spans.setdefault(turn, []).append((end - seconds, end))
             leaves.append(Leaf(PERSON, PERSON, PERSON, turn, "", seconds, session_id=session_id))
         elif record.kind in ("model.call", "tool.call"):
@@ -129,7 +132,8 @@ def _collect(
                 inner.setdefault(data["inside"], 0.0)
         elif record.kind in ("model.result", "tool.result") and data["call"] in began:
             call = began[data["call"]]
-            outer, seconds = call.data.get("inside"), float(data.get("seconds") or 0.0)
+            outer = call.data.get("inside")
+            seconds = float(data.get("seconds") or 0.0)
             if outer:
                 inner[outer] = inner.get(outer, 0.0) + seconds
             else:
@@ -190,7 +194,9 @@ def _share(module: str, leaves: list[Leaf]) -> Share:
 
 def _sum_of(leaves: list[Leaf]) -> Decimal | None:
     known = [each.cost_usd for each in leaves if each.cost_usd is not None]
-    return sum(known, Decimal(0)) if known else None
+    if known:
+        return sum(known, Decimal(0))
+    return None
 
 
 def _moment(at: str) -> float:
@@ -199,7 +205,8 @@ def _moment(at: str) -> float:
 
 def _covered(spans: list[tuple[float, float]]) -> float:
     """Return how long at least one of the spans lasted."""
-    total, end = 0.0, float("-inf")
+    total = 0.0
+    end = float("-inf")
     for start, stop in sorted(spans):
         total += max(0.0, stop - max(start, end))
         end = max(end, stop)

@@ -38,7 +38,10 @@ def state_of(records: Iterable[Any], before: SessionState | None = None) -> Sess
 
     With `before`, they are the ones that follow on it.
     """
-    state = SessionState() if before is None else replace(before, messages=[*before.messages])
+    if before is None:
+        state = SessionState()
+    else:
+        state = replace(before, messages=[*before.messages])
     composite = set[str]()
     for record in records:
         take = _TAKERS.get(record.kind)

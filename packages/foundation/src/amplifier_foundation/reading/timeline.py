@@ -30,7 +30,8 @@ def timeline(records: Iterable[Any]) -> list[Span]:
     """Return the spans in the order they began; each comes after the one around it."""
     spans: dict[str, Span] = {}
     origin: float | None = None
-    now, turn = 0.0, None
+    now = 0.0
+    turn = None
     for record in records:
         moment = datetime.fromisoformat(record.at).timestamp()
         origin = moment if origin is None else origin
@@ -48,11 +49,13 @@ def timeline(records: Iterable[Any]) -> list[Span]:
             _end(spans, data["call"], now, data)
         elif record.kind == "approval":
             start = max(0.0, now - float(data.get("seconds") or 0.0))
-            name, ok = str(data["decision"]), str(data["decision"]).lower().startswith("allow")
+            name = str(data["decision"])
+            ok = str(data["decision"]).lower().startswith("allow")
             key = f"approval {record.seq}"
             spans[key] = Span(key, turn, "approval", name, "", start, now, ok, record.seq)
         elif record.kind == "child":
-            key, inside = data["session_id"], data.get("inside") or turn
+            key = data["session_id"]
+            inside = data.get("inside") or turn
             spans[key] = Span(key, inside, "child", key, "", now, now, None, record.seq)
         elif record.kind == "child.ended":
             _end(spans, data["session_id"], now, data)
@@ -63,7 +66,8 @@ def _call(record: Any, turn: str | None, now: float) -> Span:
     data: dict[str, Any] = record.data
     is_model = record.kind == "model.call"
     name = data["provider"] if is_model else data["tool"]
-    around, kind = data.get("inside") or turn, "model" if is_model else "tool"
+    around = data.get("inside") or turn
+    kind = "model" if is_model else "tool"
     return Span(data["call"], around, kind, name, data["module"], now, now, None, record.seq)
 
 
@@ -76,4 +80,6 @@ def _end(spans: dict[str, Span], key: str, now: float, data: dict[str, Any]) -> 
 
 
 def _still_open(span: Span, now: float) -> Span:
-    return span._replace(end=now) if span.ok is None else span
+    if span.ok is None:
+        return span._replace(end=now)
+    return span

@@ -45,7 +45,8 @@ class Log:
 
     def release(self, kind: str, data: dict[str, Any]) -> None:
         """Write the opening record and everything that waited for it."""
-        held, self._held = self._held or [], None
+        held = self._held or []
+        self._held = None
         for kind_, data_, is_clean in ((kind, data, False), *held):
             self.write(kind_, data_, is_clean=is_clean)
 

@@ -30,4 +30,6 @@ def news_in(event: str, data: dict[str, Any], coordinator: Any, scrub: Scrub) ->
         for key, value in data.items()
         if key != "timestamp" and key not in known and not (key in own and own[key] == value)
     }
-    return shortened(scrub(facts)) if has_long_text(facts) else facts
+    if has_long_text(facts):
+        return shortened(scrub(facts))
+    return facts

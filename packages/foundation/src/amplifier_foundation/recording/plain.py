@@ -28,11 +28,15 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(each) for each in cast("list[Any]", value)]
     if isinstance(value, float):
-        return value if isfinite(value) else str(value)
+        if isfinite(value):
+            return value
+        return str(value)
     if isinstance(value, Decimal):
         return str(value)
     dumped = _dumped(value)
-    return str(value) if dumped is None else dumped
+    if dumped is None:
+        return str(value)
+    return dumped
 
 
 def plain_state(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,7 +59,9 @@ def _is_data(value: Any) -> bool:
 def plain_model(model: Any) -> Any:
     """Return a pydantic model as JSON data without what is None, anything else as `plain` does."""
     dumped = _dumped(model)
-    return plain(model) if dumped is None else dumped
+    if dumped is None:
+        return plain(model)
+    return dumped
 
 
 def _dumped(value: Any) -> Any:

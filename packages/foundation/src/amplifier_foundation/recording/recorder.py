@@ -40,7 +40,8 @@ NAME = "recording"
 FAILED = "recording:failed"
 # First of all handlers, so that what a guard denies is heard too; nearest to the modules, so that
 # what is recorded is what really was sent and came back.
-_FIRST, _INNERMOST = -sys.maxsize, sys.maxsize
+_FIRST = -sys.maxsize
+_INNERMOST = sys.maxsize
 _WRAPPERS = (
     ("context", RecordedContext),
     ("providers", RecordedProvider),
@@ -108,10 +109,12 @@ class Recorder:
         self._log = Log(writer)
         self._scrubber = scrubber
         self._requests = Requests(self.note, scrubber.scrub, known)
-        self._parent, self._open_child = parent, open_child
+        self._parent = parent
+        self._open_child = open_child
         self._family: dict[str, Recorder] = parent._family if parent else {}
         self._family[coordinator.session_id] = self
-        self._opening, self._calls = opening, 0
+        self._opening = opening
+        self._calls = 0
         self._open: dict[str, Call] = {}
         self._turn_began: float | None = None
         self._stop_reason: str | None = None
@@ -128,7 +131,8 @@ class Recorder:
 
     async def listen(self) -> None:
         """Hear every event from now on, and what is shown and asked; before modules mount."""
-        coordinator, token = self.coordinator, self.coordinator.cancellation
+        coordinator = self.coordinator
+        token = self.coordinator.cancellation
         if self._parent is None:
             if coordinator.approval_system is not None:
                 coordinator.approval_system = RecordedApprovals(coordinator.approval_system, self)
@@ -184,7 +188,9 @@ class Recorder:
             return known
         parent = self._family.get(coordinator.parent_id or "", self)
         await parent.check()
-        return parent if self._open_child is None else await parent._adopt(coordinator)
+        if self._open_child is None:
+            return parent
+        return await parent._adopt(coordinator)
 
     async def _adopt(self, coordinator: Any) -> Recorder:
         """Begin to record a child session; without a log it does not run."""
@@ -308,9 +314,14 @@ class Recorder:
         """Record a prompt, on the disk when this returns; False when the turn has begun already."""
         if self._turn_began is not None:
             return False
-        self._turn_began, self._stop_reason, self._wrote_files = perf_counter(), None, False
+        self._turn_began = perf_counter()
+        self._stop_reason = None
+        self._wrote_files = False
         self.turn += 1
-        self.first_prompt = prompt if self.first_prompt is None else self.first_prompt
+        if self.first_prompt is None:
+            self.first_prompt = prompt
+        else:
+            self.first_prompt = self.first_prompt
         self._learn()
         self._note_inventory()
         self.note("prompt", {"text": prompt, "turn": self.turn})
@@ -324,12 +335,16 @@ class Recorder:
 
     async def end_turn(self, answer: str | None, error: BaseException | None) -> None:
         """Record how a turn ended, on the disk when this returns."""
-        began, self._turn_began = self._turn_began or perf_counter(), None
+        began = self._turn_began or perf_counter()
+        self._turn_began = None
         if self._wrote_files:
             await self._note_checkpoint()
         self._note_state()
         reason = self._stop_reason or ("completed" if error is None else "error")
-        outcome = {"answer": answer} if error is None else {"error": plain_error(error)}
+        if error is None:
+            outcome = {"answer": answer}
+        else:
+            outcome = {"error": plain_error(error)}
         seconds = round(perf_counter() - began, 6)
         facts = {"turn": self.turn, "stop_reason": reason, **outcome, "seconds": seconds}
         self.note("turn.ended", facts)
@@ -403,7 +418,10 @@ class Recorder:
 
     def _charge(self, cost: Decimal | None, unpriced: bool) -> None:
         if cost is not None:
-            self.cost_usd = cost if self.cost_usd is None else self.cost_usd + cost
+            if self.cost_usd is None:
+                self.cost_usd = cost
+            else:
+                self.cost_usd = self.cost_usd + cost
         self.unpriced_calls += unpriced
         if self._parent is not None:
             self._parent._charge(cost, unpriced)

@@ -104,7 +104,9 @@ class RecordedProvider(_Recorded):
         found = getattr(self._inner, name)
         if name == "count_tokens" and callable(found):
             return self._counting(found)
-        return self._streaming(found) if name == "stream" and callable(found) else found
+        if name == "stream" and callable(found):
+            return self._streaming(found)
+        return found
 
     def _counting(self, count: Callable[..., Any]) -> Callable[..., Any]:
         async def count_tokens(request: Any, **kwargs: Any) -> Any:
@@ -116,7 +118,8 @@ class RecordedProvider(_Recorded):
 
     def _streaming(self, stream: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
         async def chunks(request: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            recorder, seen = self._recorder, list[Any]()
+            recorder = self._recorder
+            seen = list[Any]()
             call = await recorder.begin_model_call(self._name, self._inner, request, kwargs)
             try:
                 async for chunk in stream(request, **kwargs):
@@ -138,7 +141,8 @@ class RecordedTool(_Recorded):
 
     async def execute(self, input: dict[str, Any]) -> Any:  # noqa: A002 - contract name
         """Run once."""
-        recorder, name = self._recorder, self._name
+        recorder = self._recorder
+        name = self._name
         call = await recorder.begin_tool_call(name, self._inner, announced_id(name), input)
         try:
             with entered(recorder, call.id):
@@ -151,7 +155,9 @@ class RecordedTool(_Recorded):
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
-        return self._looking(found) if name == "preflight" and callable(found) else found
+        if name == "preflight" and callable(found):
+            return self._looking(found)
+        return found
 
     def _looking(self, look: Callable[..., Any]) -> Callable[..., Any]:
         async def preflight(given: dict[str, Any]) -> Any:
@@ -209,7 +215,8 @@ class RecordedApprovals:
     ) -> str:
         """Ask, and pass the answer on."""
         recorder: Notes = current_recorder(self._recorder)
-        began, outcome = perf_counter(), "error"
+        began = perf_counter()
+        outcome = "error"
         try:
             outcome = await self.inner.request_approval(prompt, options, timeout, default)
             return outcome

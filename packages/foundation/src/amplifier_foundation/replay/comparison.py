@@ -30,7 +30,9 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         head = f"turn {self.turn}, record {self.seq}: {self.about}"
-        return f"{head}\n{self.diff}" if self.diff else head
+        if self.diff:
+            return f"{head}\n{self.diff}"
+        return head
 
 
 class _Fact(NamedTuple):
@@ -53,7 +55,8 @@ def compare(
     cut short, and what the second has beyond it does not count.
     """
     found: list[Difference] = []
-    old_turns, new_turns = _in_turns(before, since), _in_turns(after)
+    old_turns = _in_turns(before, since)
+    new_turns = _in_turns(after)
     is_child = any(e.kind == "session.opened" and e.data.get("parent_id") for e in before)
     old, new = (_facts(each, is_child=is_child) for each in (old_turns, new_turns))
     told: set[str] = set()
@@ -63,7 +66,8 @@ def compare(
                 found += _differences(was, now)
                 told |= _texts_of(was, now) if kind == "message" else set()
     normals = Normal(), Normal()
-    old_requests, new_requests = _requests(before, old_turns), _requests(after, new_turns)
+    old_requests = _requests(before, old_turns)
+    new_requests = _requests(after, new_turns)
     stored = _stored(before) if _absent_hooks(before, after) else None
     for was, now in zip_longest(old_requests, new_requests):
         if was is not None or not open_ended:
@@ -75,7 +79,8 @@ def compare(
 
 def _in_turns(records: list[Any], since: int = 0) -> list[Any]:
     """Return the records of turns: between them it is the app that acts, not the session."""
-    inside, is_running = list[Any](), False
+    inside = list[Any]()
+    is_running = False
     for record in records:
         is_running = is_running or record.kind == "prompt"
         if is_running and record.seq >= since:
@@ -114,7 +119,9 @@ def _without_absent(was: SentRequest, now: SentRequest, stored: set[str]) -> Sen
         for digest, message in zip(was.digests, was.messages, strict=True)
         if digest in stored or _text(message) in known
     ]
-    return was._replace(messages=kept) if len(kept) == len(now.messages) else was
+    if len(kept) == len(now.messages):
+        return was._replace(messages=kept)
+    return was
 
 
 def _requests(records: list[Any], in_turns: list[Any]) -> list[SentRequest]:
@@ -124,9 +131,13 @@ def _requests(records: list[Any], in_turns: list[Any]) -> list[SentRequest]:
 
 def _facts(records: list[Any], *, is_child: bool) -> dict[str, list[_Fact]]:
     facts: dict[str, list[_Fact]] = {}
-    normal, turn = Normal(), 0
+    normal = Normal()
+    turn = 0
     for record in records:
-        turn = record.data.get("turn", turn) if record.kind == "prompt" else turn
+        if record.kind == "prompt":
+            turn = record.data.get("turn", turn)
+        else:
+            turn = turn
         fact = _fact(record, turn, normal)
         if fact is None:
             continue
@@ -142,7 +153,8 @@ def _facts(records: list[Any], *, is_child: bool) -> dict[str, list[_Fact]]:
 
 
 def _fact(record: Any, turn: int, normal: Normal) -> _Fact | None:
-    data, kind = record.data, record.kind
+    data = record.data
+    kind = record.kind
     if kind == "message":
         message = normal.data(data["message"])
         about = f"the {message.get('role')} message"
@@ -202,7 +214,8 @@ def _request_differences(
             found.append(Difference("request", was.turn, was.seq, about, diff))
 
     for number, pair in enumerate(zip_longest(was.messages, now.messages), 1):
-        one, other = old.data(pair[0]), new.data(pair[1])
+        one = old.data(pair[0])
+        other = new.data(pair[1])
         if _text(one) + _text(other) not in told:
             note(f"message {number}", one, other)
             told.add(_text(one) + _text(other))

@@ -37,7 +37,8 @@ def fork(
 
 def diff(a: Any, b: Any) -> list[Difference]:
     """Return how session `b` differs from `a`: plan, messages, tools, requests, events, answers."""
-    before, after = list(a.records()), list(b.records())
+    before = list(a.records())
+    after = list(b.records())
     changes = plan_changes(state_of(before).plan, state_of(after).plan)
     plan = [Difference("plan", 0, 0, each, "") for each in changes]
     return [*plan, *compare(before, after)]

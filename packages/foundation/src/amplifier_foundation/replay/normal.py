@@ -29,7 +29,9 @@ class Normal:
 
     def _walk(self, value: Any, *, drop_clock: bool) -> Any:
         if isinstance(value, str):
-            return _TIME.sub("<time>", _UUID.sub(self._name, value)) if len(value) > 9 else value
+            if len(value) > 9:
+                return _TIME.sub("<time>", _UUID.sub(self._name, value))
+            return value
         if isinstance(value, list):
             return [self._walk(each, drop_clock=drop_clock) for each in cast("list[Any]", value)]
         if not isinstance(value, dict):

@@ -89,7 +89,9 @@ class ProviderPlayer(_Player):
         found = getattr(self._inner, name)
         if name == "count_tokens":
             return self._count
-        return self._stream if name == "stream" else found
+        if name == "stream":
+            return self._stream
+        return found
 
     async def _count(self, request: Any, **kwargs: Any) -> int:
         return self._score.next_count(self._name)

@@ -72,7 +72,10 @@ class _Performance:
         self._act = act
         self.prompts = [at for at, each in enumerate(act.records) if each.kind == "prompt"]
         self._ends = {e.data["turn"]: e.seq for e in act.records if e.kind == "turn.ended"}
-        last = act.records[self.prompts[-1]].data["turn"] if self.prompts else None
+        if self.prompts:
+            last = act.records[self.prompts[-1]].data["turn"]
+        else:
+            last = None
         self.is_cut_short = last is not None and last not in self._ends
 
     async def run(self) -> list[Difference]:
@@ -106,7 +109,8 @@ class _Performance:
             await self._stage.set_messages(state_of(records, self._act.before).messages)
 
     async def _turn(self, prompt: Any) -> None:
-        stage, turn = self._stage, prompt.data["turn"]
+        stage = self._stage
+        turn = prompt.data["turn"]
         stage.score.conductor.take(prompt.seq)
         # A child's turn begins and ends with its loop, as the recorder sees to.
         is_child = self._act.opened.get("parent_id") is not None
@@ -130,8 +134,10 @@ class _Performance:
             stage.score.conductor.take(self._ends[turn])
 
     def _surprises(self, prompt: Any, end: int) -> list[Difference]:
-        score, turn = self._stage.score, prompt.data["turn"]
-        new, score.unexpected = score.unexpected, []
+        score = self._stage.score
+        turn = prompt.data["turn"]
+        new = score.unexpected
+        score.unexpected = []
         left = score.left_before(end)
         if score.conductor.is_out_of_step:
             score.conductor.is_out_of_step = False

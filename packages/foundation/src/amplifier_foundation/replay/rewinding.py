@@ -82,7 +82,8 @@ async def undo_rewind(live: LiveSession, store: SessionStore) -> RewindPreview:
     at = next((n for n in range(len(records) - 1, -1, -1) if records[n].kind == "rewind"), None)
     if at is None or any(each.kind == "prompt" for each in records[at:]):
         raise SessionStoreError("There is no rewind to take back.", fix="amplifier session show")
-    done, before = records[at].data, live.writer.seq
+    done = records[at].data
+    before = live.writer.seq
     files, made = await _undo(live, [*reversed(done["made"])])
     earlier = state_of(each for each in records if each.seq <= done["before"])
     preview = RewindPreview(
@@ -156,7 +157,10 @@ async def _require_checkpoints(
             fix=f"amplifier session rewind {owner} --before-turn {before_turn} --what files",
         )
     saved: Any = _checkpoints(live)
-    there = {each.turn for each in await saved.list()} if saved and checkpoints else set[int]()
+    if saved and checkpoints:
+        there = {each.turn for each in await saved.list()}
+    else:
+        there = set[int]()
     if not there.issuperset(checkpoints):
         own = f"amplifier session rewind {live.session_id}"
         raise SessionStoreError(
@@ -188,7 +192,8 @@ async def _preview(live: LiveSession, checkpoints: list[int]) -> list[FileChange
 async def _undo(live: LiveSession, checkpoints: list[int]) -> tuple[list[FileChange], list[int]]:
     """Take checkpoints back in this order; returns what was done, and the new checkpoints."""
     saved: Any = _checkpoints(live)
-    done, made = list[FileChange](), list[int]()
+    done = list[FileChange]()
+    made = list[int]()
     for checkpoint in checkpoints if saved else ():
         for step in await saved.undo(checkpoint):
             done.append(FileChange(checkpoint, step.path, step.action, step.reason, step.diff))

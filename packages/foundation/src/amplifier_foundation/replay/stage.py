@@ -83,7 +83,8 @@ class Stage:
 
     async def open(self) -> None:
         """Mount everything and put the players in between."""
-        coordinator, recorder = self.session.coordinator, self.recorder
+        coordinator = self.session.coordinator
+        recorder = self.recorder
         mounted = [each.data for each in self._act.records if each.kind == "mounted"]
         inventory: dict[str, Any] = mounted[0] if mounted else {}
         self.mount(inventory, planned_only=True)
@@ -149,7 +150,9 @@ class Stage:
 
     def _provider(self, name: str, provider: Any) -> Any:
         is_real = name in self.score.composite
-        return provider if is_real else ProviderPlayer(name, provider, self.score)
+        if is_real:
+            return provider
+        return ProviderPlayer(name, provider, self.score)
 
     def _tool(self, name: str, tool: Any) -> Any:
         return ToolPlayer(name, tool, self.score)
@@ -188,4 +191,6 @@ def _without_files(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def _turn_before(act: Act) -> int:
     prompts = [each.data["turn"] for each in act.records if each.kind == "prompt"]
-    return min(prompts) - 1 if prompts else act.before.turns
+    if prompts:
+        return min(prompts) - 1
+    return act.before.turns

@@ -83,7 +83,10 @@ def fetch_archive(
             zipfile.ZipFile(_Bounded(file, watch.limits.files)) as opened,
         ):
             members = _checked(opened, watch)
-            found = None if expected is None else _content_hash(opened, members, watch)
+            if expected is None:
+                found = None
+            else:
+                found = _content_hash(opened, members, watch)
             if found == expected:
                 _unpack(opened, members, workspace / "tree", watch)
             return found

@@ -31,7 +31,9 @@ class Cache:
     def hash_of(self, sha256: str) -> str | None:
         """Return the hash that an entry has now, or None when there is no entry."""
         entry = self.entry(sha256)
-        return bare_hash(entry) if entry.is_dir() else None
+        if entry.is_dir():
+            return bare_hash(entry)
+        return None
 
     @contextmanager
     def workspace(self) -> Generator[Path]:

@@ -46,7 +46,9 @@ LOCK_COMMAND = "amplifier module lock"
 
 def command_for(command: str, bundle: str | None) -> str:
     """Return a command for the bundle that was asked for by name, if one was."""
-    return command if bundle is None else f"{command} -b {shlex.quote(bundle)}"
+    if bundle is None:
+        return command
+    return f"{command} -b {shlex.quote(bundle)}"
 
 
 class SourceFormatError(SourceError):

@@ -58,7 +58,8 @@ def fetch_commit(source: Source, commit: str | None, workspace: Path, watch: Wat
         FetchError: git says no, or it takes too long or too much.
         RejectedArchiveError: it has a name that is not harmless; none of its files was written.
     """
-    repository, tree = workspace / "repository", workspace / "tree"
+    repository = workspace / "repository"
+    tree = workspace / "tree"
     tree.mkdir()
     git = _Git(repository, tree, urlsplit(source.location).scheme, watch)
     git.run("init", "--quiet", "--template=")
@@ -140,7 +141,8 @@ class _Git:
 
     def run(self, *arguments: str) -> str:
         """Run one command within the fetch's limits; return what it wrote."""
-        out, err = self._workspace / "out", self._workspace / "err"
+        out = self._workspace / "out"
+        err = self._workspace / "err"
         with out.open("w+b") as stdout, err.open("w+b") as stderr:
             status = self._wait(self._start(arguments, stdout, stderr))
             stdout.seek(0)

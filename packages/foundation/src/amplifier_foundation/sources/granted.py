@@ -62,7 +62,9 @@ class ProjectCode:
         )
         if changed:
             raise self._refused(module_id, path, f"`{changed[0]}` is not what you trusted")
-        return self._copy_of(real, granted) if real.is_dir() else real
+        if real.is_dir():
+            return self._copy_of(real, granted)
+        return real
 
     def admit_installed(self, found: InstalledModule) -> None:
         """Check that an installed module is not one that merely lies in the project.

@@ -177,7 +177,10 @@ def _calls_in(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
 
 def _run_by_defining(function: _Function) -> list[ast.AST]:
     defaults = [default for default in function.args.kw_defaults if default is not None]
-    decorators = [] if isinstance(function, ast.Lambda) else function.decorator_list
+    if isinstance(function, ast.Lambda):
+        decorators = []
+    else:
+        decorators = function.decorator_list
     return [*function.args.defaults, *defaults, *decorators]
 
 
@@ -201,7 +204,10 @@ def _dotted(node: ast.expr, aliases: dict[str, str]) -> str:
         return str(first.value)
     if function == "getattr" and len(node.args) > 1 and first is not None:
         attribute = node.args[1]
-        name = attribute.value if isinstance(attribute, ast.Constant) else _UNTOLD
+        if isinstance(attribute, ast.Constant):
+            name = attribute.value
+        else:
+            name = _UNTOLD
         return f"{_dotted(first, aliases)}.{name}"
     return f"{function}()"
 

@@ -130,7 +130,9 @@ def environment_folder(home: Path) -> Path:
 def library_folders(home: Path) -> list[Path]:
     """Return the folders of the private environment that packages are imported from."""
     folder = environment_folder(home)
-    return site_folders(folder) if (folder / RECORD).is_file() else []
+    if (folder / RECORD).is_file():
+        return site_folders(folder)
+    return []
 
 
 def site_folders(folder: Path) -> list[Path]:

@@ -40,7 +40,10 @@ def local_path(source: Source, *folders: Path, within: Path | None = None) -> Pa
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         text = source.location
-        shown = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
+        if len(text) <= _SHOWN_CHARS:
+            shown = text
+        else:
+            shown = f"{text[:_SHOWN_CHARS]}..."
         raise SourceFormatError(f"`{shown}` cannot be followed.", why=f"{reason}.") from error
     return found
 

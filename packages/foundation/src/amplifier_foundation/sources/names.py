@@ -48,7 +48,9 @@ def collision(files: Iterable[str], folders: Iterable[str]) -> str | None:
         if known_folders.setdefault(_folded(name), name) != name:
             return f"one name twice: {name!r}"
     both = known_files & known_folders.keys()
-    return f"a file that is a folder too: {min(both)!r}" if both else None
+    if both:
+        return f"a file that is a folder too: {min(both)!r}"
+    return None
 
 
 def _parents(name: str) -> Iterator[str]:

@@ -197,7 +197,10 @@ class SourceResolver:
         source = parse_source(uri)
         if source.is_remote:
             name = str(source)
-            tree = self._pin_bundle(name, source) if self._pinning else self._pinned(name, source)
+            if self._pinning:
+                tree = self._pin_bundle(name, source)
+            else:
+                tree = self._pinned(name, source)
             found = tree.path / source.subdirectory
             if not found.exists():
                 why = f"It has no `{source.subdirectory}` in commit {tree.commit}."
@@ -273,7 +276,9 @@ class SourceResolver:
 
     def _source_of(self, module_id: str, source_hint: Any) -> Source:
         given = self._overrides.get(module_id, source_hint)
-        return _INSTALLED if given is None else parse_source(given)
+        if given is None:
+            return _INSTALLED
+        return parse_source(given)
 
     def _locate(self, module_id: str, source: Source) -> LocatedModule:
         if source.kind == "package":

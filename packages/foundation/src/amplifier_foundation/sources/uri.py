@@ -59,7 +59,9 @@ class Source(NamedTuple):
     @property
     def commit(self) -> str | None:
         """The full commit, when the reference is one."""
-        return self.ref if self.ref and _COMMIT.fullmatch(self.ref) else None
+        if self.ref and _COMMIT.fullmatch(self.ref):
+            return self.ref
+        return None
 
     def __str__(self) -> str:
         if self.kind == "path":
@@ -67,7 +69,10 @@ class Source(NamedTuple):
         if self.kind == "package":
             return f"package:{self.location}"
         ref = f"@{self.ref}" if self.ref else ""
-        subdirectory = f"#subdirectory={self.subdirectory}" if self.subdirectory else ""
+        if self.subdirectory:
+            subdirectory = f"#subdirectory={self.subdirectory}"
+        else:
+            subdirectory = ""
         return f"{self.kind}+{self.location}{ref}{subdirectory}"
 
 
@@ -162,7 +167,10 @@ def _check_address(given: Any, kind: Kind, scheme: str, authority: str, path: st
         raise _no_source(given, "An address in a plan or a lock carries no credentials.")
     if not _HOST.fullmatch(host):
         raise _no_source(given, f"`{host}` is no host.")
-    name = host.partition("]")[0][1:] if host.startswith("[") else host.partition(":")[0]
+    if host.startswith("["):
+        name = host.partition("]")[0][1:]
+    else:
+        name = host.partition(":")[0]
     if scheme == "http" and name not in _LOOPBACK:
         raise _no_source(given, "Without https, anybody on the way could change what arrives.")
 

@@ -91,7 +91,10 @@ class _Spawning:
             session_metadata=session_metadata or {},
             self_delegation_depth=self_delegation_depth,
         )
-        known = self._coordinator.config.get("agents") if agent_configs is None else agent_configs
+        if agent_configs is None:
+            known = self._coordinator.config.get("agents")
+        else:
+            known = agent_configs
         agent = find_agent(agent_name, known or {})
         session_id = await self._free_id(sub_session_id, agent_name)
         return await self._start(request, agent, instruction, parent_messages or [], session_id)

@@ -68,7 +68,8 @@ def _session(
 def _part(below: Any, above: Any) -> Any:
     """Return a loop or a memory over another; the configuration of another module is left out."""
     if isinstance(below, dict) and isinstance(above, dict):
-        earlier, later = cast("Entry", below), cast("Entry", above)
+        earlier = cast("Entry", below)
+        later = cast("Entry", above)
         if later.get("module", earlier.get("module")) == earlier.get("module"):
             return _over(earlier, later)
     return cast("Any", above)
@@ -110,7 +111,10 @@ def _inherited(
     kept: list[Entry] = []
     for entry in entries:
         module = entry.get("module")
-        is_wanted = module not in excluded if only is None else module in only
+        if only is None:
+            is_wanted = module not in excluded
+        else:
+            is_wanted = module in only
         if is_wanted or module in explicit or (kind == "hooks" and is_guard(entry)):
             kept.append(entry)
     return kept

@@ -34,7 +34,9 @@ class MentionResolver:
         if not colon:
             return _beneath(self._project, name)
         bundle = self.bundles.get(name)
-        return None if bundle is None else _beneath(bundle.base_path, path)
+        if bundle is None:
+            return None
+        return _beneath(bundle.base_path, path)
 
 
 def _beneath(root: Path, path: str) -> Path | None:

@@ -14,7 +14,8 @@ from typing import Any, cast
 from amplifier_kit.durable_files import make_private_folder, remove_unfinished, write_whole
 
 LARGE = 64 * 1024  # characters; a longer string does not stay in its record
-BLOB, PLAIN = "$blob", "$plain"
+BLOB = "$blob"
+PLAIN = "$plain"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -37,7 +38,10 @@ class Blobs:
 
     def get(self, digest: str) -> str | None:
         """Return the string of that name; None when it is missing or no longer what it was."""
-        data = _read(self._path(digest)) if _DIGEST.fullmatch(digest) else None
+        if _DIGEST.fullmatch(digest):
+            data = _read(self._path(digest))
+        else:
+            data = None
         if data is None or hashlib.sha256(data).hexdigest() != digest:
             return None
         return data.decode("utf-8", "surrogatepass")
@@ -74,13 +78,17 @@ def shelve(value: Any, put: Callable[[str], str]) -> Any:
     What looks like a reference, but came from outside, is wrapped: it must not read another's blob.
     """
     if isinstance(value, str):
-        return {BLOB: put(value), "chars": len(value)} if len(value) > LARGE else value
+        if len(value) > LARGE:
+            return {BLOB: put(value), "chars": len(value)}
+        return value
     if isinstance(value, list):
         return [shelve(each, put) for each in cast("list[Any]", value)]
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         inside = {key: shelve(each, put) for key, each in fields.items()}
-        return {PLAIN: inside} if BLOB in fields or PLAIN in fields else inside
+        if BLOB in fields or PLAIN in fields:
+            return {PLAIN: inside}
+        return inside
     return value
 
 

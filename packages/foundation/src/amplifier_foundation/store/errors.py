@@ -34,21 +34,26 @@ class SessionFullError(SessionStoreError):
             why=f"It has reached its limit of {limit:,} bytes.",
             fix=f"Go on in a fork of it: amplifier session fork {session_id}",
         )
-        self.session_id, self.limit = session_id, limit
+        self.session_id = session_id
+        self.limit = limit
 
 
 class SessionHeldError(SessionStoreError):
     """Another process writes the session; `holder` says which."""
 
     def __init__(self, session_id: str, holder: Holder) -> None:
-        who = f"process {holder.pid} on {holder.host}" if holder.pid else "another process"
+        if holder.pid:
+            who = f"process {holder.pid} on {holder.host}"
+        else:
+            who = "another process"
         since = f", since {holder.since}" if holder.since else ""
         super().__init__(
             f"Session `{session_id}` is open in {who}{since}.",
             why="One process at a time writes a session.",
             fix="Watch it, fork it, or take it over; after that the other one can write nothing.",
         )
-        self.session_id, self.holder = session_id, holder
+        self.session_id = session_id
+        self.holder = holder
 
 
 class LeaseLostError(SessionStoreError):
@@ -87,9 +92,13 @@ class AmbiguousSessionError(SessionStoreError):
 
     def __init__(self, text: str, candidates: list[str]) -> None:
         shown = ", ".join(f"`{each}`" for each in candidates[:5])
-        more = f" and {len(candidates) - 5} more" if len(candidates) > 5 else ""
+        if len(candidates) > 5:
+            more = f" and {len(candidates) - 5} more"
+        else:
+            more = ""
         super().__init__(
             f"`{text}` can be {len(candidates)} sessions: {shown}{more}.",
             fix="Type more of the id.",
         )
-        self.text, self.candidates = text, candidates
+        self.text = text
+        self.candidates = candidates

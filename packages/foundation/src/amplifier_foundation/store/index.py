@@ -79,11 +79,14 @@ class Index:
 
     def page(self, project: str | None = None, limit: int | None = None, part: str = "") -> Page:
         """Return what `list` does, and how many there would be without the limit."""
-        query, values = f"SELECT {_SUMMARY}, count(*) OVER () FROM sessions WHERE true", list[Any]()
+        query = f"SELECT {_SUMMARY}, count(*) OVER () FROM sessions WHERE true"
+        values = list[Any]()
         if project is not None:
-            query, values = f"{query} AND project = ?", [*values, valid_text(project)]
+            query = f"{query} AND project = ?"
+            values = [*values, valid_text(project)]
         if part:
-            query, values = f"{query} AND instr(session_id, ?)", [*values, valid_text(part)]
+            query = f"{query} AND instr(session_id, ?)"
+            values = [*values, valid_text(part)]
         query += " ORDER BY touched DESC LIMIT ?"
         rows = self._ask(query, [*values, -1 if limit is None else limit])
         total = rows[0][-1] if rows else 0
@@ -91,9 +94,11 @@ class Index:
 
     def last(self, project: str | None = None) -> list[SessionSummary]:
         """Return the session used last that did open; only without one, one that did not."""
-        query, values = f"SELECT {_SUMMARY} FROM sessions", list[Any]()
+        query = f"SELECT {_SUMMARY} FROM sessions"
+        values = list[Any]()
         if project is not None:
-            query, values = f"{query} WHERE project = ?", [valid_text(project)]
+            query = f"{query} WHERE project = ?"
+            values = [valid_text(project)]
         # A failed turn makes a session `failed` too, but counts as a turn.
         query += " ORDER BY status = 'failed' AND turns = 0, touched DESC LIMIT 1"
         return [SessionSummary._make(row) for row in self._ask(query, values)]
@@ -280,11 +285,15 @@ def _row(folder: str, stamp: Stamp, metadata: dict[str, Any]) -> tuple[Any, ...]
     def text(name: str) -> str:
         value = metadata.get(name)
         # The name of a folder may be any bytes, which SQLite does not take.
-        return "" if value is None else valid_text(str(value))
+        if value is None:
+            return ""
+        return valid_text(str(value))
 
     def number(name: str) -> int:
         value = metadata.get(name)
-        return value if isinstance(value, int) and abs(value) <= _LARGEST else 0
+        if isinstance(value, int) and abs(value) <= _LARGEST:
+            return value
+        return 0
 
     return (
         folder,

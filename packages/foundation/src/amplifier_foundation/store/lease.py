@@ -23,7 +23,8 @@ class Lease:
     """Held until `release`, unless another process takes the session over."""
 
     def __init__(self, lock: WriterLock, session_id: str) -> None:
-        self._lock, self._session_id = lock, session_id
+        self._lock = lock
+        self._session_id = session_id
         self._released = False
 
     @property

@@ -46,7 +46,10 @@ def append_whole(fd: int, line: bytes, still_ours: Callable[[], None]) -> None:
 def store_error(what: str, error: OSError) -> StoreError:
     """Return the error that says what the disk refused and what to do about it."""
     kind = StoreFullError if error.errno in _FULL else StoreError
-    fix = "Make room on the disk" if kind is StoreFullError else "Check the disk and its rights"
+    if kind is StoreFullError:
+        fix = "Make room on the disk"
+    else:
+        fix = "Check the disk and its rights"
     return kind(f"{what}.", why=f"{error.strerror or error}.", fix=f"{fix}, then: amplifier doctor")
 
 

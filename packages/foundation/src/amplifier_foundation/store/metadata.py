@@ -120,7 +120,8 @@ def _from_line(line: bytes) -> dict[str, Any]:
         fields = json.loads(line)
         if fields["kind"] != LEASE:
             return {}
-        data, at = fields["data"], str(fields["at"])
+        data = fields["data"]
+        at = str(fields["at"])
         known = {"session_id": str(data["session_id"]), "project": str(data["project"])}
     except (ValueError, KeyError, TypeError, RecursionError):
         return {}

@@ -65,7 +65,8 @@ def migrate(folders: Iterable[Path], blobs: Blobs, *, dry_run: bool) -> Migratio
 def _migrate(folder: Path, source: Path, blobs: Blobs, dry_run: bool) -> Moved:
     facts = _facts(folder)
     lines = [line for line in source.read_bytes().splitlines() if line.strip()]
-    session_id, count = facts["session_id"], len(lines)
+    session_id = facts["session_id"]
+    count = len(lines)
     try:
         if dry_run:
             _new_log(lines, facts, lambda text: text)
@@ -93,7 +94,8 @@ def _new_log(lines: list[bytes], facts: Fields, put: Callable[[str], str]) -> by
     for number, line in enumerate(lines, 1):
         fields = _upgraded(line, number, facts)
         data = json_text(shelve(fields["data"], put))[0]
-        at, fence = str(fields["at"]), int(fields.get("fence", 0))
+        at = str(fields["at"])
+        fence = int(fields.get("fence", 0))
         new.append(encode_line(int(fields["seq"]), at, fence, fields["kind"], data))
     damage: list[Damage] = []
     sieve = Sieve(damage.append)
@@ -125,9 +127,13 @@ def _older(folder: Path) -> Path | None:
     """Return the file that holds a session's records in an older format, if one does."""
     log = folder / LOG
     if log.exists():
-        return log if _version(log) < SCHEMA else None
+        if _version(log) < SCHEMA:
+            return log
+        return None
     transcript = folder / TRANSCRIPT
-    return transcript if transcript.exists() else None
+    if transcript.exists():
+        return transcript
+    return None
 
 
 def _version(log: Path) -> int:
@@ -137,7 +143,9 @@ def _version(log: Path) -> int:
             first: Any = json.loads(file.readline())
         except (ValueError, RecursionError):
             return SCHEMA
-    return cast("Fields", first).get("v", 0) if isinstance(first, dict) else SCHEMA
+    if isinstance(first, dict):
+        return cast("Fields", first).get("v", 0)
+    return SCHEMA
 
 
 def _facts(folder: Path) -> Fields:

@@ -21,7 +21,8 @@ class SessionReader:
     """Reads what can be read; what cannot is in `damage` once the records were read."""
 
     def __init__(self, folder: Path, session_id: str, blobs: Blobs) -> None:
-        self.folder, self.session_id = folder, session_id
+        self.folder = folder
+        self.session_id = session_id
         self.metadata, wrong = read_metadata(folder)
         self._known = [Damage(0, "metadata", wrong)] if wrong else []
         self.damage: list[Damage] = DamageList(self._known)

@@ -174,7 +174,8 @@ class Sieve:
         if record.seq != self.seq + 1 and not self._after_damage:
             missing = record.seq - self.seq - 1
             self._report(Damage(self.line, "gap", f"{missing} records before it are missing."))
-        self.seq, self._after_damage = record.seq, False
+        self.seq = record.seq
+        self._after_damage = False
         if record.v > SCHEMA:
             detail = f"Record {record.seq} has version {record.v}; this one reads {SCHEMA}."
             return self._refuse("newer", detail, lost=False)
@@ -200,8 +201,12 @@ def _fields(line: bytes) -> tuple[Record, int] | None:
     if not isinstance(found, dict):
         return None
     fields = cast("dict[str, Any]", found)
-    version, seq, at = fields.get("v"), fields.get("seq"), fields.get("at", "")
-    fence, kind, data = fields.get("fence", 0), fields.get("kind"), fields.get("data", {})
+    version = fields.get("v")
+    seq = fields.get("seq")
+    at = fields.get("at", "")
+    fence = fields.get("fence", 0)
+    kind = fields.get("kind")
+    data = fields.get("data", {})
     if not isinstance(version, int) or not isinstance(seq, int) or not isinstance(fence, int):
         return None
     if version <= SCHEMA and not (isinstance(kind, str) and isinstance(data, dict)):

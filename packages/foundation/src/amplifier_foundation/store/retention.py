@@ -60,7 +60,8 @@ class RetentionPlan:
     def __init__(self, index: Index, blobs: Blobs) -> None:
         self.sessions: list[Doomed] = []
         self.kept: list[Kept] = []
-        self._index, self._blobs = index, blobs
+        self._index = index
+        self._blobs = blobs
 
     @property
     def bytes(self) -> int:

@@ -20,7 +20,8 @@ from amplifier_kit.durable_files import remove_unfinished, sync_folder, write_wh
 
 __all__ = ["Rewritten", "other_files", "rewrite_session"]
 
-_NEW, _OLD = "log.new", "log.old"
+_NEW = "log.new"
+_OLD = "log.old"
 # Copies of what stands in the log: they go, because a change that leaves them changes nothing.
 _COPIES = (TORN, "metadata.damaged", "metadata.v*.json", "log.v*.jsonl", _OLD)
 

@@ -291,4 +291,6 @@ def _disk_errors(what: str) -> Generator[None]:
 
 
 def _name(project: Path | None) -> str | None:
-    return None if project is None else os.fspath(project.absolute())
+    if project is None:
+        return None
+    return os.fspath(project.absolute())

@@ -33,7 +33,8 @@ class References(NamedTuple):
 def references(folder: Path) -> References:
     """Return what a session refers to; a line that was changed may hide a reference."""
     digests: set[str] = set()
-    mark, sure = mark_of(folder), True
+    mark = mark_of(folder)
+    sure = True
     for path in (folder / LOG, folder / TORN, *folder.glob("log.v*.jsonl")):
         try:
             with path.open("rb") as file:
@@ -72,7 +73,10 @@ def sweep(folders: Callable[[], Iterable[Path]], blobs: Blobs) -> Swept:
             found[folder] = old if old is not None and unchanged else references(folder)
         unsure = [folder.name for folder, each in found.items() if not each.sure]
         used = set[str]().union(*(each.digests for each in found.values()))
-        doomed = [] if unsure else [each for each in blobs.each() if each[0] not in used]
+        if unsure:
+            doomed = []
+        else:
+            doomed = [each for each in blobs.each() if each[0] not in used]
         for _, path, _ in doomed:
             path.unlink()
         blobs.remove_unfinished()

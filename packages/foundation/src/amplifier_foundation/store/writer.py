@@ -58,11 +58,15 @@ class SessionWriter:
         limit: int,
         scrub: Scrub | None,
     ) -> None:
-        self.folder, self.metadata = folder, metadata
+        self.folder = folder
+        self.metadata = metadata
         self.session_id: str = metadata["session_id"]
         self.damage: list[Damage] = DamageList()
-        self._lease, self._blobs, self._index = lease, blobs, index
-        self._limit, self._scrub = limit, scrub
+        self._lease = lease
+        self._blobs = blobs
+        self._index = index
+        self._limit = limit
+        self._scrub = scrub
         self._writing, self._syncing = Lock(), Lock()
         self._unsynced = self._changed = False
         self._failure: StoreError | None = None
@@ -191,7 +195,8 @@ class SessionWriter:
             stamp = write_metadata(self.folder, metadata, self._lease.require)
         except OSError as error:
             raise store_error("The session's metadata was not saved", error) from error
-        self.metadata, self._changed = metadata, False
+        self.metadata = metadata
+        self._changed = False
         self._index.put(self.folder, stamp, metadata)
 
     def _append(self, kind: str, text: str, shelved: int = 0) -> int:
@@ -229,7 +234,8 @@ class SessionWriter:
 
     def _load(self) -> None:
         """Find where the log ends, set half a line aside, and write down who writes from here."""
-        sieve, fd = Sieve(self.damage.append), self._open_fd()
+        sieve = Sieve(self.damage.append)
+        fd = self._open_fd()
         with (self.folder / LOG).open("rb") as file:
             self._scan(file, sieve)
             whole = file.tell()
@@ -244,7 +250,8 @@ class SessionWriter:
             file.seek(whole)
             self._scan(file, sieve)
             self._bytes += file.tell()
-        self._seq, self._unsynced = sieve.seq, True
+        self._seq = sieve.seq
+        self._unsynced = True
         self.sync()
         sync_folder(self.folder)
         remove_unfinished(self.folder)

@@ -34,8 +34,10 @@ COMPLETED = "completed"
 _AT_ONCE = ("interrupted", "parent_ended")
 LONGEST_RESULT = 50_000
 _CLEANUP_SECONDS = 10.0
-_SAID_LAST, _LONGEST_SAID = 3, 6_000
-_RESULTS_SHOWN, _LONGEST_SHOWN = 20, 500
+_SAID_LAST = 3
+_LONGEST_SAID = 6_000
+_RESULTS_SHOWN = 20
+_LONGEST_SHOWN = 500
 # Behind every other guard of the child: what they refuse is no sign of life.
 _LAST = 10_000
 
@@ -208,8 +210,12 @@ class Child:
         if self.outcome is not None:
             return self.outcome
         token = session.coordinator.cancellation
-        reason = "error" if error else self._stop_reason(answer is None or token.is_cancelled)
-        cost, text = None, answer or ""
+        if error:
+            reason = "error"
+        else:
+            reason = self._stop_reason(answer is None or token.is_cancelled)
+        cost = None
+        text = answer or ""
         try:
             async with asyncio.timeout(self._config.grace_seconds):
                 if reason != COMPLETED:
@@ -228,21 +234,27 @@ class Child:
         if self._turn_end == COMPLETED or not (self._turn_end or is_cancelled):
             return COMPLETED
         wanted = self._stop_wanted
-        return wanted.result() if wanted.done() else self._turn_end or "cancelled"
+        if wanted.done():
+            return wanted.result()
+        return self._turn_end or "cancelled"
 
     async def _announce(self, event: str, **facts: Any) -> None:
         work = {"steps": self._steps, "last_tool": self._last_tool, "seconds": self._seconds()}
         await self._parent.hooks.emit(event, {**self.order.facts, **work, **facts})
 
     def _seconds(self) -> float:
-        return self.outcome.seconds if self.outcome else round(self._clock() - self._started_at, 3)
+        if self.outcome:
+            return self.outcome.seconds
+        return round(self._clock() - self._started_at, 3)
 
 
 async def _cost_of(coordinator: ModuleCoordinator) -> Decimal | None:
     """Return what a session has cost, with its own children; None when nobody knows."""
     told = await coordinator.collect_contributions("session.cost")
     known = [Decimal(each["cost_usd"]) for each in told if each.get("cost_usd") is not None]
-    return sum(known, Decimal(0)) if known else None
+    if known:
+        return sum(known, Decimal(0))
+    return None
 
 
 def partial_work(messages: list[dict[str, Any]]) -> str:

@@ -34,7 +34,8 @@ def child_session(
 
 def inherit(session: AmplifierSession, parent: AmplifierSession) -> None:
     """Give a session what a fork of `parent` would have from it."""
-    mine, theirs = parent.coordinator, session.coordinator
+    mine = parent.coordinator
+    theirs = session.coordinator
     theirs.hooks.inherit_guards(mine.hooks)
     for each in mine.interposers:
         if each.inherit:

@@ -40,5 +40,8 @@ class ChildOrder:
     @property
     def messages(self) -> list[dict[str, Any]]:
         """What the memory of the child has before the prompt."""
-        first = [{"role": "system", "content": self.instruction}] if self.instruction else []
+        if self.instruction:
+            first = [{"role": "system", "content": self.instruction}]
+        else:
+            first = []
         return [*first, *self.history]

@@ -48,8 +48,14 @@ class Tasks:
         self._starting = 0
         self._is_closed = False
         above: Tasks | None = coordinator.get_capability(_ABOVE)
-        self.depth = depth_of(coordinator) if above is None else above.depth + 1
-        self.config = config if above is None else config.narrowed(above.config)
+        if above is None:
+            self.depth = depth_of(coordinator)
+        else:
+            self.depth = above.depth + 1
+        if above is None:
+            self.config = config
+        else:
+            self.config = config.narrowed(above.config)
         self._root: Tasks = self if above is None else above._root
         self._started_in_tree = 0
 
@@ -126,7 +132,8 @@ class Tasks:
             return refusal
         if self.is_running(session_id):
             return "This agent is still at work. Wait for it to end."
-        most, total = self.config.max_children, self._root.config.max_total
+        most = self.config.max_children
+        total = self._root.config.max_total
         if len(self._running()) + self._starting > most:
             return f"{most} tasks are running, the most there may be. Wait for one to end."
         if self._root._started_in_tree > total:

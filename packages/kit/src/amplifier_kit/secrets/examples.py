@@ -90,6 +90,6 @@ def hidden_part(kind: str) -> str:
         return "Tr0ub4dor3"
     if kind == "terraform-token":
         return _MIXED
-    return (
-        example if _MIXED[:8] not in example else example[example.index(_MIXED[:8]) :].rstrip('"}')
-    )
+    if _MIXED[:8] not in example:
+        return example
+    return example[example.index(_MIXED[:8]) :].rstrip('"}')

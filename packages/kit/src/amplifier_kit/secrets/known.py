@@ -59,7 +59,8 @@ def _forms(value: str) -> Iterator[str]:
     for before in range(3):
         # What precedes a secret moves it against the groups of base64. Only characters made of
         # nothing but the secret are looked for: from the first whole one to the last.
-        first, last = -(before * 8 // -6), (before + len(data)) * 8 // 6
+        first = -(before * 8 // -6)
+        last = (before + len(data)) * 8 // 6
         encoded = b64encode(bytes(before) + data).decode()[first:last]
         yield from (encoded, encoded.translate(_IN_URLS))
 
@@ -93,7 +94,9 @@ def _in_plan(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _revealed(value: Any) -> str:
-    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    return str(value)
 
 
 def _is_telling(value: str) -> bool:

@@ -46,7 +46,8 @@ def _scrubbed_record(*args: Any, **kwargs: Any) -> logging.LogRecord:
             _blank(record, scrubber)
         except Exception as error:  # noqa: BLE001 - to log it here would lead here again
             reason = f"could not be searched for secrets ({type(error).__name__})"
-            record.msg, record.args = f"[withheld: {reason}]", None
+            record.msg = f"[withheld: {reason}]"
+            record.args = None
             record.exc_info = record.exc_text = record.stack_info = None
     return record
 
@@ -55,13 +56,15 @@ def _blank(record: logging.LogRecord, scrubber: Scrubber) -> None:
     """Put clean texts in the place of what has a secret in it; the rest of a record stays."""
     message, found = scrubber.scrub_text(record.getMessage())
     if found:
-        record.msg, record.args = message, None
+        record.msg = message
+        record.args = None
     if record.exc_info is not None and record.exc_info[0] is not None:
         lines = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
         text, found = scrubber.scrub_text(lines)
         if found:
             # The error itself still has the secret, and so has every text made from it.
-            record.exc_info, record.exc_text = None, text
+            record.exc_info = None
+            record.exc_text = text
     if record.exc_text:
         record.exc_text = scrubber.scrub_text(record.exc_text)[0]
     if record.stack_info:

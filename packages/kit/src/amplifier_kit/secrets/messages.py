@@ -49,7 +49,8 @@ class MessageScrubber:
 
     def take_blanked(self) -> dict[str, int]:
         """Return how many of each kind were blanked since this was last asked."""
-        blanked, self._blanked = self._blanked, Counter()
+        blanked = self._blanked
+        self._blanked = Counter()
         return dict(blanked)
 
     def scrub_text(self, text: str) -> str:
@@ -73,7 +74,9 @@ def _opaque(fields: dict[str, Any]) -> Collection[str]:
         return fields.keys() - _READABLE[fields["type"]]
     if "role" in fields:
         return _OF_MESSAGES | _ANYWHERE
-    return _OF_CALLS | _ANYWHERE if "arguments" in fields or "function" in fields else _ANYWHERE
+    if "arguments" in fields or "function" in fields:
+        return _OF_CALLS | _ANYWHERE
+    return _ANYWHERE
 
 
 def _is_block(fields: dict[str, Any]) -> bool:
@@ -89,7 +92,8 @@ def _consistent(before: Any, after: Any) -> Any:
         return [_consistent(*pair) for pair in pairs]
     if not isinstance(before, dict) or before == after:
         return after
-    had, fields = cast("dict[str, Any]", before), cast("dict[str, Any]", after)
+    had = cast("dict[str, Any]", before)
+    fields = cast("dict[str, Any]", after)
     if _is_block(had) and (left := _LEFT.get(had["type"])):
         return {key: fields[key] for key in left if key in fields}
     return {key: _consistent(had.get(key), value) for key, value in fields.items()}

@@ -85,7 +85,9 @@ class _Search:
         for kind, anchors, regex in self._patterns:
             if any(anchor in text for anchor in anchors):
                 text = _blank_pattern(kind, regex, text, found)
-        return blank_guesses(text, _GUESS, found) if self._guesses else text
+        if self._guesses:
+            return blank_guesses(text, _GUESS, found)
+        return text
 
     def scrubbed(self, data: Any, found: Counter[str], opaque: Opaque) -> Any:
         """Return a copy of JSON-safe data with its secrets blanked."""
@@ -95,7 +97,8 @@ class _Search:
             return [self.scrubbed(each, found, opaque) for each in cast("list[Any]", data)]
         if not isinstance(data, dict):
             return data
-        fields, clean = cast("dict[str, Any]", data), dict[str, Any]()
+        fields = cast("dict[str, Any]", data)
+        clean = dict[str, Any]()
         closed = opaque(fields)
         for key, value in fields.items():
             search = _Search(self._known, []) if key in closed else self

@@ -19,7 +19,8 @@ _INTRODUCTION = re.compile(
     rf"(?i:{TELLING_NAME}|authorization|bearer)\S{{0,4}}\s{{1,4}}(?:\S{{1,8}}\s{{1,4}}){{0,2}}\Z"
 )
 _LONGEST_INTRODUCTION = 64
-_KEY_BEGINS, _KEY_ENDS = "-----BEGIN", "-----END"
+_KEY_BEGINS = "-----BEGIN"
+_KEY_ENDS = "-----END"
 
 _STREAMS = frozenset(
     {
@@ -74,7 +75,8 @@ class EventStreams:
         stream = self._streams.setdefault(key, _Stream(event, field))
         text = stream.held + data[field]
         seam = self._seam(text)
-        stream.held, stream.data = text[seam:], data
+        stream.held = text[seam:]
+        stream.data = data
         return {**data, field: self._scrubber.scrub_text(text[:seam])[0]}
 
     def end(self, event: str, data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -113,7 +115,9 @@ class EventStreams:
         for value in self._scrubber.known:
             if value.rstrip(_SECRET_CHARS):
                 seam = _half_of(value, text[:seam])
-        return seam if len(text) - seam <= _LONGEST_HELD else len(text)
+        if len(text) - seam <= _LONGEST_HELD:
+            return seam
+        return len(text)
 
 
 def _text_field(event: str, data: dict[str, Any]) -> str | None:

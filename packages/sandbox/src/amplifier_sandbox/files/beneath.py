@@ -18,7 +18,9 @@ from amplifier_sandbox.files.names import shown
 
 # The same number on every architecture but alpha.
 _OPENAT2 = 437
-_NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
+_NO_MAGICLINKS = 0x02
+_NO_SYMLINKS = 0x04
+_BENEATH = 0x08
 # Where a descriptor cannot stand for a place alone, it is opened for reading.
 PLACE = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
 FOLDER = PLACE | os.O_DIRECTORY | os.O_CLOEXEC

@@ -25,7 +25,10 @@ _SHORT_NAME = re.compile(r"git~\d+")
 def shown(name: str) -> str:
     """Return the name in one line, of bearable length, with nothing in it that acts."""
     half = _LONGEST_SHOWN // 2
-    cut = name if len(name) <= _LONGEST_SHOWN else f"{name[:half]}...{name[-half:]}"
+    if len(name) <= _LONGEST_SHOWN:
+        cut = name
+    else:
+        cut = f"{name[:half]}...{name[-half:]}"
     return exact(cut)
 
 

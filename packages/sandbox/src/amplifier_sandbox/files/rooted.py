@@ -229,7 +229,9 @@ def _require_regular(name: str, status: os.stat_result) -> None:
 
 
 def _read_all(name: str, fd: int, limit: int) -> bytes:
-    size, chunks, count = os.fstat(fd).st_size, list[bytes](), 0
+    size = os.fstat(fd).st_size
+    chunks = list[bytes]()
+    count = 0
     while count <= limit and size <= limit:
         chunk = os.read(fd, min(_CHUNK, limit + 1 - count))
         if not chunk:

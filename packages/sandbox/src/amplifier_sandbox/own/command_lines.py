@@ -73,7 +73,9 @@ def read_commands(line: str) -> list[SimpleCommand]:
         token = _TOKEN.match(line, position)
         if token is None or token.lastgroup is None:
             raise UnreadableLineError(f"{line[position]!r} can stand for anything")
-        kind, text, position = token.lastgroup, token[token.lastgroup], token.end()
+        kind = token.lastgroup
+        text = token[token.lastgroup]
+        position = token.end()
         if kind in _PIECES:
             pieces.append((kind, text))
             continue

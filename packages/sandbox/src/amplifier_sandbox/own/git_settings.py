@@ -140,15 +140,18 @@ def _read(path: Path) -> bytes:
 
 def _suspicious_keys(text: str) -> Iterator[str]:
     """Yield each key that may name a program, and each line that is not understood."""
-    section, name = "", None
+    section = ""
+    name = None
     # Only line feeds end a line for git.
     for line in text.removeprefix("\ufeff").split("\n"):
         plain = line.strip(" \t\r")
         if not plain or plain[0] in "#;":
             continue
-        header, entry = _SECTION.fullmatch(plain), _ENTRY.fullmatch(plain)
+        header = _SECTION.fullmatch(plain)
+        entry = _ENTRY.fullmatch(plain)
         if header is not None:
-            section, name = header[1].lower(), header[2]
+            section = header[1].lower()
+            name = header[2]
         elif entry is None or plain.endswith("\\") or not section:
             yield plain[:80]
         elif not _is_harmless(section, name, entry[1].lower(), entry[2] or ""):

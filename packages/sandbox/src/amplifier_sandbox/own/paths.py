@@ -78,7 +78,8 @@ def path_and_links(path: str) -> tuple[Path, list[Path]]:
     Parts that do not exist are taken as they are.
     """
     rest = list(reversed(Path(os.path.abspath(path)).parts[1:]))  # noqa: PTH100 - keeps links
-    real, links = Path("/"), list[Path]()
+    real = Path("/")
+    links = list[Path]()
     while rest:
         part = rest.pop()
         if part == "..":

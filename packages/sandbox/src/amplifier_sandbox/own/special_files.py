@@ -21,7 +21,9 @@ def objection_to_special_files(line: str, workspace: Path) -> str | None:
     try:
         commands = read_commands(line)
     except UnreadableLineError:
-        return "it may read a device" if _NAMED.search(line) else None
+        if _NAMED.search(line):
+            return "it may read a device"
+        return None
     for command in commands:
         for word in command.args:
             if _may_be_special(word, workspace):

@@ -59,7 +59,10 @@ def find_bubblewrap(folders: Sequence[str] = TRUSTED_FOLDERS) -> str | None:
 @cache
 def system_paths(*, network: bool) -> tuple[str, ...]:
     """Return what every program may read: the system's programs, libraries and a few settings."""
-    files = (*_SYSTEM_FILES, *_NETWORK_FILES) if network else _SYSTEM_FILES
+    if network:
+        files = (*_SYSTEM_FILES, *_NETWORK_FILES)
+    else:
+        files = _SYSTEM_FILES
     return tuple(path for path in ("/usr", *_SYSTEM_FOLDERS, *files) if Path(path).exists())
 
 
@@ -94,7 +97,10 @@ def bubblewrap_command(
     arguments += _binds("--ro-bind", protected)
     for path in hidden:
         is_folder = path.is_dir()
-        empty = ["--tmpfs", str(path), "--remount-ro"] if is_folder else ["--ro-bind", "/dev/null"]
+        if is_folder:
+            empty = ["--tmpfs", str(path), "--remount-ro"]
+        else:
+            empty = ["--ro-bind", "/dev/null"]
         arguments += [*empty, str(path)]
     arguments += ["--remount-ro", "/", "--chdir", str(workspace)]
     return [*arguments, "--seccomp", str(seccomp_descriptor), "--"]

@@ -16,13 +16,15 @@ from amplifier_sandbox.processes.limits import Limits, limited
 logger = logging.getLogger(__name__)
 
 _PREFIX = "amplifier-"
-_MEMORY, _PROCESSES = "memory", "pids"
+_MEMORY = "memory"
+_PROCESSES = "pids"
 # Files a limit is written to, in the second version's and in the first version's words.
 _MEMORY_FILES = ("memory.max", "memory.limit_in_bytes")
 _SWAP_FILES = ("memory.swap.max", "memory.memsw.limit_in_bytes")
 _PROCESS_FILES = ("pids.max",)
 _KILL_COUNTS = ("memory.events", "memory.oom_control")
-_HIERARCHY, _CONTROLLERS = "memory.use_hierarchy", "cgroup.subtree_control"
+_HIERARCHY = "memory.use_hierarchy"
+_CONTROLLERS = "cgroup.subtree_control"
 _PROBE_SECONDS = 5
 
 _numbers = itertools.count(1)

@@ -16,15 +16,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_CAPBSET_DROP = 1, 22, 24
-_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
+_CREATE_RULESET = 444
+_ADD_RULE = 445
+_RESTRICT_SELF = 446
+_PR_SET_PDEATHSIG = 1
+_PR_SET_SECCOMP = 22
+_PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_MODE_FILTER = 2
 _CAPABILITY_VERSION_3 = 0x20080522
 _RULE_PATH_BENEATH = 1
 
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
-_TRUNCATE, _IOCTL_DEVICE = 1 << 14, 1 << 15
+_EXECUTE = 1
+_WRITE_FILE = 2
+_READ_FILE = 4
+_READ_DIR = 8
+_TRUNCATE = 1 << 14
+_IOCTL_DEVICE = 1 << 15
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
 _ALL_SINCE_3 = (1 << 15) - 1
@@ -184,7 +193,9 @@ def _kill_all() -> None:
 
 def main(arguments: list[str]) -> int:
     """Start the program, wait for it, clear up below it and return its exit code."""
-    plan, argv, parent = json.loads(arguments[0]), arguments[1:], os.getppid()
+    plan = json.loads(arguments[0])
+    argv = arguments[1:]
+    parent = os.getppid()
     ends = (signal.SIGTERM, signal.SIGCHLD)
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)

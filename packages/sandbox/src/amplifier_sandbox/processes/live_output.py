@@ -36,7 +36,8 @@ class _Pending:
         if self.skipped:
             self._decoder.reset()
         text = self._decoder.decode(bytes(self._bytes), final=is_last)
-        skipped, self.skipped = self.skipped, 0
+        skipped = self.skipped
+        self.skipped = 0
         self._bytes.clear()
         return text, skipped
 

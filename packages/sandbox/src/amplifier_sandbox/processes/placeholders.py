@@ -50,7 +50,8 @@ class Placeholder:
         """Give the share back; remove the folder when nobody else has one."""
         if self._descriptor < 0:
             return
-        descriptor, self._descriptor = self._descriptor, -1
+        descriptor = self._descriptor
+        self._descriptor = -1
         try:
             if self._path in _made:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # Fields of /proc/*/stat after the name: the parent, and the pages in memory.
-_PARENT, _PAGES = 1, 21
+_PARENT = 1
+_PAGES = 21
 
 
 def use_of(programs: Collection[int]) -> tuple[int, int]:

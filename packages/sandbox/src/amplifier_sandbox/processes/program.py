@@ -170,7 +170,8 @@ async def run(
     Raises:
         OSError: it cannot be started.
     """
-    written, too_much = 0, asyncio.Event()
+    written = 0
+    too_much = asyncio.Event()
 
     def count(stream: str, data: bytes) -> None:
         nonlocal written
@@ -185,7 +186,10 @@ async def run(
         asyncio.create_task(program.wait()),
         asyncio.create_task(too_much.wait()),
     ]
-    watching = None if watch is None else asyncio.create_task(watch(program.pid))
+    if watch is None:
+        watching = None
+    else:
+        watching = asyncio.create_task(watch(program.pid))
     if watching is not None:
         waits.append(watching)
     reason = ""
@@ -214,4 +218,6 @@ def _reason_of(watching: asyncio.Task[str]) -> str:
 def _ending(*, has_ended: bool, has_too_much: bool) -> Ending:
     if has_too_much:
         return "wrote too much"
-    return "exited" if has_ended else "timed out"
+    if has_ended:
+        return "exited"
+    return "timed out"

@@ -178,7 +178,8 @@ class Sandbox:
                 "that may be written to; install bubblewrap, or protect no paths"
             )
         folder = checked_workspace(workspace)
-        readable, changeable = existing_paths(read_only), existing_paths(writable)
+        readable = existing_paths(read_only)
+        changeable = existing_paths(writable)
         request = _Request(
             list(argv),
             folder,
@@ -199,12 +200,18 @@ class Sandbox:
         return launch
 
     def _prepare(self, request: _Request, stack: ExitStack) -> LaunchSpec:
-        build = self._bubblewrap if self.level == "bubblewrap" else self._launcher
+        if self.level == "bubblewrap":
+            build = self._bubblewrap
+        else:
+            build = self._launcher
         launch = build(request, stack)
         if self.groups.parents:
             launch.group = self.groups.create(request.limits)
             stack.callback(launch.group.remove)
-        folders = [str(folder) for folder in launch.group.folders] if launch.group else []
+        if launch.group:
+            folders = [str(folder) for folder in launch.group.folders]
+        else:
+            folders = []
         launch.argv = limited(
             launch.argv,
             request.limits,
@@ -242,7 +249,10 @@ class Sandbox:
         )
 
     def _launcher(self, request: _Request, stack: ExitStack) -> LaunchSpec:
-        own = None if request.own_code is None else next(request.own_code.inside(), None)
+        if request.own_code is None:
+            own = None
+        else:
+            own = next(request.own_code.inside(), None)
         if own is not None:
             raise SandboxError(
                 f"this program runs from `{own}` or keeps its keys there, and Landlock cannot keep "

@@ -134,15 +134,19 @@ _COMPUTING: dict[str, _Numbers] = {
 }
 # Their arguments are behind a pointer that a filter cannot follow; libraries use older ones then.
 _UNREADABLE: dict[str, _Numbers] = {"clone3": (435, 435), "openat2": (437, 437)}
-_SOCKET, _SOCKETPAIR, _CONNECT = (41, 198), (53, 199), (42, 203)
-_CLONE, _IOCTL = (56, 220), (16, 29)
+_SOCKET = (41, 198)
+_SOCKETPAIR = (53, 199)
+_CONNECT = (42, 203)
+_CLONE = (56, 220)
+_IOCTL = (16, 29)
 _NEWEST_KNOWN = 469
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 _FIRST_X32 = 0x40000000
 
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET.
 _NEW_NAMESPACES = 0x7E020000
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_TIOCSTI = 0x5412
+_TIOCLINUX = 0x541C
 # The bit that both kinds of devices have, and of what `mknod` can make only they.
 _LENDING = stat.S_ISUID | stat.S_ISGID | stat.S_IFCHR
 # O_CREAT and the bit of O_TMPFILE that is not O_DIRECTORY.
@@ -150,9 +154,17 @@ _MAKES_A_FILE = 0o100 | 0o20000000
 # In SOCK_DGRAM and SOCK_RAW, whose pairs can be connected anew, and not in SOCK_STREAM.
 _DATAGRAMS = 2
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_OFFSET_NUMBER, _OFFSET_ARCHITECTURE, _OFFSET_ARGUMENTS = 0, 4, 16
-_ALLOW, _KILL_PROCESS, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
+_LOAD = 0x20
+_EQUAL = 0x15
+_AT_LEAST = 0x35
+_ANY_BIT = 0x45
+_RETURN = 0x06
+_OFFSET_NUMBER = 0
+_OFFSET_ARCHITECTURE = 4
+_OFFSET_ARGUMENTS = 16
+_ALLOW = 0x7FFF0000
+_KILL_PROCESS = 0x80000000
+_ERROR = 0x00050000
 
 _Program = list[bytes]
 
@@ -231,7 +243,10 @@ def _start(machine: str | None) -> tuple[_Program, int]:
 
 def _families(*, network: bool, unix: bool) -> tuple[int, ...]:
     local = (socket.AF_UNIX,) if unix else ()
-    internet = (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK) if network else ()
+    if network:
+        internet = (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
+    else:
+        internet = ()
     return (*local, *internet)
 
 
@@ -250,7 +265,9 @@ def _load_argument(index: int) -> bytes:
 
 def _when(number: int | None, body: _Program) -> _Program:
     """Run `body`, which returns, on the call of this number; go on behind it on any other."""
-    return [] if number is None else [_instruction(_EQUAL, number, 0, len(body)), *body]
+    if number is None:
+        return []
+    return [_instruction(_EQUAL, number, 0, len(body)), *body]
 
 
 def _refuse_bits(argument: int, bits: int) -> _Program:

@@ -37,7 +37,9 @@ COUNTING_IN_WORDS: dict[Counting, str] = {
 def counting_of(sandbox: Sandbox) -> Counting:
     """Return how the commands of a session are counted together in this sandbox."""
     groups = sandbox.groups
-    return "control group" if groups.counts_memory and groups.counts_processes else "shares"
+    if groups.counts_memory and groups.counts_processes:
+        return "control group"
+    return "shares"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +158,17 @@ class SessionBounds:
         return self._disks[device]
 
     def _share_of(self, limits: Limits, allowance: Allowance) -> Limits:
-        largest = 0 if allowance.is_used_up else self._disk_limits.added_bytes
+        if allowance.is_used_up:
+            largest = 0
+        else:
+            largest = self._disk_limits.added_bytes
         limits = replace(limits, file_bytes=largest)
         if self.counting == "control group":
             return limits
-        groups, among = self._sandbox.groups, self.parallel_commands
-        memory, processes = limits.memory_bytes, limits.processes
+        groups = self._sandbox.groups
+        among = self.parallel_commands
+        memory = limits.memory_bytes
+        processes = limits.processes
         if memory is not None and not groups.counts_memory:
             limits = replace(
                 limits,
