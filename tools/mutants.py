@@ -45,8 +45,6 @@ FILES = (
     "_verdict.py",
     "coordinator.py",
     "_hook_results.py",
-    "_contributions.py",
-    "_interposition.py",
     "session.py",
     "_turn_end.py",
     "_mounting.py",

@@ -12,7 +12,7 @@ ROOMY_BUDGET = 100_000_000
 
 async def _requesting() -> Block:
     session = await open_session(mount_plan(BENCH_LOOP, context=OUR_CONTEXT))
-    context = session.coordinator.get("context")
+    context = session.coordinator.get_mounted("context")
     await context.set_messages(old_messages(CONTEXT_MESSAGES))
     handed_out = await context.get_messages_for_request(token_budget=ROOMY_BUDGET)
     handed_out.clear()

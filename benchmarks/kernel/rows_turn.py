@@ -9,7 +9,7 @@ from benchmarks.kernel.sessions import BENCH_LOOP, OUR_LOOP, mount_plan, open_se
 
 async def _turning(loop: str, tool_calls: int) -> Block:
     session = await open_session(mount_plan(loop, tool_calls=tool_calls))
-    context = session.coordinator.get("context")
+    context = session.coordinator.get_mounted("context")
 
     async def block(repeats: int) -> None:
         for _ in range(repeats):
@@ -27,7 +27,7 @@ async def _turning(loop: str, tool_calls: int) -> Block:
 
 async def _turning_on_history(loop: str) -> Block:
     session = await open_session(mount_plan(loop, tool_calls=0))
-    context = session.coordinator.get("context")
+    context = session.coordinator.get_mounted("context")
     old = old_messages(HISTORY_MESSAGES)
 
     async def block(repeats: int) -> None:

@@ -68,7 +68,8 @@ class TokenProvider:
 async def _through_the_loop() -> Callable[[], Awaitable[int]]:
     coordinator = MockCoordinator()
     await (await ModuleLoader().load("loop-streaming"))(coordinator)
-    loop, screen = coordinator.get("orchestrator"), Screen()
+    loop = coordinator.get_mounted("orchestrator")
+    screen = Screen()
     coordinator.hooks.register("llm:stream_block_delta", screen)
     providers, context = {"tokens": TokenProvider()}, MockContextManager()
 

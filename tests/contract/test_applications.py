@@ -155,7 +155,7 @@ async def test_a_whole_session_runs_through_an_async_resolver(
         denied = await session.execute("danger")
         session.coordinator.hooks.register("tool:post", _shout)
         changed = await session.execute("hello")
-        stored = await session.coordinator.get("context").get_messages()
+        stored = await session.coordinator.get_mounted("context").get_messages()
         await session.cleanup()
         await session.cleanup()
 
@@ -245,7 +245,7 @@ async def test_an_application_uses_the_whole_of_a_session(installed: Installer) 
     coordinator.cancellation.register_child(child.coordinator.cancellation)
 
     async with session:
-        context = coordinator.get("context")
+        context = coordinator.get_mounted("context")
         await context.set_messages([{"role": "user", "content": "earlier"}])
         await coordinator.hooks.emit("orchestrator:complete", {"status": "success"})
         captured = {

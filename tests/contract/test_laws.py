@@ -226,7 +226,7 @@ async def test_wrappers_nest_reach_later_modules_and_can_be_removed() -> None:
     await coordinator.mount("tools", later, name="later")
 
     async def output(name: str) -> Any:
-        return (await coordinator.get("tools", name).execute({})).output
+        return (await coordinator.get_mounted("tools")[name].execute({})).output
 
     assert await output("bare") == "outer(inner(bare))"
     assert await output("later") == "outer(inner(bare))"
@@ -247,11 +247,12 @@ async def test_an_interposed_tool_is_seen_by_a_loop_however_it_reads(installed: 
     outputs: list[Any] = []
 
     async def act(coordinator: ModuleCoordinator, tools: dict[str, Any], **_: Any) -> str:
-        for tool in (
+        found: list[Any] = [
             tools["bare"],
             coordinator.get("tools", "bare"),
             coordinator.get("tools")["bare"],
-        ):
+        ]
+        for tool in found:
             outputs.append((await tool.execute({})).output)
         return "done"
 

@@ -41,7 +41,7 @@ async def test_an_instance_stands_under_its_own_name(
 
     await session.initialize()
 
-    mounted = session.coordinator.get("providers")
+    mounted = session.coordinator.get_mounted("providers")
     assert {name: provider.answers for name, provider in mounted.items()} == {
         "test": ["default"],
         "fast": ["fast"],

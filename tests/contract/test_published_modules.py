@@ -165,7 +165,7 @@ async def test_context_persistent_takes_its_place_from_the_coordinator(
     session.coordinator.hooks.register("context:compaction", heard)
 
     async with session:
-        context = session.coordinator.get("context")
+        context = session.coordinator.get_mounted("context")
         for _ in range(50):
             await context.add_message({"role": "user", "content": "x" * 400})
         view = await context.get_messages_for_request(provider=None)
@@ -308,7 +308,7 @@ async def test_provider_openai_mounts_by_name_and_contributes_its_cost(
     async with session:
         coordinator = session.coordinator
         assert list(coordinator.get("providers")) == ["test", "openai"]
-        provider = coordinator.get("providers", "openai")
+        provider = coordinator.get_mounted("providers")["openai"]
         assert await coordinator.collect_contributions("session.cost") == []
         await provider.complete(None, extended_thinking=True)
         coordinator.register_capability("apply_patch.engine", "native")

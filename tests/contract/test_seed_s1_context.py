@@ -119,7 +119,7 @@ async def test_the_shown_plan_leads_a_session_to_the_context(installed_seed: SEE
 
     async with AmplifierSession({**PLAN, **section}) as session:
         answer = await session.execute("hello")
-        context = session.coordinator.get("context")
+        context = session.coordinator.get_mounted("context")
         stored = await context.get_messages()
 
     assert entry_points_of("S1:1485") == {"my-context": "my_context:mount"}

@@ -75,7 +75,7 @@ async def test_the_shown_mount_takes_a_key_and_returns_a_cleanup(
         monkeypatch.setenv("MY_API_KEY", "key")
 
     cleanup = await mount(coordinator, {"api_key": "key"} if place == "config" else {})
-    provider = coordinator.get("providers", "my-provider")
+    provider = coordinator.get_mounted("providers")["my-provider"]
     assert (provider.api_key, provider.client.closed) == ("key", False)
     await cleanup()
 
@@ -108,7 +108,7 @@ async def test_the_entry_point_of_the_provider_leads_a_session_to_it(
 
     async with AmplifierSession({**PLAN, "providers": [entry]}) as session:
         answer = await session.execute("hello")
-        client = session.coordinator.get("providers", "my-provider").client
+        client = session.coordinator.get_mounted("providers")["my-provider"].client
         assert not client.closed
 
     assert entry_points_of("S1:530") == {"my-provider": "my_provider:mount"}
@@ -121,7 +121,7 @@ async def test_the_shown_configuration_is_a_section_of_a_plan(
     installed_seed: SEEDED, tmp_path: Path
 ) -> None:
     async with await session_from_block("S1:541", installed_seed("provider")) as session:
-        provider = session.coordinator.get("providers", "my-provider")
+        provider = session.coordinator.get_mounted("providers")["my-provider"]
 
     assert provider.config["default_model"] == "model-v1"
     assert provider.config["debug"] is True

@@ -87,7 +87,7 @@ async def test_a_resolver_of_the_shown_protocol_is_asked_with_the_hint(tmp_path:
 
     found = await mounted_by(ModuleLoader(coordinator), "my-tool", "here")
 
-    assert found.get("tools", "my-tool").config == {"a": 1}
+    assert found.get_mounted("tools")["my-tool"].config == {"a": 1}
     assert asked == [("my-tool", "here")]
 
 
@@ -156,7 +156,7 @@ async def test_our_loader_discovers_directly_when_no_resolver_is_mounted(
     found = await mounted_by(loader, "my-tool")
     loader.cleanup()
 
-    assert found.get("tools", "my-tool").config == {"a": 1}
+    assert found.get_mounted("tools")["my-tool"].config == {"a": 1}
 
 
 @requirement("SONE-2077")

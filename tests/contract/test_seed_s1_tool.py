@@ -222,7 +222,7 @@ async def test_the_shown_configuration_is_a_section_of_a_plan(
     installed_seed: SEEDED,
 ) -> None:
     async with await session_from_block("S1:313", installed_seed("tool")) as session:
-        tool = session.coordinator.get("tools", "my-tool")
+        tool = session.coordinator.get_mounted("tools")["my-tool"]
         (entry,) = session.config["tools"]
 
     assert tool.config == {"max_size": 1048576, "allowed_paths": ["/home/user/projects"]}

@@ -42,7 +42,7 @@ async def test_a_tool_module_creates_mounts_and_cleans_up_its_tool(
     async with session_with(installed, shown["mount"], {"setting": "loud"}) as session:
         assert failures(session) == []
         assert f"Mounting in session {session.session_id}" in caplog.messages
-        tool = session.coordinator.get("tools", "my-tool")
+        tool = session.coordinator.get_mounted("tools")["my-tool"]
         assert tool.setting == "loud"
         assert tool.shutdowns == 0
 

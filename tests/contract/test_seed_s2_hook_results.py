@@ -270,7 +270,7 @@ async def test_an_ephemeral_injection_is_in_the_current_request_alone(
     coordinator = ModuleCoordinator()
     bound = await ModuleLoader().load("context-simple", {})
     await bound(coordinator)
-    context = coordinator.get("context")
+    context = coordinator.get_mounted("context")
     history: list[dict[str, Any]] = [
         {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "tool": "bash"}]},
         {"role": "tool", "content": "done", "tool_call_id": "1"},

@@ -28,7 +28,7 @@ async def test_a_module_mounts_offers_reads_and_cleans_up(installed: Installer) 
         async with session_with(installed, shown["mount"]) as session:
             coordinator = session.coordinator
             assert failures(session) == []
-            tool = coordinator.get("tools", "my-tool")
+            tool = coordinator.get_mounted("tools")["my-tool"]
             assert coordinator.get_capability("my-tool.analyze") == tool.analyze
             assert seen["context"] is installed.memory
             assert tool.shutdowns == 0

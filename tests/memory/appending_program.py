@@ -24,7 +24,7 @@ def say(*words: object) -> None:
 async def append(path: str) -> None:
     coordinator = MockCoordinator()
     await mount(coordinator, {"path": path, "spill_chars": 1_000})
-    context = coordinator.get("context")
+    context = coordinator.get_mounted("context")
     number = len(context.messages)
     say("open")
     while True:

@@ -12,7 +12,7 @@ from amplifier_module_contexts.context_persistent import mount
 async def hold(path: str) -> None:
     coordinator = MockCoordinator()
     await mount(coordinator, {"path": path})
-    context = coordinator.get("context")
+    context = coordinator.get_mounted("context")
     sys.stdout.write("open\n")
     sys.stdout.flush()
     for line in sys.stdin:

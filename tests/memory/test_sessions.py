@@ -54,7 +54,7 @@ async def test_a_model_reads_a_large_result_by_its_handle(
     async with AmplifierSession(plan(module_id, config, script), session_id="s") as session:
         await session.coordinator.mount("tools", LogTool())
         assert await session.execute("What is in line 4000?") == "Done."
-        messages = await session.coordinator.get("context").get_messages()
+        messages = await session.coordinator.get_mounted("context").get_messages()
 
     spilled, part = (each["content"] for each in messages if each["role"] == "tool")
     assert spilled.startswith(f"[{handle}: a result of {len(LINES)} characters")
@@ -76,7 +76,7 @@ async def test_a_session_resumes_from_its_file_and_is_open_once(tmp_path: Path) 
         plan("context-persistent", config, ["Two."]), session_id="s"
     ) as session:
         await session.execute("Second?")
-        messages = await session.coordinator.get("context").get_messages()
+        messages = await session.coordinator.get_mounted("context").get_messages()
 
     said = [each["content"] for each in messages if each["role"] == "user"]
     assert said == ["First?", "Second?"]

@@ -103,7 +103,7 @@ class House:
 
     async def results(self) -> list[str]:
         """Return what the model was told about its calls."""
-        messages = await self.coordinator.get("context").get_messages()
+        messages = await self.coordinator.get_mounted("context").get_messages()
         return [each["content"] for each in messages if each["role"] == "tool"]
 
     async def run(self) -> list[str]:

@@ -284,7 +284,7 @@ async def test_a_whole_turn_leaves_no_secret_in_events_or_in_the_history() -> No
         for event in coordinator.hooks.list_handlers():
             coordinator.hooks.register(event, lambda event, data: heard.append(data))  # pyright: ignore[reportUnknownLambdaType] - untyped by contract
         await session.execute(f"my key is {KEY}, look")
-        history = await coordinator.get("context").get_messages()
+        history = await coordinator.get_mounted("context").get_messages()
 
     assert len(heard) > 10
     assert KEY not in str(heard)

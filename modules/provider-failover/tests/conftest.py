@@ -64,7 +64,7 @@ class House:
     @property
     def failover(self) -> FailoverProvider:
         """The mounted failover."""
-        return self.coordinator.get("providers", "failover")
+        return self.coordinator.get_mounted("providers")["failover"]
 
     def announced(self, event: str, *keys: str) -> list[dict[str, Any]]:
         """Return the data of every such event, reduced to `keys`."""

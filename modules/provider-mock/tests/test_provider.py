@@ -113,7 +113,7 @@ async def test_cost_and_events_are_contributed_to_their_channels(ask: Ask) -> No
     await mount(coordinator, {"script": [{"text": "hi", "usage": usage}]})
 
     before = await coordinator.collect_contributions("session.cost")
-    await coordinator.get("providers", "mock").complete(ask("hello"))
+    await coordinator.get_mounted("providers")["mock"].complete(ask("hello"))
     after = await coordinator.collect_contributions("session.cost")
     [events] = await coordinator.collect_contributions("observability.events")
 

@@ -45,7 +45,7 @@ async def test_key_and_address_may_come_from_the_environment(
         assert cleanup is not None
 
         request = ChatRequest(messages=[Message(role="user", content="hi")])
-        await coordinator.get("providers", "openai").complete(request)
+        await coordinator.get_mounted("providers")["openai"].complete(request)
         await cleanup()
 
     assert server.requests[0].headers["authorization"] == "Bearer from-the-environment"

@@ -46,7 +46,7 @@ async def mounted(
 
     async def mount_with(**config: Any) -> BashTool:
         cleanups.append(await mount(coordinator, {"working_dir": str(workspace), **config}))
-        return coordinator.get("tools", "bash")
+        return coordinator.get_mounted("tools")["bash"]
 
     yield mount_with
     for cleanup in cleanups:

@@ -137,7 +137,7 @@ async def test_a_workspace_that_gives_away_the_machine_is_refused(
 ) -> None:
     cleanup = await mount(coordinator, {"working_dir": folder})
 
-    result = await coordinator.get("tools", "bash").execute({"command": "true"})
+    result = await coordinator.get_mounted("tools")["bash"].execute({"command": "true"})
     cleanup()
 
     assert not result.success

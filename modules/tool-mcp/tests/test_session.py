@@ -44,7 +44,7 @@ async def test_a_session_outlives_a_server_that_dies_changes_and_hangs(house: An
     async with asyncio.timeout(20), AmplifierSession(plan, display_system=screen) as session:
         house.plan(tools=[house.tool()], hangs_at_end=True, has_child=True)
         answer = await session.execute("Go.")
-        messages = await session.coordinator.get("context").get_messages()
+        messages = await session.coordinator.get_mounted("context").get_messages()
     told = [str(message["content"]) for message in messages if message["role"] == "tool"]
 
     assert answer == "Done."

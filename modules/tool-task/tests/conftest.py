@@ -54,7 +54,7 @@ class Root:
     async def call(self, tool: str, /, **given: Any) -> ToolResult:
         """Call a tool as a loop does."""
         async with asyncio.timeout(5):
-            return await self.coordinator.get("tools", tool).execute(given)
+            return await self.coordinator.get_mounted("tools")[tool].execute(given)
 
     def told(self, event: str) -> list[dict[str, Any]]:
         """Return the data of every such event."""

@@ -6,6 +6,7 @@ Cancellation has its own file, `test_demonstrations_cancel.py`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -170,7 +171,7 @@ async def test_an_interposed_tool_is_seen_by_every_loop(installed: Installer, re
         return counting[-1]
 
     async def foreign(coordinator: ModuleCoordinator, tools: dict[str, Any], **_: Any) -> str:
-        found = {
+        found: dict[str, Callable[[], Any]] = {
             "get": lambda: coordinator.get("tools")["note"],
             "get one": lambda: coordinator.get("tools", "note"),
             "mapping": lambda: tools["note"],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import ModuleCoordinator
-from amplifier_core._interposition import Wrap
+from amplifier_core.coordinator import Wrap
 from amplifier_core.errors import MountError
 from contract.requirements import requirement
 

@@ -178,7 +178,7 @@ async def test_two_swaps_of_one_tool_are_rolled_back_to_the_first_one(installed:
     installed.loop.act = act
     assert await bench.session.execute("hi") == "survived"
 
-    assert bench.session.coordinator.get("tools", "say").word == "old"
+    assert bench.session.coordinator.get_mounted("tools")["say"].word == "old"
     assert sorted(bench.cleaned) == ["tool-one", "tool-two"]
 
 

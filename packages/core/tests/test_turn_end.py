@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import AmplifierSession
+from amplifier_core import AmplifierSession, SessionError
 from amplifier_core.history import INTERRUPTED
 from contract.installer import Installer
 from contract.requirements import requirement
@@ -328,3 +328,16 @@ async def test_a_request_that_comes_as_the_turn_ends_does_not_reach_the_caller(
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
+
+
+async def test_a_turn_that_was_refused_for_lack_of_a_context_has_no_history_to_close(
+    installed: Installer, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = AmplifierSession(installed.basics())
+    await session.initialize()
+    session.coordinator.mount_points["context"] = None
+
+    with pytest.raises(SessionError, match="No context manager mounted"):
+        await session.execute("hi")
+
+    assert "history not closed" not in caplog.text

@@ -164,7 +164,8 @@ async def test_an_answer_that_comes_while_the_turn_unwinds_is_not_lost(scene: Sc
 async def test_a_tool_that_asks_while_it_runs_waits_where_it_is(scene: Scene) -> None:
     class AskInside(TurnPart):
         async def prepare(self, run: TurnRun) -> None:
-            tool, system = run.session.coordinator.get("tools", "pay"), run.session.coordinator
+            system = run.session.coordinator
+            tool = system.get_mounted("tools")["pay"]
             execute = tool.execute
 
             async def ask_first(input: dict[str, Any]) -> Any:

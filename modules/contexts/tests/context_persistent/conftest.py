@@ -75,7 +75,7 @@ async def open_context(path: Path, recorder: EventRecorder, screen: Screen) -> A
             coordinator.hooks.register(event, recorder.record)
         cleanups.append(await mount(coordinator, {"path": str(path), **config}))
         await on_session_ready(coordinator)
-        return coordinator.get("context")
+        return coordinator.get_mounted("context")
 
     yield make
     for cleanup in cleanups:

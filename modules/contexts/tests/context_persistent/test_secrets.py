@@ -237,11 +237,13 @@ async def test_when_the_search_fails_nothing_is_written(path: Path) -> None:
     coordinator = MockCoordinator()
     close = await mount(coordinator, {"path": str(path)})
     # A value to search for that is no text.
-    coordinator.get("context")._scrubber._scrubber.known = {b"no text": "x"}
+    coordinator.get_mounted("context")._scrubber._scrubber.known = {b"no text": "x"}
 
     with pytest.raises(TypeError):
-        await coordinator.get("context").add_message(said({"type": "text", "text": "lost?"}))
+        await coordinator.get_mounted("context").add_message(
+            said({"type": "text", "text": "lost?"})
+        )
 
     assert "lost?" not in written(path)
-    assert await coordinator.get("context").get_messages() == []
+    assert await coordinator.get_mounted("context").get_messages() == []
     await close()

@@ -9,7 +9,7 @@ from amplifier_module_contexts.context_simple import SimpleContextManager, mount
 async def test_a_mounted_memory_fits_more_tightly_when_the_model_counts_more_tokens() -> None:
     coordinator = MockCoordinator()
     await mount(coordinator, {"max_tokens": 10_000, "compact_threshold": 1.0})
-    context: SimpleContextManager = coordinator.get("context")
+    context: SimpleContextManager = coordinator.get_mounted("context")
     await context.set_messages([{"role": "user", "content": "x" * 380} for _ in range(90)])
     assert len(await context.get_messages_for_request()) == 90
 

@@ -294,7 +294,7 @@ async def test_it_mounts_as_the_context_and_stops_listening_when_cleaned_up() ->
 
     cleanup = await mount(coordinator, {"max_tokens": 500})
 
-    assert coordinator.get("context").max_tokens == 500
+    assert coordinator.get_mounted("context").max_tokens == 500
     listening = [names for names in coordinator.hooks.list_handlers().values() if names]
     assert listening == [["context-simple"], ["context-simple"]]
     cleanup()

@@ -308,7 +308,7 @@ async def test_it_mounts_with_its_tools_and_its_ledger_and_takes_them_away(
 
     ledger = coordinator.get_capability("context.ledger")
     assert set(coordinator.get("tools")) == {"read_result", "remember"}
-    assert ledger is coordinator.get("context").ledger
+    assert ledger is coordinator.get_mounted("context").ledger
     assert ledger.entries()["rule"] == ["be brief"]
     [announced] = await coordinator.collect_contributions("observability.events")
     assert {"context:summarized", "context:summary_failed", "context:ledger_lost"} <= set(announced)

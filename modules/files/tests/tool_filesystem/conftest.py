@@ -45,7 +45,7 @@ class Mounted:
 
     async def call(self, tool: str, **given: Any) -> ToolResult:
         """Call a tool as a loop does."""
-        return await self.coordinator.get("tools", tool).execute(given)
+        return await self.coordinator.get_mounted("tools")[tool].execute(given)
 
     async def begin_turn(self) -> None:
         """Announce a turn as a loop does."""

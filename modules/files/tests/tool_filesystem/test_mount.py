@@ -87,7 +87,7 @@ async def test_the_app_says_where_to_work_else_the_configuration_else_the_proces
         (MockCoordinator(), {}),
     ):
         await mount(coordinator, config)
-        output = (await coordinator.get("tools", "list_directory").execute({})).output
+        output = (await coordinator.get_mounted("tools")["list_directory"].execute({})).output
         listed.append(output.partition(":")[0])
 
     assert listed == [f"[{tmp_path / 'work'}", f"[{here / 'other'}", f"[{here}"]
@@ -128,6 +128,7 @@ async def test_a_home_that_is_the_workspace_is_neither_read_nor_written(home: Pa
         await tools["list_directory"].execute({}),
         await tools["write_file"].execute({"file_path": "a", "content": "x"}),
     ):
+        assert result.error is not None
         assert result.error["rule"] == "no_project"
     assert sorted(names(home)) == [".netrc", "code"]
 

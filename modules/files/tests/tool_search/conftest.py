@@ -43,7 +43,7 @@ class Mounted:
 
     async def call(self, tool: str, **given: Any) -> ToolResult:
         """Call a tool as a loop does."""
-        return await self.coordinator.get("tools", tool).execute(given)
+        return await self.coordinator.get_mounted("tools")[tool].execute(given)
 
     async def lines(self, tool: str, **given: Any) -> list[str]:
         """Return the lines of a result, without those about it."""

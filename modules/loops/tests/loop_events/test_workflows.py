@@ -62,7 +62,7 @@ async def test_a_workflow_of_several_steps_is_led_by_events() -> None:
         coordinator.hooks.register("tool:selecting", Workflow())
         coordinator.hooks.register("tool:selected", selected)
         answer = await session.execute("Build it.")
-        history = await coordinator.get("context").get_messages()
+        history = await coordinator.get_mounted("context").get_messages()
 
     assert answer == "All done."
     assert done == [(name, {"step": number}) for number, name in enumerate(STAGES)]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from amplifier_core._tasks import settled
 from amplifier_core._verdict import injection_scalars
-from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_core.approval import ApprovalSystem, ApprovalTimeoutError
+from amplifier_core.display import DisplaySystem
 from amplifier_core.models import ContextInjection, HookResult, UserMessage, sanitize_for_llm
-
-if TYPE_CHECKING:
-    from amplifier_core.coordinator import ModuleCoordinator
 
 logger = logging.getLogger(__name__)
 
@@ -23,8 +21,23 @@ _LOG_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": loggin
 _NO_INJECTION = {"action": "continue", "context_injection": None, "ephemeral": False}
 
 
+class ResultHost(Protocol):
+    """What of a coordinator is needed to carry out a hook result."""
+
+    @property
+    def approval_system(self) -> ApprovalSystem | None: ...
+    @property
+    def display_system(self) -> DisplaySystem | None: ...
+    @property
+    def injection_budget_per_turn(self) -> int | None: ...
+    @property
+    def injection_size_limit(self) -> int | None: ...
+    def count_injection(self, tokens: int) -> int: ...
+    def get(self, mount_point: str) -> Any: ...
+
+
 async def carry_out(
-    coordinator: ModuleCoordinator, result: HookResult, event: str, hook_name: str
+    coordinator: ResultHost, result: HookResult, event: str, hook_name: str
 ) -> HookResult:
     """Do what `result` asks for and return what is left for the orchestrator to act on."""
     await _tell(coordinator, _messages(result), hook_name)
@@ -38,7 +51,7 @@ async def carry_out(
 
 
 async def _inject(
-    coordinator: ModuleCoordinator, result: HookResult, event: str, hook_name: str
+    coordinator: ResultHost, result: HookResult, event: str, hook_name: str
 ) -> HookResult:
     """Store the lasting injections; what is returned holds the ephemeral ones, if any."""
     injections = [
@@ -81,7 +94,7 @@ def _from_scalars(result: HookResult, event: str, hook_name: str) -> list[Contex
     ]
 
 
-def _charge(coordinator: ModuleCoordinator, injection: ContextInjection) -> None:
+def _charge(coordinator: ResultHost, injection: ContextInjection) -> None:
     """Count an injection against the turn's budget, which warns and does not forbid."""
     tokens = len(injection.content) // _CHARS_PER_TOKEN
     used, budget = coordinator.count_injection(tokens), coordinator.injection_budget_per_turn
@@ -103,7 +116,7 @@ def _charge(coordinator: ModuleCoordinator, injection: ContextInjection) -> None
     )
 
 
-async def _store(coordinator: ModuleCoordinator, injection: ContextInjection) -> None:
+async def _store(coordinator: ResultHost, injection: ContextInjection) -> None:
     context: Any = coordinator.get("context")
     if not hasattr(context, "add_message"):
         return
@@ -131,9 +144,7 @@ def _messages(result: HookResult) -> list[UserMessage]:
     return [own, *result.user_messages]
 
 
-async def _tell(
-    coordinator: ModuleCoordinator, messages: list[UserMessage], hook_name: str
-) -> None:
+async def _tell(coordinator: ResultHost, messages: list[UserMessage], hook_name: str) -> None:
     display: Any = coordinator.display_system
     for message in messages:
         source = f"hook:{message.source or hook_name}"
@@ -147,7 +158,7 @@ async def _tell(
             logger.exception("display failed hook=%s", hook_name)
 
 
-async def _ask(coordinator: ModuleCoordinator, result: HookResult, hook_name: str) -> HookResult:
+async def _ask(coordinator: ResultHost, result: HookResult, hook_name: str) -> HookResult:
     """Put the question to the approval system; only a clear yes lets the operation pass."""
     prompt = result.approval_prompt or "Allow this operation?"
     options = result.approval_options or ["Allow", "Deny"]

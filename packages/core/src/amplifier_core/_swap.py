@@ -40,7 +40,7 @@ class _Stage(ModuleCoordinator):
         self.mount_points = {
             key: dict(slot) if key in NAMED else slot for key, slot in real.mount_points.items()
         }
-        self._interpositions = None
+        self._interpositions = {}
         self._cleanup_fns = []
 
     @property

@@ -39,7 +39,7 @@ class Interruption:
             self()
 
     def __call__(self) -> None:
-        """Take a request to stop at once."""
+        """Take a request to stop immediately."""
         self._loop.call_soon_threadsafe(self._fire)
 
     def _fire(self) -> None:
@@ -71,10 +71,12 @@ class Interruption:
 async def close_history(coordinator: ModuleCoordinator) -> None:
     """Answer the calls that a turn ended in the middle of, so that the history stays valid.
 
-    Only where an answer belongs: behind the last message of the model and other results. Anywhere
+    Only where an answer belongs: after the last message of the model and other results. Anywhere
     else it is the repair before the next request that puts things right.
     """
-    context: Any = coordinator.get("context")
+    context = coordinator.get("context")
+    if context is None:
+        return  # the turn was refused for the lack of it
     try:
         messages: list[dict[str, Any]] = await context.get_messages()
         results = list(itertools.takewhile(_is_result, reversed(messages)))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
 from types import BuiltinMethodType, MethodType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, cast, overload
 
-from amplifier_core._contributions import Contributor, collect
 from amplifier_core._hook_results import carry_out
-from amplifier_core._interposition import Interposer, Interposition, Wrap
-from amplifier_core._tasks import DONE, limited, settled
+from amplifier_core._tasks import DONE, is_being_cancelled, limited, settled
 from amplifier_core.cancellation import CancellationToken
 from amplifier_core.errors import MountError
 from amplifier_core.hooks import HookRegistry
@@ -19,7 +19,7 @@ from amplifier_core.models import HookResult
 if TYPE_CHECKING:
     from amplifier_core.approval import ApprovalSystem
     from amplifier_core.display import DisplaySystem
-    from amplifier_core.loader import ModuleLoader
+    from amplifier_core.interfaces import ContextManager, Orchestrator, Provider, Tool
 
 __all__ = ["ModuleCoordinator"]
 
@@ -28,28 +28,61 @@ logger = logging.getLogger(__name__)
 SINGLE = frozenset({"orchestrator", "context", "module-source-resolver"})
 NAMED = frozenset({"providers", "tools"})
 
-# Long enough for a server that has to be fetched first, short enough that somebody is told.
+# Long enough for a server that has to be fetched first, short enough that a user hears of it.
 _MOUNT_SECONDS = 120.0
 _CLEANUP_SECONDS = 30.0
+
+Wrap: TypeAlias = Callable[[str, Any], Any]
+
+
+class Loader(Protocol):
+    """What a module may ask of `coordinator.loader`; the kernel's own is `ModuleLoader`."""
+
+    async def load(
+        self,
+        module_id: str,
+        config: dict[str, Any] | None = None,
+        source_hint: Any = None,
+        coordinator: Any = None,
+    ) -> Callable[[Any], Awaitable[Any]]:
+        """Return an async function of one argument, the coordinator, that mounts the module."""
+        ...
+
+    async def initialize(self, mount: Any, coordinator: Any) -> Any:
+        """Mount with the function that `load` returned; returns the module's cleanup."""
+        ...
+
+    def enqueue_on_session_ready(self, module_id: str, ready: Any) -> None:
+        """Call `ready` when all modules of the session are mounted."""
+        ...
+
+
+class Contributor(TypedDict):
+    """Who contributes to a channel, and how to ask."""
+
+    name: str
+    callback: Callable[[], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Interposer:
+    """One wrapper around the modules of one mount point."""
+
+    mount_point: str
+    wrap: Wrap
+    name: str
+    priority: int
+    inherit: bool
 
 
 class ModuleCoordinator:
     """The one object every module of a session is given.
 
-    It holds the mount points, the hooks, the capabilities and contribution channels, the
+    It has the mount points, the hooks, the capabilities and contribution channels, the
     cancellation token and the cleanups. It decides nothing: which provider is used, what is
     allowed and what is remembered is the modules' business. Modules may put attributes of their
     own on it.
     """
-
-    # Set by the session; a coordinator on its own has none.
-    loader: ModuleLoader | None = None
-    _current_turn_injections = 0
-    # Most sessions need few of these: each is made on first use.
-    _channels: dict[str, list[Contributor]] | None = None
-    _capabilities: dict[str, Any] | None = None
-    _interpositions: dict[str, Interposition] | None = None
-    _session_state: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -65,7 +98,11 @@ class ModuleCoordinator:
         if session is not None:
             self._hooks.set_default_fields(session_id=self._session_id, parent_id=self._parent_id)
         self._cancellation = CancellationToken()
+        self._channels: dict[str, list[Contributor]] = {}
+        self._capabilities: dict[str, Any] = {}
+        self._interpositions: dict[str, _Interposition] = {}
         self._cleanup_fns: list[Callable[[], Any]] = []
+        self._current_turn_injections = 0
         self.mount_points: dict[str, Any] = {
             "orchestrator": None,
             "providers": {},
@@ -76,6 +113,12 @@ class ModuleCoordinator:
         }
         self.approval_system = approval_system
         self.display_system = display_system
+        # Set by the session; a coordinator on its own has none.
+        self.loader: Loader | None = None
+        # For the app and the modules, for the life of the session.
+        self.session_state: dict[str, Any] = {}
+
+    # The contract makes what identifies a session read-only: it cannot be replaced by accident.
 
     @property
     def session(self) -> Any:
@@ -110,20 +153,7 @@ class ModuleCoordinator:
     @property
     def channels(self) -> dict[str, list[Contributor]]:
         """The contributors by channel, in the order they registered."""
-        if self._channels is None:
-            self._channels = {}
         return self._channels
-
-    @property
-    def session_state(self) -> dict[str, Any]:
-        """A dict of the app's and the modules' own, for the life of the session."""
-        if self._session_state is None:
-            self._session_state = {}
-        return self._session_state
-
-    @session_state.setter
-    def session_state(self, state: dict[str, Any]) -> None:
-        self._session_state = state
 
     @property
     def injection_budget_per_turn(self) -> int | None:
@@ -185,6 +215,27 @@ class ModuleCoordinator:
             self._refresh(mount_point)
         return DONE
 
+    @overload
+    def get(self, mount_point: Literal["providers"], name: None = None) -> dict[str, Provider]: ...
+    @overload
+    def get(self, mount_point: Literal["providers"], name: str) -> Provider | None: ...
+    @overload
+    def get(self, mount_point: Literal["tools"], name: None = None) -> dict[str, Tool]: ...
+    @overload
+    def get(self, mount_point: Literal["tools"], name: str) -> Tool | None: ...
+    @overload
+    def get(
+        self, mount_point: Literal["context"], name: str | None = None
+    ) -> ContextManager | None: ...
+    @overload
+    def get(
+        self, mount_point: Literal["orchestrator"], name: str | None = None
+    ) -> Orchestrator | None: ...
+    @overload
+    def get(self, mount_point: Literal["hooks"], name: str | None = None) -> HookRegistry: ...
+    @overload
+    def get(self, mount_point: str, name: str | None = None) -> Any: ...
+
     def get(self, mount_point: str, name: str | None = None) -> Any:
         """Return what is mounted there, as the interposers present it.
 
@@ -196,15 +247,14 @@ class ModuleCoordinator:
         if mount_point not in self.mount_points:
             raise MountError(f"Unknown mount point: {mount_point}", mount_point=mount_point)
         mounted: Any = self.mount_points[mount_point]
-        wrappers = self._interpositions
-        interposition = wrappers.get(mount_point) if wrappers else None
+        interposition = self._interpositions.get(mount_point)
         if mount_point in NAMED:
             if name is None:
-                return interposition.all(mounted) if interposition else mounted
+                return mounted if interposition is None else interposition.all(mounted)
             module = mounted.get(name)
-            return interposition.one(name, module) if interposition else module
+            return module if interposition is None else interposition.one(name, module)
         if mount_point in SINGLE:
-            return interposition.one(mount_point, mounted) if interposition else mounted
+            return mounted if interposition is None else interposition.one(mount_point, mounted)
         return mounted if mount_point == "hooks" else None
 
     def get_mounted(self, mount_point: str) -> Any:
@@ -223,15 +273,13 @@ class ModuleCoordinator:
         """Put `wrap` around every module of `mount_point`; the returned function undoes this.
 
         `wrap(name, module)` returns an object of the same protocol. Whoever reads through `get`
-        sees it, orchestrators included; `mount_points` stays as it is. Lower priority stands
-        nearer to the caller. With `inherit`, sessions forked from this one get it too.
+        sees it, orchestrators included; `mount_points` stays as it is. Lower priority is nearer
+        to the caller. With `inherit`, sessions forked from this one get it too.
         """
         if mount_point not in SINGLE | NAMED:
             raise MountError(f"Unknown mount point: {mount_point}", mount_point=mount_point)
-        interposer = Interposer(mount_point, wrap, name, priority, inherit=inherit)
-        if self._interpositions is None:
-            self._interpositions = {}
-        interposition = self._interpositions.setdefault(mount_point, Interposition())
+        interposer = Interposer(mount_point, wrap, name, priority, inherit)
+        interposition = self._interpositions.setdefault(mount_point, _Interposition())
 
         def remove() -> None:
             interposition.remove(interposer)
@@ -247,28 +295,46 @@ class ModuleCoordinator:
 
     @property
     def interposers(self) -> list[Interposer]:
-        """Every wrapper in force, outermost first within its mount point."""
-        interpositions = self._interpositions or {}
-        return [each for them in interpositions.values() for each in them.interposers]
+        """Every wrapper in effect, outermost first within its mount point."""
+        return [each for them in self._interpositions.values() for each in them.interposers]
 
     def register_capability(self, name: str, value: Any) -> None:
         """Offer `value` to other modules under `name`."""
-        if self._capabilities is None:
-            self._capabilities = {}
         self._capabilities[name] = value
 
     def get_capability(self, name: str) -> Any:
         """Return the capability, or None when nobody offers it."""
-        return None if self._capabilities is None else self._capabilities.get(name)
+        return self._capabilities.get(name)
 
     def register_contributor(self, channel: str, name: str, callback: Callable[[], Any]) -> None:
         """Ask `callback`, sync or async, whenever `channel` is collected."""
         contributor: Contributor = {"name": name, "callback": callback}
-        self.channels.setdefault(channel, []).append(contributor)
+        self._channels.setdefault(channel, []).append(contributor)
 
     async def collect_contributions(self, channel: str) -> list[Any]:
-        """Return what the contributors of `channel` have to give, in registration order."""
-        return await collect(channel, self.channels.get(channel, []))
+        """Ask the contributors of `channel` in registration order and return what they give.
+
+        None is no contribution; a failure is logged and skipped. A contributor that ends in
+        CancelledError ends the collection with what there is by then.
+        """
+        contributions: list[Any] = []
+        for contributor in list(self._channels.get(channel, ())):
+            name = contributor["name"]
+            try:
+                contribution = await settled(contributor["callback"]())
+            except asyncio.CancelledError:
+                if is_being_cancelled():
+                    raise
+                logger.warning("collection ended early channel=%s contributor=%s", channel, name)
+                break
+            except Exception:
+                logger.warning(
+                    "contributor failed channel=%s contributor=%s", channel, name, exc_info=True
+                )
+                continue
+            if contribution is not None:
+                contributions.append(contribution)
+        return contributions
 
     async def process_hook_result(
         self, result: HookResult, event: str, hook_name: str = "unknown"
@@ -278,15 +344,10 @@ class ModuleCoordinator:
         Raises:
             ValueError: an injection is larger than `injection_size_limit`; nothing is injected.
         """
-        asks_for_nothing = result.action == "continue" and not (
-            result.user_message or result.user_messages or result.suppress_output
-        )
-        if asks_for_nothing:
-            return result
         return await carry_out(self, result, event, hook_name)
 
     def reset_turn(self) -> None:
-        """Start counting injections anew."""
+        """Start counting injections from zero."""
         self._current_turn_injections = 0
 
     def count_injection(self, tokens: int) -> int:
@@ -295,7 +356,7 @@ class ModuleCoordinator:
         return self._current_turn_injections
 
     async def request_cancel(self, immediate: bool = False) -> None:
-        """Ask the session to stop, after the running step or at once."""
+        """Ask the session to stop, after the running step or immediately."""
         if immediate:
             self._cancellation.request_immediate()
         else:
@@ -326,7 +387,7 @@ class ModuleCoordinator:
     async def cleanup(self) -> None:
         """Run every cleanup, last registered first, each once.
 
-        A failure is logged and the rest goes on. What is not an Exception (a cancellation,
+        A failure is logged and the rest continues. What is not an Exception (a cancellation,
         KeyboardInterrupt) is raised again after all have run.
         """
         fatal: BaseException | None = None
@@ -349,7 +410,7 @@ class ModuleCoordinator:
             "providers": list(self.mount_points["providers"]),
             "has_orchestrator": self.mount_points["orchestrator"] is not None,
             "has_context": self.mount_points["context"] is not None,
-            "capabilities": list(self._capabilities or ()),
+            "capabilities": list(self._capabilities),
             "has_approval_provider": self.approval_system is not None,
             "has_display_service": self.display_system is not None,
         }
@@ -361,13 +422,79 @@ class ModuleCoordinator:
         return None
 
     def _refresh(self, mount_point: str) -> None:
-        if self._interpositions and mount_point in NAMED and mount_point in self._interpositions:
-            self._interpositions[mount_point].all(self.mount_points[mount_point])
+        """Bring the mapping of a named mount point up to date, for whoever was given it."""
+        interposition = self._interpositions.get(mount_point)
+        if interposition is not None and mount_point in NAMED:
+            interposition.all(self.mount_points[mount_point])
 
     def _session_setting(self, key: str) -> Any:
         config = self._config
         session = cast("dict[str, Any]", config).get("session") if type(config) is dict else None
         return cast("dict[str, Any]", session).get(key) if isinstance(session, dict) else None
+
+
+@dataclass
+class _Wrapped:
+    """A module and what its wrappers made of it."""
+
+    module: Any
+    outermost: Any
+
+
+@dataclass
+class _Interposition:
+    """The wrappers of one mount point, outermost first, and what they made of its modules.
+
+    A module is wrapped once and keeps its wrapper until it or the set of wrappers changes, so that
+    whoever reads twice gets the same object.
+    """
+
+    interposers: list[Interposer] = field(default_factory=list["Interposer"])
+    wrapped: dict[str, _Wrapped] = field(default_factory=dict[str, _Wrapped])
+    # One dict for the life of the session: an orchestrator that was given it stays current.
+    mapping: dict[str, Any] | None = None
+
+    def add(self, interposer: Interposer) -> None:
+        """Put a wrapper around every module of this mount point."""
+        # A new list: a wrapper that adds another one must not change the list being applied.
+        together = [*self.interposers, interposer]
+        self.interposers = sorted(together, key=lambda each: each.priority)
+        self.wrapped.clear()
+
+    def remove(self, interposer: Interposer) -> None:
+        """Take a wrapper away again, if it is still there."""
+        self.interposers = [each for each in self.interposers if each is not interposer]
+        self.wrapped.clear()
+
+    def one(self, name: str, module: Any) -> Any:
+        """Return `module` as callers are to see it."""
+        if module is None or not self.interposers:
+            return module
+        known = self.wrapped.get(name)
+        if known is None or known.module is not module:
+            outermost = module
+            for interposer in reversed(self.interposers):
+                outermost = interposer.wrap(name, outermost)
+            known = _Wrapped(module, outermost)
+            self.wrapped[name] = known
+        return known.outermost
+
+    def all(self, modules: dict[str, Any]) -> dict[str, Any]:
+        """Return the named modules as callers are to see them."""
+        current = {name: self.one(name, module) for name, module in modules.items()}
+        if self.mapping is None:
+            self.mapping = current
+        elif not _same_entries(self.mapping, current):
+            self.mapping.clear()
+            self.mapping.update(current)
+        return self.mapping if self.interposers else modules
+
+
+def _same_entries(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two mappings have the same names in the same order, with the very same objects."""
+    if list(one) != list(other):
+        return False
+    return all(one[name] is other[name] for name in one)
 
 
 def _canonical(mount_point: str, name: str | None) -> tuple[str, str | None]:

@@ -87,7 +87,7 @@ async def test_instructions_are_one_message_that_names_their_origins(
     async with open_live(
         plan_of(["Hi."]), store=store, project=tmp_path, instructions=given
     ) as live:
-        (message,) = await live.session.coordinator.get("context").get_messages()
+        (message,) = await live.session.coordinator.get_mounted("context").get_messages()
 
     assert message["content"] == "Be brief.\n\nBe kind."
     assert message["metadata"]["parts"] == [
@@ -147,12 +147,12 @@ async def test_a_memory_with_a_file_of_its_own_is_put_right_too(
     plan = plan_of(["Going on."], context=context)
     asked = {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "tool": "todo"}]}
     async with open_live(plan, store=store, project=tmp_path) as live:
-        await live.session.coordinator.get("context").add_message(asked)
+        await live.session.coordinator.get_mounted("context").add_message(asked)
 
     async with open_live(
         plan, store=store, project=tmp_path, session_id=live.session_id, resume=True
     ) as resumed:
-        messages = await resumed.session.coordinator.get("context").get_messages()
+        messages = await resumed.session.coordinator.get_mounted("context").get_messages()
         assert await resumed.execute("Go on.") == "Going on."
 
     assert repair_history(messages) == (messages, [])

@@ -254,7 +254,9 @@ async def test_a_message_that_is_refused_is_not_recorded(
 ) -> None:
     async with open_live(plan_of(["Hi."]), store=store, project=tmp_path) as live:
         with pytest.raises(ValueError, match="role"):
-            await live.session.coordinator.get("context").add_message({"content": "no role"})
+            await live.session.coordinator.get_mounted("context").add_message(
+                {"content": "no role"}
+            )
 
     assert not records_of(store, live.session_id, "message")
 

@@ -112,7 +112,7 @@ async def test_a_session_with_a_rewind_replays(store: SessionStore, tmp_path: Pa
     async with open_live(plan_of(["A.", "B.", "C."]), store=store, project=tmp_path) as live:
         await live.execute("One")
         await live.execute("Two")
-        context = live.session.coordinator.get("context")
+        context = live.session.coordinator.get_mounted("context")
         await context.set_messages((await context.get_messages())[:2])
         await live.execute("Three")
 

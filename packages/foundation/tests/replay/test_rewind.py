@@ -39,7 +39,7 @@ async def two_turns(
 
 
 async def messages(live: LiveSession) -> list[Any]:
-    return await live.session.coordinator.get("context").get_messages()
+    return await live.session.coordinator.get_mounted("context").get_messages()
 
 
 async def test_a_preview_changes_nothing(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def open_plan_fixture(store: SessionStore, project: Path) -> Open:
 async def delegate(live: LiveSession, **given: Any) -> Any:
     """Call the tool as a loop does; returns its output, or the message of its error."""
     async with asyncio.timeout(20):
-        result = await live.session.coordinator.get("tools", "delegate").execute(given)
+        result = await live.session.coordinator.get_mounted("tools")["delegate"].execute(given)
     return result.output if result.success else result.error["message"]
 
 

@@ -45,7 +45,7 @@ async def test_without_a_tool_for_tasks_children_have_the_default_limits() -> No
 async def test_the_limits_of_a_tool_apply_to_whoever_starts_children() -> None:
     plan = {**PLAN, "tools": [{"module": "tool-task", "config": {"max_total": 1}}]}
     async with AmplifierSession(plan) as session:
-        task = session.coordinator.get("tools", "task")
+        task = session.coordinator.get_mounted("tools")["task"]
         assert (await task.execute({"prompt": "Hello."})).success
 
         with pytest.raises(RefusedError, match="All 1 agents were started"):

@@ -361,9 +361,9 @@ class TurnRunner:
         if run.plan_error is not None:
             raise run.plan_error
         await session.initialize()
-        if run.claim.messages:
-            history = copy.deepcopy(run.claim.messages)
-            await session.coordinator.get("context").set_messages(history)
+        context = session.coordinator.get("context")
+        if context is not None and run.claim.messages:
+            await context.set_messages(copy.deepcopy(run.claim.messages))
         stand_between(run)
         for part in self._parts:
             await part.attach(run)

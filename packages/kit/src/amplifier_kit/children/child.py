@@ -198,6 +198,8 @@ class Child:
     async def _remember(self, session: AmplifierSession) -> None:
         """Give the memory what it is to have; one that keeps its own may have it already."""
         context = session.coordinator.get("context")
+        if context is None:
+            return  # a turn without a context is refused, with the reason
         if session.is_resumed and await context.get_messages():
             return
         for message in self.order.history:
@@ -221,7 +223,10 @@ class Child:
                 if reason != COMPLETED:
                     cause = f" ({describe_error(error)})" if error else ""
                     text = f"[{self.handle} is incomplete: {reason}{cause}]\n"
-                    text += partial_work(await session.coordinator.get("context").get_messages())
+                    context = session.coordinator.get("context")
+                    # A child that did not start has none.
+                    if context is not None:
+                        text += partial_work(await context.get_messages())
                 cost = await _cost_of(session.coordinator)
         except Exception:
             logger.exception("remains of a child not read session=%s", session.session_id)
