@@ -318,3 +318,21 @@ async def test_a_value_that_cannot_be_read_is_logged_for_debugging(
     assert heard.data["v"] == "broken"
     assert [record.levelname for record in caplog.records] == ["DEBUG"] * len(caplog.records)
     assert "unreadable" in caplog.text
+
+
+async def test_a_registry_describes_its_handlers_in_the_order_they_run() -> None:
+    parent, child = HookRegistry(), HookRegistry()
+    parent.set_default_fields(session_id="parent")
+    child.set_default_fields(session_id="child")
+    child.inherit_guards(parent)
+    parent.register("tool:pre", Listener(), 5, "guard", on_error="deny")
+    child.register("tool:pre", Listener(), 1, "observer")
+    child.register("tool:post", Listener(), name="gone")()
+
+    assert child.describe() == {
+        "tool:pre": [
+            {"name": "observer", "priority": 1, "guard": False, "owner": "child"},
+            {"name": "guard", "priority": 5, "guard": True, "owner": "parent"},
+        ]
+    }
+    assert parent.describe()["tool:pre"][0]["owner"] == "parent"

@@ -134,6 +134,26 @@ class HookRegistry:
         }
         return {event: names for event, names in guards.items() if names}
 
+    def describe(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the handlers of each event in the order they run, as plain data.
+
+        `owner` is the id of the session that registered the handler: an inherited guard has that
+        of an ancestor, and a registry without a session has None.
+        """
+        return {
+            event: [
+                {
+                    "name": each.name,
+                    "priority": each.priority,
+                    "guard": each.on_error == "deny",
+                    "owner": each.owner._defaults.get("session_id"),
+                }
+                for each in registrations
+            ]
+            for event, registrations in self._handlers.items()
+            if registrations
+        }
+
     def set_default_fields(self, **fields: Any) -> None:
         """Put `fields` under the data of every event from now on; replaces earlier ones."""
         self._defaults = fields
