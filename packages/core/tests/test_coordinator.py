@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -345,3 +346,48 @@ async def test_of_several_objects_each_has_to_be_what_its_mount_point_takes(
     async with AmplifierSession(plan) as session:
         assert session.coordinator.get("tools") == {}
         assert [each.state for each in session.status.modules][-1] == "failed"
+
+
+async def test_a_session_describes_what_it_consists_of(installed: Installer) -> None:
+    installed.object("tool-note", "tools", MockTool("note"))
+    session = AmplifierSession(installed.basics(tools=[{"module": "tool-note"}]), session_id="s")
+    coordinator = session.coordinator
+    coordinator.register_capability("session.working_dir", object())
+    coordinator.register_contributor("session.cost", "provider", lambda: None)
+    coordinator.hooks.register("tool:pre", raising(ValueError()), name="guard", on_error="deny")
+    await session.initialize()
+    await coordinator.mount("tools", MockTool("by_hand"))
+    coordinator.interpose("tools", lambda _, tool: _Around(tool), name="far", priority=5)
+    coordinator.interpose("tools", lambda _, tool: _Around(tool), name="near", inherit=True)
+    coordinator.interpose("tools", lambda _, tool: tool, name="lets pass", priority=-1)
+
+    described = coordinator.describe()
+
+    around = f"{__name__}._Around"
+    near = {"name": "near", "class": around, "priority": 0, "inherit": True}
+    far = {"name": "far", "class": around, "priority": 5, "inherit": False}
+    tool = {"class": "amplifier_core.testing.MockTool", "wrapped_by": [near, far]}
+    assert json.loads(json.dumps(described)) == described
+    assert described["mounted"]["tools"] == {
+        "note": {**tool, "module": "tool-note"},
+        "by_hand": {**tool, "module": None},
+    }
+    assert described["mounted"]["context"]["wrapped_by"] == []
+    assert described["mounted"]["module-source-resolver"] is None
+    assert "hooks" not in described["mounted"]
+    assert described["handlers"] == coordinator.hooks.describe()
+    assert described["capabilities"] == ["session.working_dir"]
+    assert described["contributors"] == {"session.cost": ["provider"]}
+    assert (described["session_id"], described["parent_id"]) == ("s", None)
+
+
+async def test_a_coordinator_without_a_session_describes_what_is_mounted() -> None:
+    coordinator = ModuleCoordinator()
+    await coordinator.mount("context", Memory())
+
+    assert coordinator.describe()["mounted"]["context"]["module"] is None
+
+
+class _Around:
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner

@@ -415,6 +415,53 @@ class ModuleCoordinator:
             "has_display_service": self.display_system is not None,
         }
 
+    def describe(self) -> dict[str, Any]:
+        """Return what the session consists of, as plain data for `json.dumps`.
+
+        `mounted` has each module with its class, the id of its module if known, and its wrappers,
+        outermost first; `handlers` the hook handlers of each event in the order they run;
+        `capabilities` the names; `contributors` the names by channel.
+        """
+        mounted: dict[str, Any] = {}
+        for mount_point, slot in self.mount_points.items():
+            if mount_point in NAMED:
+                mounted[mount_point] = {
+                    name: self._describe_module(mount_point, name, module)
+                    for name, module in slot.items()
+                }
+            elif mount_point in SINGLE:
+                mounted[mount_point] = None
+                if slot is not None:
+                    mounted[mount_point] = self._describe_module(mount_point, mount_point, slot)
+        return {
+            "session_id": self._session_id,
+            "parent_id": self._parent_id,
+            "mounted": mounted,
+            "handlers": self._hooks.describe(),
+            "capabilities": list(self._capabilities),
+            "contributors": {
+                channel: [each["name"] for each in contributors]
+                for channel, contributors in self._channels.items()
+            },
+        }
+
+    def _describe_module(self, mount_point: str, name: str, module: Any) -> dict[str, Any]:
+        interposition = self._interpositions.get(mount_point, _Interposition())
+        module_of = getattr(self._session, "module_of", None)
+        return {
+            "class": _class_name(module),
+            "module": None if module_of is None else module_of(module),
+            "wrapped_by": [
+                {
+                    "name": interposer.name,
+                    "class": _class_name(wrapper),
+                    "priority": interposer.priority,
+                    "inherit": interposer.inherit,
+                }
+                for interposer, wrapper in interposition.layers(name, module)
+            ],
+        }
+
     def _position_of(self, cleanup: Callable[[], Any]) -> int | None:
         for position, known in enumerate(self._cleanup_fns):
             if _is_same(known, cleanup):
@@ -438,7 +485,13 @@ class _Wrapped:
     """A module and what its wrappers made of it."""
 
     module: Any
-    outermost: Any
+    # Outermost first; an interposer that left the module as it was is not among them.
+    layers: list[tuple[Interposer, Any]]
+
+    @property
+    def outermost(self) -> Any:
+        """What callers see."""
+        return self.layers[0][1] if self.layers else self.module
 
 
 @dataclass
@@ -470,14 +523,11 @@ class _Interposition:
         """Return `module` as callers are to see it."""
         if module is None or not self.interposers:
             return module
-        known = self.wrapped.get(name)
-        if known is None or known.module is not module:
-            outermost = module
-            for interposer in reversed(self.interposers):
-                outermost = interposer.wrap(name, outermost)
-            known = _Wrapped(module, outermost)
-            self.wrapped[name] = known
-        return known.outermost
+        return self._wrap(name, module).outermost
+
+    def layers(self, name: str, module: Any) -> list[tuple[Interposer, Any]]:
+        """Return what is around `module`, outermost first: who wrapped it, and with what."""
+        return self._wrap(name, module).layers
 
     def all(self, modules: dict[str, Any]) -> dict[str, Any]:
         """Return the named modules as callers are to see them."""
@@ -489,12 +539,28 @@ class _Interposition:
             self.mapping.update(current)
         return self.mapping if self.interposers else modules
 
+    def _wrap(self, name: str, module: Any) -> _Wrapped:
+        known = self.wrapped.get(name)
+        if known is None or known.module is not module:
+            known = _Wrapped(module, [])
+            for interposer in reversed(self.interposers):
+                wrapper = interposer.wrap(name, known.outermost)
+                if wrapper is not known.outermost:
+                    known.layers.insert(0, (interposer, wrapper))
+            self.wrapped[name] = known
+        return known
+
 
 def _same_entries(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two mappings have the same names in the same order, with the very same objects."""
     if list(one) != list(other):
         return False
     return all(one[name] is other[name] for name in one)
+
+
+def _class_name(value: object) -> str:
+    cls = type(value)
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _canonical(mount_point: str, name: str | None) -> tuple[str, str | None]:

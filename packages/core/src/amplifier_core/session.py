@@ -96,6 +96,13 @@ class AmplifierSession:
         self._status.modules = [module.status() for module in self._modules]
         return self._status
 
+    def module_of(self, mounted: object) -> str | None:
+        """Return the id of the module that mounted an object; None for one mounted by hand."""
+        for module in self._modules:
+            if any(each is mounted for each in module.objects):
+                return module.module_id
+        return None
+
     async def initialize(self) -> None:
         """Mount every module of the plan; does nothing when that was done. May be tried again.
 
