@@ -1,4 +1,4 @@
-"""Tests of the ids that tie the events of one model call together."""
+"""Tests of the model call and the tool call that running code and its events belong to."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from uuid import UUID
 
 import pytest
 
+from amplifier_core import HookRegistry
 from amplifier_core.correlation import (
     CORRELATED_EVENTS,
     INTERIM_EVENTS,
     REQUEST_EVENTS,
     REQUEST_ID_FIELD,
     TERMINAL_EVENTS,
+    claim_tool_call,
     current_request_id,
+    current_tool_call,
+    current_tool_call_id,
     new_request_id,
     reset_request_id,
     resolve_request_id,
+    tool_call,
 )
 
 
@@ -90,3 +95,97 @@ async def test_concurrent_calls_do_not_mix_their_ids() -> None:
     assert first[0] == first[1]
     assert second[0] == second[1]
     assert first != second
+
+
+async def announce(
+    registry: HookRegistry, event: str, call_id: str | None, name: str = "t"
+) -> None:
+    await registry.emit(event, {"tool_name": name, "tool_call_id": call_id})
+
+
+def test_what_a_loop_runs_for_a_tool_call_belongs_to_it() -> None:
+    assert (current_tool_call(), current_tool_call_id()) == (None, None)
+
+    with tool_call("delegate", "outer"):
+        with tool_call("bash", "inner"):
+            assert current_tool_call_id() == "inner"
+        call = current_tool_call()
+        assert call is not None
+        assert (call.tool_name, call.tool_call_id) == ("delegate", "outer")
+
+    assert current_tool_call_id() is None
+
+
+@pytest.mark.parametrize("end", ["tool:post", "tool:error"])
+async def test_a_tool_call_is_known_by_its_events_where_the_loop_does_not_say(end: str) -> None:
+    registry = HookRegistry()
+
+    await announce(registry, "tool:pre", "1")
+    assert current_tool_call_id() == "1"
+    await announce(registry, end, "1")
+    assert current_tool_call_id() is None
+    await announce(registry, end, "1")
+    assert current_tool_call_id() is None
+
+
+async def test_each_task_has_its_own_tool_call() -> None:
+    registry, both_open = HookRegistry(), asyncio.Barrier(2)
+
+    async def run(call_id: str) -> str | None:
+        await announce(registry, "tool:pre", call_id)
+        await both_open.wait()
+        return current_tool_call_id()
+
+    async with asyncio.timeout(5):
+        assert await asyncio.gather(run("1"), run("2")) == ["1", "2"]
+    assert current_tool_call_id() is None
+
+
+async def test_a_call_of_a_child_is_inside_of_the_call_that_started_the_child() -> None:
+    parent, child = HookRegistry(), HookRegistry()
+
+    await announce(parent, "tool:pre", "1", "delegate")
+    await announce(child, "tool:pre", "2")
+    assert current_tool_call_id() == "2"
+    await announce(child, "tool:post", "2")
+    assert current_tool_call_id() == "1"
+
+
+async def test_a_call_after_a_denied_one_is_not_inside_of_it() -> None:
+    registry = HookRegistry()
+
+    await announce(registry, "tool:pre", "denied")
+    await announce(registry, "tool:pre", "next")
+    await announce(registry, "tool:post", "next")
+
+    assert current_tool_call_id() is None
+
+
+async def test_a_call_that_is_announced_without_an_id_is_not_taken_for_the_one_before() -> None:
+    registry = HookRegistry()
+
+    await announce(registry, "tool:pre", "1")
+    await announce(registry, "tool:pre", None)
+    assert current_tool_call_id() is None
+    await registry.emit("tool:pre", "no mapping")
+    assert current_tool_call_id() is None
+
+
+async def test_events_do_not_end_a_call_that_the_loop_opened() -> None:
+    registry = HookRegistry()
+
+    with tool_call("t", "1"):
+        opened = current_tool_call()
+        await announce(registry, "tool:pre", "1")
+        await announce(registry, "tool:post", "1")
+        assert current_tool_call() is opened
+
+
+def test_a_wrapper_gets_the_id_of_the_call_once_and_only_for_its_tool() -> None:
+    assert claim_tool_call("bash", by="recorder") is None
+
+    with tool_call("bash", "1"):
+        assert claim_tool_call("edit", by="recorder") is None
+        assert claim_tool_call("bash", by="recorder") == "1"
+        assert claim_tool_call("bash", by="recorder") is None
+        assert claim_tool_call("bash", by="tracer") == "1"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from runtime_stage import plan_with
 
+from amplifier_core.correlation import tool_call
 from amplifier_core.llm_errors import RateLimitError
 from amplifier_core.message_models import ChatRequest, ChatResponse, Message, TextBlock
 from amplifier_core.models import ToolResult
@@ -16,7 +17,7 @@ from amplifier_runtime.claims import Claim
 from amplifier_runtime.effects import OUTCOME_UNKNOWN
 from amplifier_runtime.engine import Write
 from amplifier_runtime.errors import Fenced, Suspended
-from amplifier_runtime.journal import Journal, announce
+from amplifier_runtime.journal import Journal
 from amplifier_runtime.steps import DIVERGED, stand_between
 from amplifier_runtime.turns import TurnRun
 
@@ -104,8 +105,8 @@ class Play:
         return (await self.get(name).complete(request)).content[0].text
 
     async def use(self, given: dict[str, Any], call_id: str = "", name: str = "tool") -> Any:
-        announce(name, call_id)
-        return (await self.get(name).execute(given)).output
+        with tool_call(name, call_id):
+            return (await self.get(name).execute(given)).output
 
 
 async def test_a_kept_answer_is_given_again_and_the_model_is_not_asked() -> None:

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from opentelemetry.trace import Span, Status, StatusCode
 
+from amplifier_core.correlation import OpenToolCall, current_tool_call
 from amplifier_module_hooks_otel.conventions import ERROR_TYPE
 from amplifier_module_hooks_otel.model_calls import ModelCall
-
-
-@dataclass(slots=True, eq=False)
-class ToolCall:
-    """A tool call on its way, and the one in whose course it was made."""
-
-    session: SessionTrace
-    span: Span
-    outer: ToolCall | None
-
-
-# The tool call in whose task we are. It is believed only where it names the session in question.
-RUNNING: ContextVar[ToolCall | None] = ContextVar("otel_running_tool", default=None)
 
 
 @dataclass(slots=True, eq=False)
@@ -35,28 +23,37 @@ class SessionTrace:
     # The span of another session in whose course this one was forked.
     above: Span | None = None
     turns: list[Span] = field(default_factory=list[Span])
-    tools: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])
+    tools: dict[str, Span] = field(default_factory=dict[str, Span])
+    # Ended ones too: a child in the background hangs below the call that started it.
+    spans: WeakKeyDictionary[OpenToolCall, Span] = field(
+        default_factory=WeakKeyDictionary[OpenToolCall, Span]
+    )
     calls: dict[str, ModelCall] = field(default_factory=dict[str, ModelCall])
     # Calls that have an answer, until the loop tells how it ended.
     answered: list[ModelCall] = field(default_factory=list[ModelCall])
 
     def place(self, *, of_fork: bool = False) -> Span | None:
         """Return the span that what begins now belongs to."""
-        running = RUNNING.get()
-        if running is not None and running.session is self:
-            return running.span
+        # The current call may be one of another session, which is not among these.
+        call = current_tool_call()
+        if call is not None and call in self.spans:
+            return self.spans[call]
         if of_fork and len(self.tools) == 1:
-            return next(iter(self.tools.values())).span
-        if self.turns:
-            return self.turns[-1]
-        return self.above
+            return next(iter(self.tools.values()))
+        return self.turns[-1] if self.turns else self.above
+
+    def begin_tool(self, call_id: str, span: Span) -> None:
+        """Take note of a tool call that begins."""
+        self.tools[call_id] = span
+        call = current_tool_call()
+        if call is not None:
+            self.spans[call] = span
 
     def end_tool(self, call_id: str, error_type: str | None, said: dict[str, str]) -> None:
-        """End a tool call; what is not open is not missed."""
-        if tool := self.tools.pop(call_id, None):
-            if RUNNING.get() is tool:
-                RUNNING.set(tool.outer)
-            end(tool.span, error_type, said)
+        """End the span of a tool call, if it is open."""
+        span = self.tools.pop(call_id, None)
+        if span is not None:
+            end(span, error_type, said)
 
     def end_step(self, error_type: str, *, with_calls: bool = False) -> None:
         """End what has an answer, and the tool calls and model calls that will have none."""

@@ -23,7 +23,7 @@ from amplifier_module_hooks_otel import conventions as name
 from amplifier_module_hooks_otel.attributes import plain, plain_text
 from amplifier_module_hooks_otel.config import OtelConfig
 from amplifier_module_hooks_otel.model_calls import Instruments, ModelCall, counts_in
-from amplifier_module_hooks_otel.session_trace import RUNNING, SessionTrace, ToolCall, end
+from amplifier_module_hooks_otel.session_trace import SessionTrace, end
 from amplifier_module_hooks_otel.trouble import Trouble
 
 logger = logging.getLogger(__name__)
@@ -161,8 +161,7 @@ class Telemetry:
         about |= {name.TOOL_NAME: tool, name.TOOL_CALL_ID: call_id, name.MODULE: module}
         said = self._said(name.TOOL_CALL_ARGUMENTS, data.get("tool_input"))
         span = self._start(session, tool, session.place(), about, said)
-        session.tools[call_id] = call = ToolCall(session, span, RUNNING.get())
-        RUNNING.set(call)
+        session.begin_tool(call_id, span)
 
     def end_tool(self, session: SessionTrace, data: Facts) -> None:
         error_type = self._error_type(data) if "error" in data else None

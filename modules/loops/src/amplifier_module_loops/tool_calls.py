@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Any, TypeAlias, cast
 
 from amplifier_core import events
+from amplifier_core.correlation import tool_call
 from amplifier_core.history import interrupted_result
 from amplifier_core.message_models import ToolCall
 from amplifier_core.models import HookResult
@@ -181,6 +182,11 @@ class ToolCalls:
         return await self._run_one(run)
 
     async def _run_one(self, run: ToolRun) -> None:
+        """Run one call to its result, known to whatever runs for it as the current tool call."""
+        with tool_call(run.name, run.call_id):
+            await self._ask_and_execute(run)
+
+    async def _ask_and_execute(self, run: ToolRun) -> None:
         """Run one call to its result, unless nobody waits for it any more."""
         if run.problem is not None:
             return await self._fail(run, run.problem)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,17 +21,6 @@ GUARD_PRIORITY = 900
 _GIT = re.compile(r"\bgit\b")
 LONGEST_QUESTION = 8_000
 MOST_LINES = 100
-
-# The command last let through in this context, and the id of its call.
-_call: ContextVar[tuple[str, str | None] | None] = ContextVar("call", default=None)
-
-
-def call_id(command: str) -> str | None:
-    """Return the id of the call that runs `command`, when the loop announced it."""
-    known = _call.get()
-    if known is not None and known[0] == command:
-        return known[1]
-    return None
 
 
 class CommandGuard:
@@ -63,7 +51,6 @@ class CommandGuard:
         if data.get("tool_name") != self._tool_name or not isinstance(command, str):
             # What is not a command is answered by the tool itself, without running anything.
             return HookResult()
-        _call.set((command, data.get("tool_call_id")))
         reason = self._rules.objection(command) if self._asks else None
         # What git runs, the folder may say; a rule has seen no more than the words.
         if reason is None and _GIT.search(command):

@@ -10,12 +10,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_core.correlation import current_tool_call_id
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_kit import notices
 from amplifier_kit.tool_failure import tool_failure
 from amplifier_module_tool_bash.config import UNPROTECTED, BashConfig
-from amplifier_module_tool_bash.guard import call_id
 from amplifier_sandbox.own.git_settings import git_environment
 from amplifier_sandbox.processes.capture import Capture
 from amplifier_sandbox.processes.disk_use import DiskLimits
@@ -137,7 +137,7 @@ class BashTool:
         hooks = self._coordinator.hooks
         live = None
         if hooks.has_handlers(OUTPUT):
-            facts = {"tool_name": self.name, "tool_call_id": call_id(command)}
+            facts = {"tool_name": self.name, "tool_call_id": current_tool_call_id()}
             live = OutputEvents(hooks.emit, facts)
 
         def listen(stream: str, data: bytes) -> None:
@@ -217,7 +217,7 @@ class BashTool:
 
     async def _tell_stopped(self, command: str, reason: str) -> None:
         notices.show(self._coordinator, f"A command was stopped: {reason}.", source=SOURCE)
-        facts = {"tool_name": self.name, "tool_call_id": call_id(command), "reason": reason}
+        facts = {"tool_name": self.name, "tool_call_id": current_tool_call_id(), "reason": reason}
         await self._coordinator.hooks.emit(STOPPED, {**facts, "counting": self._bounds.counting})
 
     async def _tell_degradation(self) -> None:

@@ -13,7 +13,13 @@ from weakref import WeakSet
 from amplifier_core._isolation import OpaquePayload, Payload, convert
 from amplifier_core._tasks import abandon_after, is_awaitable, is_being_cancelled, settled
 from amplifier_core._verdict import Verdict, parse_answer
-from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
+from amplifier_core.correlation import (
+    CORRELATED_EVENTS,
+    REQUEST_ID_FIELD,
+    TOOL_CALL_EVENTS,
+    follow_tool_call,
+    resolve_request_id,
+)
 from amplifier_core.errors import describe_error
 from amplifier_core.events import HOOK_FAILED
 from amplifier_core.models import ContextInjection, HookResult, continue_result
@@ -179,6 +185,8 @@ class HookRegistry:
         """
         if event in CORRELATED_EVENTS:
             data = _correlated(event, data)
+        if event in TOOL_CALL_EVENTS:
+            follow_tool_call(event, data, self)
         registrations = self._handlers.get(event)
         if not registrations:
             mapping = _as_dict(data)

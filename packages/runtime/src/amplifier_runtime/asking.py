@@ -13,7 +13,7 @@ from amplifier_runtime.approvals import APPROVALS, Approval
 from amplifier_runtime.claims import check_fence
 from amplifier_runtime.database import Connection, Database, Row, execute, one_of
 from amplifier_runtime.ids import new_id
-from amplifier_runtime.journal import announced, call_digest, scope
+from amplifier_runtime.journal import asking_call_id, call_digest, scope
 from amplifier_runtime.store import to_json
 from amplifier_runtime.turns import DRAIN, Gate, TurnRun
 
@@ -73,7 +73,7 @@ class DurableApprovals:
     def _key(self, prompt: str, options: list[str]) -> str:
         # By the call too: a hook may ask about different calls in the same words.
         digest = call_digest(_OFFER_END.sub("until", prompt), options)
-        key = f"approval:{scope()}{announced()[1]}:{digest}"
+        key = f"approval:{scope()}{asking_call_id()}:{digest}"
         self._occurrences[key] += 1
         return f"{key}:{self._occurrences[key]}"
 

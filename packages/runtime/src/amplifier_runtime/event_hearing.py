@@ -7,10 +7,10 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 
 from amplifier_core import events
+from amplifier_core.correlation import current_tool_call_id
 from amplifier_foundation.recording.plain import plain, shortened
 from amplifier_kit.calls.block_stream import STREAM_EVENTS
 from amplifier_kit.secrets.messages import MessageScrubber
@@ -44,9 +44,6 @@ _ONLY_ONCE = frozenset({OUTCOME_UNKNOWN, DIVERGED})
 # does not say that it was asked; the log would have an answer without its question.
 _BEFORE_THE_JOURNAL = _ONLY_ONCE | {ASKED}
 _TEXTS = ("text", "delta")
-
-# The tool call that the running task is about: its hooks, its approval, its result.
-_place: ContextVar[str] = ContextVar("amplifier_log_place", default="")
 
 
 class Hearing:
@@ -107,8 +104,6 @@ class Hearing:
         # What a loop says on its way out of a run that is over is not about the turn.
         if event in _OF_THE_PROCESS or self.run.is_ended:
             return
-        if event == events.TOOL_PRE and isinstance(data, dict):
-            _place.set(str(cast("dict[str, Any]", data).get("tool_call_id") or ""))
         facts = self._news(event, data)
         is_live = _is_live(event)
         if is_live and _is_replayed():
@@ -198,7 +193,7 @@ def _parts(event: str, facts: dict[str, Any]) -> Iterator[str]:
         return
     call = latest_model_call()
     yield scope()
-    yield _place.get()
+    yield current_tool_call_id() or ""
     # By what it asks and not by its number: parallel calls come in any order.
     yield "" if call is None else f"{call.facts['scope']}{call.facts['digest']}"
     yield str(facts.get("tool_call_id") or "")

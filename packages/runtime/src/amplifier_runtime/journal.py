@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from amplifier_core.correlation import claim_tool_call, current_tool_call
 from amplifier_foundation.recording.plain import plain
 from amplifier_kit.valid_text import valid_text
 
 __all__ = [
     "Journal",
     "ModelCall",
-    "announce",
-    "announced",
+    "asking_call_id",
     "call_digest",
     "inside",
     "is_repeatable",
@@ -26,12 +26,11 @@ __all__ = [
     "scope",
 ]
 
+_CLAIMED = "runtime"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # Which call the running code is inside of: calls made there are kept under its key.
 _scope: ContextVar[str] = ContextVar("amplifier_durable_scope", default="")
 _is_unsafe: ContextVar[bool] = ContextVar("amplifier_durable_unsafe", default=False)
-# The loop announces a tool call and runs it in one task; a tool itself is not told its id.
-_announced: ContextVar[tuple[str, str] | None] = ContextVar("amplifier_durable_call", default=None)
 _model_call: ContextVar[ModelCall | None] = ContextVar("amplifier_durable_model", default=None)
 
 
@@ -59,28 +58,20 @@ def inside(key: str, *, is_unsafe: bool = False) -> Generator[None]:
         _is_unsafe.set(was_unsafe)
 
 
-def announce(tool_name: str, call_id: str) -> None:
-    """Note which call of a tool comes next in this task."""
-    # It becomes part of a key in the database.
-    _announced.set((tool_name, valid_text(call_id)))
+def asking_call_id() -> str:
+    """Return the id of the tool call whose hooks run here; nothing once the tool itself runs.
 
-
-def announced() -> tuple[str, str]:
-    """Return the name and the id of the tool call that comes next in this task, if any."""
-    return _announced.get() or ("", "")
+    What the tool asks is kept under the key of its call, `scope()`, which has the id already.
+    """
+    call = current_tool_call()
+    if call is None or _CLAIMED in call.claimed_by:
+        return ""
+    return valid_text(call.tool_call_id)
 
 
 def latest_model_call() -> ModelCall | None:
     """Return the model call that was made last in this task, if any."""
     return _model_call.get()
-
-
-def _announced_id(tool_name: str) -> str:
-    announced = _announced.get()
-    if announced is None or announced[0] != tool_name:
-        return ""
-    _announced.set(None)
-    return announced[1]
 
 
 def call_digest(*parts: Any) -> str:
@@ -145,7 +136,9 @@ class Journal:
 
     def tool_key(self, name: str, given: Any) -> str:
         """Return the key of the next call of a tool."""
-        key = f"tool:{scope()}{_announced_id(name)}:{call_digest(name, given)}"
+        # The id becomes part of a key in the database.
+        call_id = valid_text(claim_tool_call(name, by=_CLAIMED) or "")
+        key = f"tool:{scope()}{call_id}:{call_digest(name, given)}"
         self._occurrences[key] += 1
         return f"{key}:{self._occurrences[key]}"
 

@@ -6,16 +6,14 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from amplifier_core import events
 from amplifier_core.message_models import ChatResponse
-from amplifier_core.models import HookResult
 from amplifier_foundation.recording.error_codec import build_error, plain_error
 from amplifier_foundation.recording.plain import plain
 from amplifier_kit.notices import show
 from amplifier_kit.proxy import Proxy
 from amplifier_kit.valid_text import valid
 from amplifier_runtime.effects import OUTCOME_UNKNOWN, perform, restore_result
-from amplifier_runtime.journal import ModelCall, announce, call_digest, inside, scope
+from amplifier_runtime.journal import ModelCall, call_digest, inside, scope
 
 if TYPE_CHECKING:
     from amplifier_runtime.turns import TurnRun
@@ -27,7 +25,6 @@ NAME = "runtime"
 # Nearest to the modules: what is kept is what really came back, and whoever else stands in between
 # sees the same whether a call was made or kept.
 _INNERMOST = sys.maxsize
-_FIRST = -sys.maxsize
 _MODEL = "llm:"
 
 
@@ -41,12 +38,6 @@ def stand_between(run: TurnRun) -> None:
             return wrapper(name, module, run)
 
         coordinator.interpose(point, wrap, name=NAME, priority=_INNERMOST, inherit=True)
-
-    async def note(event: str, data: dict[str, Any]) -> HookResult:
-        announce(str(data.get("tool_name")), str(data.get("tool_call_id") or ""))
-        return HookResult()
-
-    coordinator.hooks.register(events.TOOL_PRE, note, priority=_FIRST, name=NAME)
     known = [OUTCOME_UNKNOWN, DIVERGED, "turn:resumed"]
     coordinator.register_contributor("observability.events", NAME, known.copy)
 

@@ -20,8 +20,6 @@ class Frame:
 
 
 _frame: ContextVar[Frame | None] = ContextVar("amplifier_recorded_frame", default=None)
-# The loop announces a call and executes it in one task; a tool itself is not told its id.
-_announced: ContextVar[tuple[str, str] | None] = ContextVar("amplifier_announced", default=None)
 
 
 @contextmanager
@@ -49,23 +47,3 @@ def call_of(recorder: Any) -> str | None:
             return frame.call
         frame = frame.outer
     return None
-
-
-def announce(tool_name: str, tool_call_id: str) -> None:
-    """Note which call of a tool comes next in this task."""
-    _announced.set((tool_name, tool_call_id))
-
-
-def announced_call() -> str | None:
-    """Return the id of the call that was announced in this task and has not begun."""
-    announced = _announced.get()
-    return None if announced is None else announced[1]
-
-
-def announced_id(tool_name: str) -> str | None:
-    """Return the id of the announced call of this tool, once."""
-    announced = _announced.get()
-    if announced is None or announced[0] != tool_name:
-        return None
-    _announced.set(None)
-    return announced[1]

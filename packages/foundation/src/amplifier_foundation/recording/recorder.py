@@ -357,9 +357,7 @@ class Recorder:
         facts: Any = plain(data)
         if isinstance(data, dict):
             given = cast("dict[str, Any]", data)
-            if event == events.TOOL_PRE:
-                frames.announce(str(given.get("tool_name")), str(given.get("tool_call_id")))
-            elif event == events.ORCHESTRATOR_COMPLETE:
+            if event == events.ORCHESTRATOR_COMPLETE:
                 self._stop_reason = given.get("stop_reason") or given.get("status")
             elif event == events.ARTIFACT_WRITE:
                 self._wrote_files = True

@@ -8,9 +8,8 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_core.correlation import claim_tool_call, current_tool_call_id
 from amplifier_foundation.recording.frames import (
-    announced_call,
-    announced_id,
     current_recorder,
     entered,
 )
@@ -141,9 +140,9 @@ class RecordedTool(_Recorded):
 
     async def execute(self, input: dict[str, Any]) -> Any:  # noqa: A002 - contract name
         """Run once."""
-        recorder = self._recorder
-        name = self._name
-        call = await recorder.begin_tool_call(name, self._inner, announced_id(name), input)
+        recorder, name = self._recorder, self._name
+        call_id = claim_tool_call(name, by="recorder")
+        call = await recorder.begin_tool_call(name, self._inner, call_id, input)
         try:
             with entered(recorder, call.id):
                 result = valid(await self._inner.execute(input))
@@ -225,7 +224,7 @@ class RecordedApprovals:
             raise
         finally:
             asked = {"prompt": prompt, "options": list(options), "default": default}
-            about = {"tool_call_id": announced_call(), "decision": outcome}
+            about = {"tool_call_id": current_tool_call_id(), "decision": outcome}
             seconds = round(perf_counter() - began, 6)
             recorder.note("approval", {**asked, **about, "seconds": seconds})
 
