@@ -9,6 +9,7 @@ from amplifier_core import correlation as correlation
 from amplifier_core import display as display
 from amplifier_core import effects as effects
 from amplifier_core import errors as errors
+from amplifier_core import event_payloads as event_payloads
 from amplifier_core import events as events
 from amplifier_core import history as history
 from amplifier_core import hooks as hooks

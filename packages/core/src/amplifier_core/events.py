@@ -12,73 +12,76 @@ means only that several parties agreed on the spelling. In groups, in the order 
 - cancel, module: stopping, and modules that come, fail, change or return;
 - hook: a handler that failed.
 
-Streaming providers announce `llm:stream_*` events of their own; those names stay with them.
+Streaming providers announce `llm:stream_*` events of their own; those names stay with them. What
+the data of an event has is in `event_payloads`.
 """
 
 from __future__ import annotations
 
-SESSION_START = "session:start"
-SESSION_END = "session:end"
-SESSION_FORK = "session:fork"
-SESSION_RESUME = "session:resume"
+from typing import Final
 
-PROMPT_SUBMIT = "prompt:submit"
-PROMPT_COMPLETE = "prompt:complete"
+SESSION_START: Final = "session:start"
+SESSION_END: Final = "session:end"
+SESSION_FORK: Final = "session:fork"
+SESSION_RESUME: Final = "session:resume"
 
-PLAN_START = "plan:start"
-PLAN_END = "plan:end"
+PROMPT_SUBMIT: Final = "prompt:submit"
+PROMPT_COMPLETE: Final = "prompt:complete"
 
-PROVIDER_REQUEST = "provider:request"
-PROVIDER_RESPONSE = "provider:response"
-PROVIDER_RETRY = "provider:retry"
-PROVIDER_ERROR = "provider:error"
-PROVIDER_THROTTLE = "provider:throttle"
-PROVIDER_TOOL_SEQUENCE_REPAIRED = "provider:tool_sequence_repaired"
-PROVIDER_RESOLVE = "provider:resolve"
+PLAN_START: Final = "plan:start"
+PLAN_END: Final = "plan:end"
 
-LLM_REQUEST = "llm:request"
-LLM_RESPONSE = "llm:response"
+PROVIDER_REQUEST: Final = "provider:request"
+PROVIDER_RESPONSE: Final = "provider:response"
+PROVIDER_RETRY: Final = "provider:retry"
+PROVIDER_ERROR: Final = "provider:error"
+PROVIDER_THROTTLE: Final = "provider:throttle"
+PROVIDER_TOOL_SEQUENCE_REPAIRED: Final = "provider:tool_sequence_repaired"
+PROVIDER_RESOLVE: Final = "provider:resolve"
 
-CONTENT_BLOCK_START = "content_block:start"
-CONTENT_BLOCK_DELTA = "content_block:delta"
-CONTENT_BLOCK_END = "content_block:end"
+LLM_REQUEST: Final = "llm:request"
+LLM_RESPONSE: Final = "llm:response"
 
-THINKING_DELTA = "thinking:delta"
-THINKING_FINAL = "thinking:final"
+CONTENT_BLOCK_START: Final = "content_block:start"
+CONTENT_BLOCK_DELTA: Final = "content_block:delta"
+CONTENT_BLOCK_END: Final = "content_block:end"
 
-TOOL_PRE = "tool:pre"
-TOOL_POST = "tool:post"
-TOOL_ERROR = "tool:error"
+THINKING_DELTA: Final = "thinking:delta"
+THINKING_FINAL: Final = "thinking:final"
 
-CONTEXT_PRE_COMPACT = "context:pre_compact"
-CONTEXT_POST_COMPACT = "context:post_compact"
-CONTEXT_COMPACTION = "context:compaction"
-CONTEXT_INCLUDE = "context:include"
+TOOL_PRE: Final = "tool:pre"
+TOOL_POST: Final = "tool:post"
+TOOL_ERROR: Final = "tool:error"
 
-ORCHESTRATOR_COMPLETE = "orchestrator:complete"
-EXECUTION_START = "execution:start"
-EXECUTION_END = "execution:end"
+CONTEXT_PRE_COMPACT: Final = "context:pre_compact"
+CONTEXT_POST_COMPACT: Final = "context:post_compact"
+CONTEXT_COMPACTION: Final = "context:compaction"
+CONTEXT_INCLUDE: Final = "context:include"
 
-USER_NOTIFICATION = "user:notification"
+ORCHESTRATOR_COMPLETE: Final = "orchestrator:complete"
+EXECUTION_START: Final = "execution:start"
+EXECUTION_END: Final = "execution:end"
 
-ARTIFACT_WRITE = "artifact:write"
-ARTIFACT_READ = "artifact:read"
+USER_NOTIFICATION: Final = "user:notification"
 
-POLICY_VIOLATION = "policy:violation"
-APPROVAL_REQUIRED = "approval:required"
-APPROVAL_GRANTED = "approval:granted"
-APPROVAL_DENIED = "approval:denied"
+ARTIFACT_WRITE: Final = "artifact:write"
+ARTIFACT_READ: Final = "artifact:read"
 
-CANCEL_REQUESTED = "cancel:requested"
-CANCEL_COMPLETED = "cancel:completed"
+POLICY_VIOLATION: Final = "policy:violation"
+APPROVAL_REQUIRED: Final = "approval:required"
+APPROVAL_GRANTED: Final = "approval:granted"
+APPROVAL_DENIED: Final = "approval:denied"
 
-MODULE_ON_SESSION_READY_FAILED = "module:on_session_ready_failed"
-MODULE_LOAD_FAILED = "module:load_failed"
-MODULE_SWAPPED = "module:swapped"
-MODULE_ROLLED_BACK = "module:rolled_back"
+CANCEL_REQUESTED: Final = "cancel:requested"
+CANCEL_COMPLETED: Final = "cancel:completed"
 
-CONTEXT_REPAIRED = "context:repaired"
-HOOK_FAILED = "hook:failed"
+MODULE_ON_SESSION_READY_FAILED: Final = "module:on_session_ready_failed"
+MODULE_LOAD_FAILED: Final = "module:load_failed"
+MODULE_SWAPPED: Final = "module:swapped"
+MODULE_ROLLED_BACK: Final = "module:rolled_back"
+
+CONTEXT_REPAIRED: Final = "context:repaired"
+HOOK_FAILED: Final = "hook:failed"
 
 # A name defined above is an event; there is no second list to forget.
 ALL_EVENTS: list[str] = [value for name, value in tuple(globals().items()) if name.isupper()]
