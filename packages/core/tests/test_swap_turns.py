@@ -50,41 +50,45 @@ class Gates:
 
 
 @requirement("LAW-19")
-async def test_a_swap_waits_for_the_last_of_several_turns(installed: Installer) -> None:
+async def test_a_swap_waits_for_the_running_turn_and_comes_before_a_waiting_one(
+    installed: Installer,
+) -> None:
     installed.provider.answers = ["old"]
     gates = Gates(installed)
     session, heard = await ready_session(installed)
     installed.object("provider-new", "providers", ScriptedProvider("new"), "test")
 
     async with asyncio.timeout(5):
-        one, two = [await gates.start(session, prompt) for prompt in ("one", "two")]
+        one = await gates.start(session, "one")
+        two = asyncio.create_task(session.execute("two"))
         await session.swap("providers", {"module": "provider-new"})
-        gates.open["one"].set()
-        assert await one == "old"
         assert heard.events == []
-        gates.open["two"].set()
-        assert await two == "old"
+        for prompt in ("one", "two"):
+            gates.open[prompt].set()
+        assert (await one, await two) == ("old", "new")
 
     assert heard.events == ["module:swapped"]
 
 
-@requirement("LAW-21")
-async def test_of_turns_that_ran_together_one_that_failed_is_enough(installed: Installer) -> None:
+async def test_who_hears_of_a_swap_may_run_a_turn(installed: Installer) -> None:
+    installed.provider.answers = ["old"]
     gates = Gates(installed)
-    gates.answers["bad"] = RuntimeError("boom")
-    session, heard = await ready_session(installed)
-    installed.object("provider-new", "providers", ScriptedProvider("new"), "test")
+    session, _ = await ready_session(installed)
+    installed.object("provider-new", "providers", ScriptedProvider("new", "new"), "test")
+    answers: list[str] = []
 
+    async def run_another(event: str, data: Any) -> None:
+        answers.append(await session.execute("another"))
+
+    session.coordinator.hooks.register("module:swapped", run_another)
+    gates.open["another"].set()
     async with asyncio.timeout(5):
+        turn = await gates.start(session, "one")
         await session.swap("providers", {"module": "provider-new"})
-        turns = [await gates.start(session, prompt) for prompt in ("bad", "good")]
-        for prompt in ("bad", "good"):
-            gates.open[prompt].set()
-        outcomes = await asyncio.gather(*turns, return_exceptions=True)
+        gates.open["one"].set()
+        await turn
 
-    assert [type(each) for each in outcomes] == [RuntimeError, str]
-    assert heard.events == ["module:swapped", "module:rolled_back"]
-    assert session.coordinator.get("providers", "test") is installed.provider
+    assert answers == ["new"]
 
 
 class SlowMemory(Memory):

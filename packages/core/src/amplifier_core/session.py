@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["AmplifierSession"]
 
+# The turns that the running code is inside of: that of a child is inside of its parent's.
+_turns_above: ContextVar[tuple[object, ...]] = ContextVar("amplifier_turns", default=())
+
 
 class AmplifierSession:
     """Runs prompts through the modules of one mount plan.
@@ -35,10 +40,12 @@ class AmplifierSession:
     and the last. The plan is kept by reference, and exceptions leave as they were raised.
     """
 
-    # Where every session starts; a process may hold many thousands that never leave it.
+    # Where every session starts; a process may have many thousands that never leave it.
     _initialized = False
     _announced = False
-    _running_turns = 0
+    # The turn that has begun, and whether its loop runs; a swap may still take effect before that.
+    _turn: object | None = None
+    _is_running = False
     _turns = 0
     _modules: Sequence[MountedModule] = ()
     _swaps: Swaps | None = None
@@ -63,6 +70,8 @@ class AmplifierSession:
         self.parent_id = parent_id
         self.coordinator = ModuleCoordinator(self, approval_system, display_system)
         self.loader = ModuleLoader(self.coordinator) if loader is None else loader
+        # In the order of arrival, as asyncio's lock is.
+        self._one_turn = asyncio.Lock()
         self._is_resumed = is_resumed
         self._started_at = time.time()
 
@@ -126,23 +135,47 @@ class AmplifierSession:
     async def execute(self, prompt: str) -> str:
         """Run one turn and return the answer.
 
-        An immediate cancellation interrupts what the turn waits for. However the turn ends, no
-        tool call is left without a result in the history.
+        A session runs one turn at a time: a second one waits until those before it have ended, in
+        the order they came. An immediate cancellation interrupts what the turn waits for. However
+        the turn ends, no tool call is left without a result in the history.
 
         Raises:
             NotInitializedError: `initialize` was not called.
-            SessionError: there is no orchestrator, no context or no provider.
+            SessionError: there is no orchestrator, no context or no provider; or this was called
+                from inside a turn of this session, which it would have to wait for.
         """
+        turns_above = _turns_above.get()
+        if self._turn is not None and self._turn in turns_above:
+            raise SessionError(
+                "execute was called from inside a turn of the same session, by a tool or a hook. "
+                "It would wait for that turn, and the turn for it. Fork a session instead.",
+                session_id=self.session_id,
+            )
+        await self._one_turn.acquire()
+        self._turn = object()
+        _turns_above.set((*turns_above, self._turn))
+        try:
+            return await self._execute_alone(prompt)
+        finally:
+            self._turn = None
+            _turns_above.set(turns_above)
+            self._one_turn.release()
+            # After the turn: whoever hears of a swap may want to run another one.
+            if self._swaps is not None:
+                await self._swaps.at_boundary()
+
+    async def _execute_alone(self, prompt: str) -> str:
+        """Run one turn while no other one runs."""
         if not self._initialized:
             raise NotInitializedError(session_id=self.session_id)
         if not self._announced:
             await self._announce_start()
         if self._swaps is not None:
             await self._swaps.settled()
-        interruption = Interruption(self.coordinator.cancellation)
-        self._running_turns += 1
+        self._is_running = True
         self._turns += 1
         error: BaseException | None = None
+        interruption = Interruption(self.coordinator.cancellation)
         try:
             try:
                 return await self._start_turn(prompt)
@@ -153,12 +186,8 @@ class AmplifierSession:
             error = raised
             raise
         finally:
-            self._running_turns -= 1
-            cancelled = self.coordinator.cancellation.is_cancelled
-            if error is not None or self._swaps is not None or cancelled:
-                await self._end_turn(error)
-            else:
-                self._state = "completed"
+            self._is_running = False
+            await self._end_turn(error)
 
     async def swap(
         self, mount_point: str, spec: dict[str, Any], *, replaces: str | None = None
@@ -179,7 +208,7 @@ class AmplifierSession:
             self._modules = modules = list(self._modules)
             self._swaps = Swaps(self.coordinator, modules)
         await self._swaps.stage(mount_point, spec, replaces)
-        if self._running_turns == 0:
+        if not self._is_running:
             await self._swaps.at_boundary()
 
     def fork(
@@ -268,7 +297,6 @@ class AmplifierSession:
         return execute(**arguments)
 
     async def _announce_start(self) -> None:
-        # Set first: of two turns that start together, only one may announce.
         self._announced = True
         hooks = self.coordinator.hooks
         await hooks.emit(
@@ -280,7 +308,7 @@ class AmplifierSession:
             await hooks.emit("session:config", payload)
 
     async def _end_turn(self, error: BaseException | None) -> None:
-        """Note how a turn ended, leave its history valid and let swaps take effect."""
+        """Note how a turn ended and leave its history valid."""
         token = self.coordinator.cancellation
         if token.is_cancelled:
             self._state = "cancelled"
@@ -298,8 +326,6 @@ class AmplifierSession:
         if self._swaps is not None:
             # A cancelled turn says nothing about the modules it ran with.
             self._swaps.note_turn(error, conclusive=not token.is_cancelled)
-            if self._running_turns == 0:
-                await self._swaps.at_boundary()
 
     def _setting(self, key: str) -> Any:
         return self.config["session"].get(key)
