@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from opentelemetry.trace import Span, Status, StatusCode
 
 from amplifier_core.correlation import OpenToolCall, current_tool_call
+from amplifier_kit.module_ids import package_of
 from amplifier_module_hooks_otel.conventions import ERROR_TYPE
 from amplifier_module_hooks_otel.model_calls import ModelCall
 
@@ -69,13 +70,7 @@ class SessionTrace:
         """Return the id of the module behind a mounted name, or its package when it has none."""
         module: Any = self.coordinator.mount_points[mount_point]
         module = module if name is None else module.get(name)
-        if module is None:
-            return None
-        package = type(module).__module__.partition(".")[0]
-        module_id = package.removeprefix("amplifier_module_")
-        if module_id == package:
-            return package
-        return module_id.replace("_", "-")
+        return None if module is None else package_of(module)
 
 
 def end(span: Span, error_type: str | None, about: dict[str, Any], at: int | None = None) -> None:
