@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
-from amplifier_runtime.event_reading import LogReader
-from amplifier_runtime.migrating import migrate
-from amplifier_runtime.signals import Signals
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.signals.signals import Signals
 
 BEGAN = time.monotonic()
 PROMPT = 'bash -c "echo paid >> receipts"'

@@ -83,7 +83,7 @@ def _runner(store: str) -> Generator[Run]:
     elif store == "sqlite":
         yield lambda each, home: run_on_database(f"sqlite:///{home / 'db.sqlite'}", each, home)
     else:
-        from amplifier_runtime.local_postgres import LocalPostgres  # noqa: PLC0415 - as needed
+        from amplifier_runtime.database.local_postgres import LocalPostgres  # noqa: PLC0415 - as needed
 
         with LocalPostgres(settings=_SETTINGS) as server:
             yield lambda each, home: run_on_database(

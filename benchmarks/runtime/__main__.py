@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from amplifier_runtime.local_postgres import LocalPostgres
+from amplifier_runtime.database.local_postgres import LocalPostgres
 
 BAR = 1.5
 """How many times as long as bare DBOS steps with the same writes a durable turn may take."""

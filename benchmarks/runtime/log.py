@@ -26,13 +26,13 @@ from benchmarks.runtime.side import PLAN, Model, mount
 from amplifier_core import events
 from amplifier_kit.calls.block_stream import BLOCK_DELTA, BlockStream
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
-from amplifier_runtime.event_reading import LogReader
-from amplifier_runtime.events import TURN_ENDED, EventLog
-from amplifier_runtime.local_postgres import LocalPostgres
-from amplifier_runtime.migrating import migrate
-from amplifier_runtime.turns import TurnPart, TurnRun
-from amplifier_runtime.worker import WorkerSettings, run_worker
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.database.local_postgres import LocalPostgres
+from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.log.event_log import TURN_ENDED, EventLog
+from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
+from amplifier_runtime.worker.worker import WorkerSettings, run_worker
 
 BAR = 100.0
 """Milliseconds until 99 of 100 are seen."""

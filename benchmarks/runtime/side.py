@@ -19,12 +19,12 @@ from amplifier_core.message_models import ChatRequest, ChatResponse, Message, Te
 from amplifier_core.models import ProviderInfo, ToolResult
 from amplifier_core.session import AmplifierSession
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Connection, Database, execute
-from amplifier_runtime.ids import new_id
-from amplifier_runtime.migrating import migrate
-from amplifier_runtime.store import to_json
-from amplifier_runtime.turns import TurnPart, TurnRun
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.database.database import Connection, Database, execute
+from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.row_keys import new_id
+from amplifier_runtime.database.store import to_json
+from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 PLAN: dict[str, Any] = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}}
 ANSWER = "The answer of the model, which is a sentence of some length as they are. " * 4

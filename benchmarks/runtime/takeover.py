@@ -21,11 +21,11 @@ from typing import Any
 from benchmarks.runtime.side import PLAN, Model, mount
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
-from amplifier_runtime.local_postgres import LocalPostgres
-from amplifier_runtime.migrating import migrate
-from amplifier_runtime.turns import TurnPart, TurnRun
-from amplifier_runtime.worker import WorkerSettings, run_worker
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.database.local_postgres import LocalPostgres
+from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
+from amplifier_runtime.worker.worker import WorkerSettings, run_worker
 
 BAR = 10.0
 """Seconds that the slowest take-over may take."""

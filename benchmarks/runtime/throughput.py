@@ -24,10 +24,10 @@ from benchmarks.runtime.fleet import (
 )
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database, one_of
-from amplifier_runtime.local_postgres import LocalPostgres
-from amplifier_runtime.migrating import migrate
-from amplifier_runtime.store import Store
+from amplifier_runtime.database.database import Database, one_of
+from amplifier_runtime.database.local_postgres import LocalPostgres
+from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.store import Store
 
 WARM = 50
 COLUMNS = ("inserted", "updated", "in_place", "deleted", "bytes")

@@ -15,9 +15,9 @@ from typing import Any
 
 from amplifier_runtime.client import Client
 from amplifier_runtime.commands.worker import all_parts
-from amplifier_runtime.database import Database
-from amplifier_runtime.migrating import migrate
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 
 async def main(url: str, plan: dict[str, Any]) -> None:

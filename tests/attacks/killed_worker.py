@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from amplifier_runtime.commands.worker import all_parts
-from amplifier_runtime.database import Connection, Database
-from amplifier_runtime.turns import TurnPart, TurnRun
-from amplifier_runtime.worker import WorkerSettings, run_worker
+from amplifier_runtime.database.database import Connection, Database
+from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
+from amplifier_runtime.worker.worker import WorkerSettings, run_worker
 
 T = TypeVar("T")
 KILLED = 137

@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
-from amplifier_runtime.event_retention import LogLimits, sweep_log
-from amplifier_runtime.liveness import Liveness, remove_retired
-from amplifier_runtime.rates import set_rate_limit
-from amplifier_runtime.signals import Signals
-from amplifier_runtime.store import Store
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.database.store import Store
+from amplifier_runtime.limits.rates import set_rate_limit
+from amplifier_runtime.log.retention import LogLimits, sweep_log
+from amplifier_runtime.signals.signals import Signals
+from amplifier_runtime.worker.liveness import Liveness, remove_retired
 
 TENANT = "acme"
 PLAN: dict[str, Any] = {

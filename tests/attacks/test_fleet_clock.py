@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from amplifier_runtime.claims import Claims
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Connection, Database, all_of, execute, one_of
-from amplifier_runtime.liveness import Liveness
-from amplifier_runtime.local_postgres import LocalPostgres
-from amplifier_runtime.migrating import migrate
+from amplifier_runtime.database.database import Connection, Database, all_of, execute, one_of
+from amplifier_runtime.database.local_postgres import LocalPostgres
+from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.turns.claims import Claims
+from amplifier_runtime.worker.liveness import Liveness
 from attacks.skewed_client import PLAN, TENANT
 
 pytestmark = [pytest.mark.fleet, pytest.mark.attack("review M13")]

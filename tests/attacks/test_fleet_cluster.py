@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from amplifier_runtime.cluster import cluster
-from amplifier_runtime.local_postgres import LocalPostgres
+from amplifier_runtime.database.local_postgres import LocalPostgres
 
 pytestmark = [pytest.mark.fleet, pytest.mark.attack("review M14")]
 

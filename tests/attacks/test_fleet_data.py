@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
-from amplifier_runtime.migrating import migrate
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.database.migrating import migrate
 from attacks.machine import Machine
 
 PLAN: dict[str, Any] = {

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
-from amplifier_runtime.event_reading import LogReader
-from amplifier_runtime.local_postgres import LocalPostgres
-from amplifier_runtime.migrating import migrate
-from amplifier_runtime.signals import Signals
-from amplifier_runtime.store import Turn
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.database.local_postgres import LocalPostgres
+from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.store import Turn
+from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.signals.signals import Signals
 from attacks.silent_proxy import SilentProxy
 
 HERE = Path(__file__).parent

@@ -11,13 +11,13 @@ import pytest
 import sqlalchemy as sa
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
-from amplifier_runtime.event_news import CHANNEL
-from amplifier_runtime.event_reading import LogReader
-from amplifier_runtime.events import EventLog
-from amplifier_runtime.local_postgres import LocalPostgres
-from amplifier_runtime.migrating import migrate
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.database.local_postgres import LocalPostgres
+from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.log.event_log import EventLog
+from amplifier_runtime.log.news import CHANNEL
+from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 ECHO_PLAN = {
     "session": {"orchestrator": "loop-basic", "context": "context-simple"},

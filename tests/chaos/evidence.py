@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from amplifier_runtime.database import Connection, Database, Row, all_of, one_of
+from amplifier_runtime.database.database import Connection, Database, Row, all_of, one_of
 from chaos.people import People, View
 from chaos.script import SessionScript, TurnScript
 from chaos.storm import Damage

@@ -17,12 +17,12 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from amplifier_kit.calls.settings import Pricing
-from amplifier_runtime.children import Children
-from amplifier_runtime.database import Database
-from amplifier_runtime.events import EventLog
-from amplifier_runtime.limits import Limits
-from amplifier_runtime.signal_watch import SignalWatch
-from amplifier_runtime.worker import WorkerSettings, run_worker
+from amplifier_runtime.children.children import Children
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.limits.limits import Limits
+from amplifier_runtime.log.event_log import EventLog
+from amplifier_runtime.signals.signal_watch import SignalWatch
+from amplifier_runtime.worker.worker import WorkerSettings, run_worker
 from chaos.script import PUBLISHED_LOOP
 from chaos.stage import Stage, Trace
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from amplifier_runtime.budgets import Budgets
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
-from amplifier_runtime.event_reading import LogEntry, LogReader
-from amplifier_runtime.events import TURN_ENDED
-from amplifier_runtime.signals import Signals
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.limits.budgets import Budgets
+from amplifier_runtime.log.event_log import TURN_ENDED
+from amplifier_runtime.log.reading import LogEntry, LogReader
+from amplifier_runtime.signals.signals import Signals
 from chaos.script import SessionScript, TurnScript
 
 _LOOK_SECONDS = 0.2

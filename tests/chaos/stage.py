@@ -22,8 +22,8 @@ from amplifier_core.message_models import (
 )
 from amplifier_core.models import HookResult, ProviderInfo, ToolResult
 from amplifier_kit.calls.block_stream import BlockStream
-from amplifier_runtime.journal import latest_model_call
-from amplifier_runtime.turns import TurnPart, TurnRun
+from amplifier_runtime.turns.journal import latest_model_call
+from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 
 _EFFECTS = {"price": "pure", "stock": "idempotent", "pay": "unsafe", "check": "pure"}
 _LONGEST_WORK_SECONDS = 0.15

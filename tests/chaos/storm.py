@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from amplifier_runtime.database import Connection, Database, all_of
-from amplifier_runtime.local_postgres import LocalPostgres
+from amplifier_runtime.database.database import Connection, Database, all_of
+from amplifier_runtime.database.local_postgres import LocalPostgres
 from chaos.fleet import Fleet
 
 _LONGEST_ABSENCE = 0.5

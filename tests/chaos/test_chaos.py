@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_runtime.asking import ANSWERED
-from amplifier_runtime.events import TURN_ENDED
+from amplifier_runtime.log.event_log import TURN_ENDED
+from amplifier_runtime.signals.asking import ANSWERED
 from chaos.evidence import Event, Evidence, Kept
 from chaos.judge import judge, repeated_calls
 from chaos.people import View

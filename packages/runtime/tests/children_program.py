@@ -7,9 +7,9 @@ import logging
 from decimal import Decimal
 
 from amplifier_kit.calls.settings import Pricing
-from amplifier_runtime.children import Children
-from amplifier_runtime.limits import Limits
-from amplifier_runtime.worker import WorkerSettings, run_worker
+from amplifier_runtime.children.children import Children
+from amplifier_runtime.limits.limits import Limits
+from amplifier_runtime.worker.worker import WorkerSettings, run_worker
 
 PRICES = {"steps": Pricing(input=Decimal(3), output=Decimal(15))}
 

@@ -10,11 +10,11 @@ from crash_pair_run import FURTHER
 from crash_program import repeated
 
 from amplifier_core import events
-from amplifier_runtime.asking import ANSWERED, ASKED
-from amplifier_runtime.effects import OUTCOME_UNKNOWN
-from amplifier_runtime.event_rows import SUPERSEDED
-from amplifier_runtime.events import TURN_ENDED
-from amplifier_runtime.turns import RESUMED
+from amplifier_runtime.log.event_log import TURN_ENDED
+from amplifier_runtime.log.event_rows import SUPERSEDED
+from amplifier_runtime.signals.asking import ANSWERED, ASKED
+from amplifier_runtime.turns.effects import OUTCOME_UNKNOWN
+from amplifier_runtime.turns.turn_run import RESUMED
 
 Facts = dict[str, Any]
 

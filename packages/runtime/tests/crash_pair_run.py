@@ -28,18 +28,18 @@ from amplifier_core.history import repair_history
 from amplifier_core.message_models import ChatRequest, ChatResponse, Usage
 from amplifier_core.session import AmplifierSession
 from amplifier_kit.calls.settings import Pricing
-from amplifier_runtime.asking import ANSWERED, ASKED
-from amplifier_runtime.budgets import Budgets
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
-from amplifier_runtime.event_reading import LogReader
-from amplifier_runtime.events import EventLog
-from amplifier_runtime.limits import Limits
-from amplifier_runtime.liveness import Observer
-from amplifier_runtime.signal_watch import SignalWatch
-from amplifier_runtime.signals import Signals
-from amplifier_runtime.turns import TurnPart, TurnRun
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.limits.budgets import Budgets
+from amplifier_runtime.limits.limits import Limits
+from amplifier_runtime.log.event_log import EventLog
+from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.signals.asking import ANSWERED, ASKED
+from amplifier_runtime.signals.signal_watch import SignalWatch
+from amplifier_runtime.signals.signals import Signals
+from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
+from amplifier_runtime.worker.liveness import Observer
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 Facts = dict[str, Any]
 When = Literal["late", "early"]

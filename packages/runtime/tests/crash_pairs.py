@@ -23,9 +23,9 @@ from crash_pair_run import FURTHER, Case, When, finish, play, warm
 from runtime_stage import Trace
 from warm_forks import fork, share
 
-from amplifier_runtime.database import Database
-from amplifier_runtime.local_postgres import LocalPostgres
-from amplifier_runtime.migrating import migrate
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.database.local_postgres import LocalPostgres
+from amplifier_runtime.database.migrating import migrate
 
 _DATABASES = ("sqlite", "postgresql")
 _ANSWERS: tuple[When, ...] = ("late", "early")

@@ -19,8 +19,8 @@ from runtime_stage import Stage, Trace, end_of, plan_with
 from warm_forks import fork, say, share, warm_up
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 KILLED = 137
 QUICK: dict[str, Any] = {"beat_seconds": 0.1, "dead_after_seconds": 0.4, "poll_seconds": 0.05}

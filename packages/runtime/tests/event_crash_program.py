@@ -21,9 +21,9 @@ from runtime_stage import Trace, end_of, plan_with
 from warm_forks import fork, say, share, warm_up
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
-from amplifier_runtime.events import EventLog
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.log.event_log import EventLog
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 QUICK: dict[str, Any] = {"beat_seconds": 0.1, "dead_after_seconds": 0.4, "poll_seconds": 0.05}
 

@@ -10,10 +10,10 @@ from runtime_stage import PaymentModel, Reached, Stage, Trace
 from amplifier_core import events
 from amplifier_core.message_models import ChatRequest, ChatResponse
 from amplifier_kit.calls.block_stream import BLOCK_DELTA, BlockStream
-from amplifier_runtime.event_reading import GONE, LogEntry, LogReader
-from amplifier_runtime.event_rows import SUPERSEDED
-from amplifier_runtime.events import TURN_ENDED
-from amplifier_runtime.turns import TurnRun
+from amplifier_runtime.log.event_log import TURN_ENDED
+from amplifier_runtime.log.event_rows import SUPERSEDED
+from amplifier_runtime.log.reading import GONE, LogEntry, LogReader
+from amplifier_runtime.turns.turn_run import TurnRun
 
 WORDS = ("Let ", "me ", "see ", "about ", "that. ")
 

@@ -9,15 +9,15 @@ from typing import Any
 
 from amplifier_core.message_models import Usage
 from amplifier_kit.calls.settings import Pricing
-from amplifier_runtime.call_costs import CallCost
-from amplifier_runtime.children import Children
-from amplifier_runtime.claims import Claim, Claims
+from amplifier_runtime.children.children import Children
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
-from amplifier_runtime.limits import Limits
-from amplifier_runtime.liveness import Liveness
-from amplifier_runtime.store import Store
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.database.store import Store
+from amplifier_runtime.limits.call_costs import CallCost
+from amplifier_runtime.limits.limits import Limits
+from amplifier_runtime.turns.claims import Claim, Claims
+from amplifier_runtime.worker.liveness import Liveness
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 PRICES = {"steps": Pricing(input=Decimal(3), output=Decimal(15))}
 USAGE = {"input_tokens": 3_000, "output_tokens": 200, "total_tokens": 3_200}

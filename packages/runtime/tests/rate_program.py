@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from amplifier_runtime.database import Database
-from amplifier_runtime.rates import Bucket
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.limits.rates import Bucket
 
 
 async def main(url: str, folder: Path, name: str, seconds: float) -> None:

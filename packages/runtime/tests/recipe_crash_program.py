@@ -19,10 +19,10 @@ from typing import Any
 from runtime_stage import Trace
 from warm_forks import fork, say, share, warm_up
 
-from amplifier_runtime.children import Children
+from amplifier_runtime.children.children import Children
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database, all_of
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.database.database import Database, all_of
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 KILLED = 137
 QUICK: dict[str, Any] = {"beat_seconds": 0.1, "dead_after_seconds": 0.4, "poll_seconds": 0.05}

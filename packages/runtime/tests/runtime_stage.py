@@ -21,9 +21,9 @@ from amplifier_core.message_models import (
 )
 from amplifier_core.models import ProviderInfo, ToolResult
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database, all_of
-from amplifier_runtime.store import Turn
-from amplifier_runtime.turns import TurnPart, TurnRun
+from amplifier_runtime.database.database import Database, all_of
+from amplifier_runtime.database.store import Turn
+from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 
 Reached = Callable[[str], Awaitable[None]]
 

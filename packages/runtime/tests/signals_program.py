@@ -13,8 +13,8 @@ from pathlib import Path
 from runtime_stage import Stage, Trace
 from signals_stage import AskUser
 
-from amplifier_runtime.signal_watch import SignalWatch
-from amplifier_runtime.worker import WorkerSettings, run_worker
+from amplifier_runtime.signals.signal_watch import SignalWatch
+from amplifier_runtime.worker.worker import WorkerSettings, run_worker
 
 
 def main(url: str, folder: Path, name: str, place: str = "nowhere") -> None:

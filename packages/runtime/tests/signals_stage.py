@@ -18,14 +18,14 @@ from amplifier_core.message_models import (
     ToolCallBlock,
 )
 from amplifier_core.models import HookResult
-from amplifier_runtime.approvals import Approval
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
-from amplifier_runtime.signal_watch import SignalWatch
-from amplifier_runtime.signals import Signals
-from amplifier_runtime.store import Turn
-from amplifier_runtime.turns import TurnPart, TurnRun
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.database.store import Turn
+from amplifier_runtime.signals.approvals import Approval
+from amplifier_runtime.signals.signal_watch import SignalWatch
+from amplifier_runtime.signals.signals import Signals
+from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 T = TypeVar("T")
 

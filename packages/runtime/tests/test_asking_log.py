@@ -11,11 +11,11 @@ from runtime_stage import Stage, Trace, TracedTool, plan_with
 from signals_stage import AskUser, Hold, Scene
 
 from amplifier_core.models import ToolResult
-from amplifier_runtime.asking import ANSWERED, ASKED
-from amplifier_runtime.database import Database
-from amplifier_runtime.event_reading import LogReader
-from amplifier_runtime.events import EventLog
-from amplifier_runtime.turns import TurnPart, TurnRun
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.log.event_log import EventLog
+from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.signals.asking import ANSWERED, ASKED
+from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 
 
 async def test_a_question_and_its_answer_are_in_the_log_once_whatever_runs_it_takes(

@@ -21,17 +21,17 @@ from limits_stage import (
 )
 from runtime_stage import Trace, rows
 
-from amplifier_runtime.budgets import Budgets, Hold, Purse, Shortage
-from amplifier_runtime.call_costs import NANO
-from amplifier_runtime.children import Children
+from amplifier_runtime.children.children import Children
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
-from amplifier_runtime.limits import Limits
-from amplifier_runtime.liveness import Liveness, Observer
-from amplifier_runtime.metering import EVENTS
-from amplifier_runtime.store import Store
-from amplifier_runtime.turns import TurnPart, TurnRun
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.database.store import Store
+from amplifier_runtime.limits.budgets import Budgets, Hold, Purse, Shortage
+from amplifier_runtime.limits.call_costs import NANO
+from amplifier_runtime.limits.limits import Limits
+from amplifier_runtime.limits.metering import EVENTS
+from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
+from amplifier_runtime.worker.liveness import Liveness, Observer
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 TOLD = {"prices": {"steps": {"input": 3, "output": 15}}}
 TOO_MUCH = {"input_tokens": 90_000, "output_tokens": 9_000, "total_tokens": 99_000}

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from amplifier_core.models import HookResult
-from amplifier_runtime.children import Children
+from amplifier_runtime.children.children import Children
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database, all_of, execute
-from amplifier_runtime.store import Turn
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.database.database import Database, all_of, execute
+from amplifier_runtime.database.store import Turn
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 Plant = Callable[[str, Callable[..., Awaitable[Any]]], None]
 SLOW = {"text": "Now I wait.", "delay_seconds": 3600}

@@ -16,9 +16,9 @@ from children_program import main
 from runtime_stage import Trace
 from warm_workers import WarmWorker
 
-from amplifier_runtime.budgets import Budgets
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database, all_of
+from amplifier_runtime.database.database import Database, all_of
+from amplifier_runtime.limits.budgets import Budgets
 
 USAGE = {"input_tokens": 3_000, "output_tokens": 200, "total_tokens": 3_200}
 USED = Decimal(3 * 3_000 + 15 * 200) / 1_000_000

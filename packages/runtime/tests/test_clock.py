@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import amplifier_runtime
-from amplifier_runtime.database import Connection, Database, one_of, read_now
+from amplifier_runtime.database.database import Connection, Database, one_of, read_now
 
 _SOURCES = sorted(Path(amplifier_runtime.__file__).parent.rglob("*.py"))
 # What reads the wall clock of the machine that runs it, by the last part of its name.

@@ -20,7 +20,7 @@ from amplifier_foundation.errors import FoundationError
 from amplifier_runtime.client import Client
 from amplifier_runtime.cluster import EXAMPLE
 from amplifier_runtime.commands.runtime import runtime
-from amplifier_runtime.database import Database, execute, one_of
+from amplifier_runtime.database.database import Database, execute, one_of
 from amplifier_runtime.errors import NoWorkerError
 
 StartWorker = Callable[..., subprocess.Popen[str]]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_runtime import connections
-from amplifier_runtime.connections import PatientPool, is_full
+from amplifier_runtime.database import connections
+from amplifier_runtime.database.connections import PatientPool, is_full
 
 
 class Refused(Exception):

@@ -13,8 +13,8 @@ import pytest
 from crash_pair_judge import judge
 
 from amplifier_core import events
-from amplifier_runtime.asking import ANSWERED, ASKED
-from amplifier_runtime.events import TURN_ENDED
+from amplifier_runtime.log.event_log import TURN_ENDED
+from amplifier_runtime.signals.asking import ANSWERED, ASKED
 
 PROGRAM = Path(__file__).parent / "crash_pairs.py"
 SAMPLE = 8

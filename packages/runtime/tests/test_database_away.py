@@ -10,10 +10,10 @@ import pytest
 from runtime_stage import Stage, Trace, plan_with
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
-from amplifier_runtime.local_postgres import LocalPostgres
-from amplifier_runtime.migrating import migrate
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.database.local_postgres import LocalPostgres
+from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 TURNS = 40
 

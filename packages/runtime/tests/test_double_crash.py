@@ -13,9 +13,9 @@ from event_stage import all_entries
 
 from amplifier_core.history import repair_history
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
-from amplifier_runtime.event_reading import LogReader
-from amplifier_runtime.events import TURN_ENDED
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.log.event_log import TURN_ENDED
+from amplifier_runtime.log.reading import LogReader
 
 PROGRAM = Path(__file__).parent / "double_crash_program.py"
 SEED, COUNT, AT_ONCE = 11, 8, 4

@@ -15,15 +15,15 @@ from runtime_stage import Trace, plan_with
 from amplifier_kit.calls.block_stream import BLOCK_DELTA, BLOCK_END, BlockStream
 from amplifier_kit.secrets.examples import EXAMPLES
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Connection, Database, all_of, execute
+from amplifier_runtime.database.database import Connection, Database, all_of, execute
+from amplifier_runtime.database.store import wake_turn
 from amplifier_runtime.errors import CursorError, NotFoundError
-from amplifier_runtime.event_reading import GONE, LogEntry, LogReader
-from amplifier_runtime.event_retention import LogLimits, sweep_log, trim_log
-from amplifier_runtime.event_rows import SUPERSEDED, Record, append
-from amplifier_runtime.events import EventLog
-from amplifier_runtime.store import wake_turn
-from amplifier_runtime.turns import RESUMED, TurnPart, TurnRun
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.log.event_log import EventLog
+from amplifier_runtime.log.event_rows import SUPERSEDED, Record, append
+from amplifier_runtime.log.reading import GONE, LogEntry, LogReader
+from amplifier_runtime.log.retention import LogLimits, sweep_log, trim_log
+from amplifier_runtime.turns.turn_run import RESUMED, TurnPart, TurnRun
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 LOOP = "loop-streaming"
 

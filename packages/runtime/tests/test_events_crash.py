@@ -14,11 +14,11 @@ import pytest
 from event_stage import WORDS, View, all_entries, follow
 
 from amplifier_core import events
-from amplifier_runtime.database import Database, all_of
-from amplifier_runtime.effects import OUTCOME_UNKNOWN
-from amplifier_runtime.event_reading import LogReader
-from amplifier_runtime.event_rows import SUPERSEDED
-from amplifier_runtime.turns import RESUMED
+from amplifier_runtime.database.database import Database, all_of
+from amplifier_runtime.log.event_rows import SUPERSEDED
+from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.turns.effects import OUTCOME_UNKNOWN
+from amplifier_runtime.turns.turn_run import RESUMED
 
 PROGRAM = Path(__file__).parent / "event_crash_program.py"
 MARKERS = {RESUMED, SUPERSEDED}

@@ -21,13 +21,13 @@ from runtime_stage import Stage, Trace, pause, plan_with, rows, until
 import amplifier_runtime
 from amplifier_runtime.client import Client
 from amplifier_runtime.commands.worker import all_parts
-from amplifier_runtime.database import Database, Row, all_of, execute
+from amplifier_runtime.database.database import Database, Row, all_of, execute
+from amplifier_runtime.database.local_postgres import LocalPostgres
+from amplifier_runtime.database.migrating import BREAKING, applied, check_schema, migrate
+from amplifier_runtime.database.store import Turn
 from amplifier_runtime.errors import SchemaError
-from amplifier_runtime.liveness import Observer
-from amplifier_runtime.local_postgres import LocalPostgres
-from amplifier_runtime.migrating import BREAKING, applied, check_schema, migrate
-from amplifier_runtime.store import Turn
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.worker.liveness import Observer
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 pytestmark = pytest.mark.slow
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from amplifier_core.errors import SessionError
-from amplifier_runtime.claims import Claim
-from amplifier_runtime.worker import open_session
+from amplifier_runtime.turns.claims import Claim
+from amplifier_runtime.worker.worker import open_session
 
 
 async def test_a_turn_whose_guard_does_not_mount_does_not_start() -> None:

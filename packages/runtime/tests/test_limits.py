@@ -12,17 +12,17 @@ import pytest
 from limits_stage import CALL, PLAN, USED, answer, claimed, claims, plan, status_call, worker
 from runtime_stage import Trace, rows
 
-from amplifier_runtime.budgets import Budgets, Hold, Purse, Shortage
-from amplifier_runtime.call_costs import Charge
-from amplifier_runtime.claims import Claim, Claims
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database, execute
+from amplifier_runtime.database.database import Database, execute
+from amplifier_runtime.database.store import Store
 from amplifier_runtime.errors import Fenced
-from amplifier_runtime.limits import Limits, admit
-from amplifier_runtime.liveness import Liveness, Observer
-from amplifier_runtime.rates import set_rate_limit
-from amplifier_runtime.store import Store
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.limits.budgets import Budgets, Hold, Purse, Shortage
+from amplifier_runtime.limits.call_costs import Charge
+from amplifier_runtime.limits.limits import Limits, admit
+from amplifier_runtime.limits.rates import set_rate_limit
+from amplifier_runtime.turns.claims import Claim, Claims
+from amplifier_runtime.worker.liveness import Liveness, Observer
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 
 async def test_calls_at_once_on_all_workers_never_hold_more_than_the_tree_has(

@@ -16,9 +16,9 @@ from warm_workers import WarmWorker
 from worker_program import main
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import IDLE_SECONDS, Connection, Database, all_of, execute
-from amplifier_runtime.liveness import Liveness, Observer
-from amplifier_runtime.store import Turn
+from amplifier_runtime.database.database import IDLE_SECONDS, Connection, Database, all_of, execute
+from amplifier_runtime.database.store import Turn
+from amplifier_runtime.worker.liveness import Liveness, Observer
 
 pytestmark = pytest.mark.slow
 

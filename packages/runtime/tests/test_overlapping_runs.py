@@ -8,10 +8,10 @@ from pathlib import Path
 from runtime_stage import Stage, plan_with
 from signals_stage import AskUser, Scene
 
-from amplifier_runtime.children import Children
-from amplifier_runtime.database import Database
-from amplifier_runtime.turns import TurnPart, TurnRun
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.children.children import Children
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 
 class CloseLate(TurnPart):

@@ -13,14 +13,14 @@ from cryptography.fernet import Fernet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_runtime.children import Children
+from amplifier_runtime.children.children import Children
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database, all_of, execute
+from amplifier_runtime.database.database import Database, all_of, execute
+from amplifier_runtime.database.plan_references import clear_keys_in, mapped, refuse_clear_keys
+from amplifier_runtime.database.secret_store import KEY_VARIABLE, SHARED, SecretStore, new_key
 from amplifier_runtime.errors import ClearKeyError, MissingKeyError, SecretsError
-from amplifier_runtime.plan_keys import PlanKeys
-from amplifier_runtime.plan_references import clear_keys_in, mapped, refuse_clear_keys
-from amplifier_runtime.secret_store import KEY_VARIABLE, SHARED, SecretStore, new_key
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.turns.plan_keys import PlanKeys
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 CANARY = "canary0f1e2d3c4b5a6978"
 SESSION = {"orchestrator": "loop-basic", "context": "context-simple"}

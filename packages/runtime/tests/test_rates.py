@@ -10,8 +10,8 @@ import pytest
 from runtime_stage import rows, until
 from sqlalchemy import event
 
-from amplifier_runtime.database import Database, execute
-from amplifier_runtime.rates import Bucket, set_rate_limit
+from amplifier_runtime.database.database import Database, execute
+from amplifier_runtime.limits.rates import Bucket, set_rate_limit
 
 RATE_PROGRAM = Path(__file__).parent / "rate_program.py"
 

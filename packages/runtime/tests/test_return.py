@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database, execute, one_of
-from amplifier_runtime.store import wake_turn
-from amplifier_runtime.turns import TurnPart, TurnRun
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.database.database import Database, execute, one_of
+from amplifier_runtime.database.store import wake_turn
+from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 
 class Nap(TurnPart):

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from amplifier_runtime import migrating
-from amplifier_runtime.budgets import Budgets
 from amplifier_runtime.client import Client
 from amplifier_runtime.commands.status import describe_session
 from amplifier_runtime.commands.worker import all_parts
-from amplifier_runtime.database import Connection, Database, execute, one_of
-from amplifier_runtime.event_reading import LogReader
-from amplifier_runtime.migrating import Migration, known_migrations, migrate
-from amplifier_runtime.signals import Signals
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.database import migrating
+from amplifier_runtime.database.database import Connection, Database, execute, one_of
+from amplifier_runtime.database.migrating import Migration, known_migrations, migrate
+from amplifier_runtime.limits.budgets import Budgets
+from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.signals.signals import Signals
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 PLAN: dict[str, Any] = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}}
 TENANTS = ("first", "second", "third")

@@ -12,12 +12,12 @@ import pytest
 from runtime_stage import Stage, plan_with, until
 from signals_stage import AskUser, Scene, guarded_plan
 
-from amplifier_runtime.approvals import Approval
-from amplifier_runtime.database import Database, execute
+from amplifier_runtime.database.database import Database, execute
+from amplifier_runtime.database.store import to_json
 from amplifier_runtime.errors import AlreadyDecidedError, NotFoundError
-from amplifier_runtime.signals import Signals
-from amplifier_runtime.store import to_json
-from amplifier_runtime.turns import TurnPart, TurnRun
+from amplifier_runtime.signals.approvals import Approval
+from amplifier_runtime.signals.signals import Signals
+from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 
 
 @pytest.fixture

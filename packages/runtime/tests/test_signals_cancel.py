@@ -11,9 +11,9 @@ from runtime_stage import Stage, plan_with
 from signals_stage import Hold, Scene
 
 from amplifier_core.session import AmplifierSession
-from amplifier_runtime.claims import Claim
-from amplifier_runtime.database import Database
-from amplifier_runtime.turns import TurnPart, TurnRun
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.turns.claims import Claim
+from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ async def test_a_signal_that_could_not_be_read_is_read_at_the_next_look(
             raise OSError("The database is away.")
 
         with monkeypatch.context() as broken:
-            broken.setattr("amplifier_runtime.signal_watch._TurnSignals.listen", fail)
+            broken.setattr("amplifier_runtime.signals.signal_watch._TurnSignals.listen", fail)
             await scene.signals.cancel(turn.turn_id)
             await failed.wait()
         token = worker.runner.runs[turn.turn_id].session.coordinator.cancellation

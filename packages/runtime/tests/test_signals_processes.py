@@ -14,7 +14,7 @@ from signals_program import main
 from signals_stage import Scene
 from warm_workers import WarmWorker
 
-from amplifier_runtime.database import Database, one_of
+from amplifier_runtime.database.database import Database, one_of
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import pytest
 from runtime_stage import plan_with
 from signals_stage import AskUser, Hold, Scene, Talk
 
-from amplifier_runtime.database import Database
+from amplifier_runtime.database.database import Database
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from runtime_stage import rows
 
-from amplifier_runtime import liveness
-from amplifier_runtime.database import Database
-from amplifier_runtime.liveness import Liveness, Observer
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.worker import liveness
+from amplifier_runtime.worker.liveness import Liveness, Observer
 
 
 class Clock:

@@ -13,13 +13,13 @@ from amplifier_core.llm_errors import RateLimitError
 from amplifier_core.message_models import ChatRequest, ChatResponse, Message, TextBlock
 from amplifier_core.models import ToolResult
 from amplifier_core.session import AmplifierSession
-from amplifier_runtime.claims import Claim
-from amplifier_runtime.effects import OUTCOME_UNKNOWN
-from amplifier_runtime.engine import Write
+from amplifier_runtime.database.engine import Write
 from amplifier_runtime.errors import Fenced, Suspended
-from amplifier_runtime.journal import Journal
-from amplifier_runtime.steps import DIVERGED, stand_between
-from amplifier_runtime.turns import TurnRun
+from amplifier_runtime.turns.claims import Claim
+from amplifier_runtime.turns.effects import OUTCOME_UNKNOWN
+from amplifier_runtime.turns.journal import Journal, announce
+from amplifier_runtime.turns.steps import DIVERGED, stand_between
+from amplifier_runtime.turns.turn_run import TurnRun
 
 SAID = ChatResponse(content=[TextBlock(text="yes")])
 

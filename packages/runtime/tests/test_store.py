@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from runtime_stage import rows
 
-from amplifier_runtime.claims import Claims, Outcome
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database, execute
+from amplifier_runtime.database.database import Database, execute
+from amplifier_runtime.database.migrating import check_schema, known_migrations, migrate, pending
+from amplifier_runtime.database.store import Store, wake_turn
 from amplifier_runtime.errors import (
     Fenced,
     IdempotencyError,
@@ -18,9 +19,8 @@ from amplifier_runtime.errors import (
     NoWorkerError,
     SchemaError,
 )
-from amplifier_runtime.liveness import Liveness, Observer
-from amplifier_runtime.migrating import check_schema, known_migrations, migrate, pending
-from amplifier_runtime.store import Store, wake_turn
+from amplifier_runtime.turns.claims import Claims, Outcome
+from amplifier_runtime.worker.liveness import Liveness, Observer
 
 PLAN: dict[str, Any] = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}}
 ANSWERED = Outcome("done", "hi", None, [{"role": "user", "content": "x"}], {})

@@ -11,8 +11,8 @@ import pytest
 from runtime_stage import Stage, Trace, plan_with, rows
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Connection, Database, execute
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.database.database import Connection, Database, execute
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 # The rows that a worker of 0.2 had written when it was killed: one model call is kept, both tools
 # have run, and the second model call has not begun.

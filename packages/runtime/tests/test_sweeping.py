@@ -8,11 +8,11 @@ from typing import Any
 from runtime_stage import rows
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database, execute
-from amplifier_runtime.liveness import Liveness
-from amplifier_runtime.store import wake_turn
-from amplifier_runtime.turns import TurnPart, TurnRun
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.database.database import Database, execute
+from amplifier_runtime.database.store import wake_turn
+from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
+from amplifier_runtime.worker.liveness import Liveness
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 
 class Nap(TurnPart):

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 import amplifier_runtime
-from amplifier_runtime.budgets import Budgets
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import SCHEMA, Connection, Database, all_of, execute
+from amplifier_runtime.database.database import SCHEMA, Connection, Database, all_of, execute
+from amplifier_runtime.database.store import Store, Turn
 from amplifier_runtime.errors import NotFoundError
-from amplifier_runtime.event_reading import LogReader
-from amplifier_runtime.signals import Signals
-from amplifier_runtime.store import Store, Turn
+from amplifier_runtime.limits.budgets import Budgets
+from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.signals.signals import Signals
 
 PLAN: dict[str, Any] = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}}
 MINE, THEIRS = "mine", "theirs"

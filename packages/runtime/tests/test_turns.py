@@ -10,9 +10,9 @@ import pytest
 from runtime_stage import Stage, Trace, plan_with
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database, all_of
+from amplifier_runtime.database.database import Database, all_of
 from amplifier_runtime.errors import SchemaError, TurnFailedError
-from amplifier_runtime.worker import Worker, WorkerSettings
+from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 
 async def answer(client: Client, session: str, prompt: str, key: str) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from runtime_stage import Stage, Trace
 
-from amplifier_runtime.worker import WorkerSettings, run_worker
+from amplifier_runtime.worker.worker import WorkerSettings, run_worker
 
 
 def main(url: str, folder: Path, name: str, hold_at: str | None = None) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from amplifier_runtime.database import Database
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.database.store import Session, Store, Turn
 from amplifier_runtime.errors import NoWorkerError, TurnFailedError
-from amplifier_runtime.liveness import has_worker
-from amplifier_runtime.store import Session, Store, Turn
+from amplifier_runtime.worker.liveness import has_worker
 
 __all__ = ["Client"]
 

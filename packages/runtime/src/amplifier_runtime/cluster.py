@@ -15,9 +15,9 @@ from types import FrameType
 from typing import NoReturn
 
 from amplifier_runtime.commands.output import say
-from amplifier_runtime.database import Database
-from amplifier_runtime.local_postgres import LocalPostgres
-from amplifier_runtime.migrating import migrate
+from amplifier_runtime.database.database import Database
+from amplifier_runtime.database.local_postgres import LocalPostgres
+from amplifier_runtime.database.migrating import migrate
 
 __all__ = ["EXAMPLE", "cluster", "main"]
 
@@ -30,7 +30,7 @@ import os
 import uuid
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.database import Database
+from amplifier_runtime.database.database import Database
 
 PLAN = {
     "session": {"orchestrator": "loop-basic", "context": "context-simple"},

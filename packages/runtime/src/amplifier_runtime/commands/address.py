@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_runtime.database import Database
+from amplifier_runtime.database.database import Database
 from amplifier_runtime.errors import (
     DurableError,
     ExposedDatabaseError,

@@ -7,17 +7,17 @@ import asyncio
 import click
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_runtime.clock import monotonic
 from amplifier_runtime.commands.address import database_option, run_on, shown
 from amplifier_runtime.commands.output import say
 from amplifier_runtime.commands.secrets import secrets
 from amplifier_runtime.commands.status import describe, describe_session
-from amplifier_runtime.database import Connection, Database, all_of, execute, one_of
+from amplifier_runtime.database.clock import monotonic
+from amplifier_runtime.database.database import Connection, Database, all_of, execute, one_of
+from amplifier_runtime.database.migrating import check_schema, migrate, pending
+from amplifier_runtime.database.row_keys import name_of
+from amplifier_runtime.database.store import hold_session
 from amplifier_runtime.errors import NotFoundError
-from amplifier_runtime.liveness import Observer
-from amplifier_runtime.migrating import check_schema, migrate, pending
-from amplifier_runtime.session_keys import name_of
-from amplifier_runtime.store import hold_session
+from amplifier_runtime.worker.liveness import Observer
 
 __all__ = ["runtime"]
 

@@ -8,14 +8,14 @@ import sys
 import click
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_runtime.clock import iso
 from amplifier_runtime.commands.address import database_option, run_on
 from amplifier_runtime.commands.output import ask_secret, say
-from amplifier_runtime.database import Connection, Database, all_of
-from amplifier_runtime.migrating import check_schema
-from amplifier_runtime.plan_references import clear_keys_in
-from amplifier_runtime.secret_store import SHARED, SecretStore, new_key
-from amplifier_runtime.session_keys import NAME
+from amplifier_runtime.database.clock import iso
+from amplifier_runtime.database.database import Connection, Database, all_of
+from amplifier_runtime.database.migrating import check_schema
+from amplifier_runtime.database.plan_references import clear_keys_in
+from amplifier_runtime.database.row_keys import NAME
+from amplifier_runtime.database.secret_store import SHARED, SecretStore, new_key
 
 __all__ = ["secrets"]
 

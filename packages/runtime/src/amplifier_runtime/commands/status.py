@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from amplifier_foundation.store.session_store import SessionStore
 from amplifier_runtime.commands.address import shown
-from amplifier_runtime.database import Connection, Database, Row, all_of, one_of
+from amplifier_runtime.database.database import Connection, Database, Row, all_of, one_of
+from amplifier_runtime.database.migrating import check_schema, pending
+from amplifier_runtime.database.row_keys import NAME
 from amplifier_runtime.errors import SchemaError
-from amplifier_runtime.liveness import has_worker
-from amplifier_runtime.migrating import check_schema, pending
-from amplifier_runtime.session_keys import NAME
+from amplifier_runtime.worker.liveness import has_worker
 from amplifier_sandbox.home import amplifier_home
 
 __all__ = ["Lines", "describe", "describe_session"]

@@ -11,16 +11,16 @@ import sys
 import click
 from sqlalchemy.exc import SQLAlchemyError
 
-from amplifier_runtime.children import Children
+from amplifier_runtime.children.children import Children
 from amplifier_runtime.commands.address import database_option, failure_of, shown
 from amplifier_runtime.commands.output import say
-from amplifier_runtime.database import Connection, Database, one_of
+from amplifier_runtime.database.database import Connection, Database, one_of
 from amplifier_runtime.errors import DurableError, LeaveTimeoutError
-from amplifier_runtime.events import EventLog
-from amplifier_runtime.limits import Limits
-from amplifier_runtime.signal_watch import SignalWatch
-from amplifier_runtime.turns import TurnPart
-from amplifier_runtime.worker import Worker, WorkerSettings, run_worker
+from amplifier_runtime.limits.limits import Limits
+from amplifier_runtime.log.event_log import EventLog
+from amplifier_runtime.signals.signal_watch import SignalWatch
+from amplifier_runtime.turns.turn_run import Host, TurnPart
+from amplifier_runtime.worker.worker import WorkerSettings, run_worker
 
 __all__ = ["all_parts", "worker"]
 
@@ -37,17 +37,14 @@ def all_parts(database: Database) -> list[TurnPart]:
 class _Orders(TurnPart):
     """Says that the worker is there, and lets it leave when `amplifier runtime drain` says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, greeting: str, look_seconds: float) -> None:
+        self._greeting = greeting
+        self._look_seconds = look_seconds
         self._task: asyncio.Task[None] | None = None
 
-    async def join(self, worker: Worker) -> None:
-        settings = worker.settings
-        say(
-            f"{worker.worker_id} runs up to {settings.concurrency} turns of "
-            f"{shown(settings.url)} with code {settings.code_version}. "
-            "Ctrl-C hands them over and ends it."
-        )
-        self._task = asyncio.create_task(self._obey(worker))
+    async def join(self, host: Host) -> None:
+        say(f"{host.worker_id} {self._greeting}")
+        self._task = asyncio.create_task(self._obey(host))
 
     async def leave(self) -> None:
         if self._task is not None:
@@ -55,21 +52,21 @@ class _Orders(TurnPart):
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
-    async def _obey(self, worker: Worker) -> None:
+    async def _obey(self, host: Host) -> None:
         def is_draining(connection: Connection) -> bool:
             sql = "SELECT 1 FROM workers WHERE worker_id = :worker AND state = 'draining'"
-            return one_of(connection, sql, worker=worker.worker_id) is not None
+            return one_of(connection, sql, worker=host.worker_id) is not None
 
         while True:
-            await asyncio.sleep(worker.settings.beat_seconds)
+            await asyncio.sleep(self._look_seconds)
             try:
-                if await worker.database.run(is_draining):
-                    say(f"{worker.worker_id} is told to leave.")
+                if await host.database.run(is_draining):
+                    say(f"{host.worker_id} is told to leave.")
                     # Once is enough: a worker that leaves is `draining` by its own word, too.
-                    worker.leave()
+                    host.leave()
                     return
             except Exception:
-                logger.exception("orders not read worker=%s", worker.worker_id)
+                logger.exception("orders not read worker=%s", host.worker_id)
 
 
 @click.command()
@@ -131,6 +128,11 @@ def worker(
     answer meanwhile: other workers take over what it had.
     """
     logging.basicConfig(level=logging.WARNING)
+    greeting = (
+        f"runs up to {concurrency} turns of {shown(url)} with code {code_version}. "
+        "Ctrl-C hands them over and ends it."
+    )
+    orders = _Orders(greeting, _DEFAULTS.beat_seconds)
     try:
         database = Database(url, connections=connections)
         try:
@@ -143,7 +145,7 @@ def worker(
                 drain_seconds=drain_seconds,
                 leave_seconds=leave_seconds,
                 database=database,
-                parts=[*all_parts(database), _Orders()],
+                parts=[*all_parts(database), orders],
             )
             asyncio.run(_run(settings))
         finally:

@@ -1,0 +1,1 @@
+"""Agents below a turn, each as a turn of its own."""

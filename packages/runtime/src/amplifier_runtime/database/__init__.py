@@ -1,0 +1,1 @@
+"""The database: connections, transactions, tables, migrations, and the engine that uses it."""

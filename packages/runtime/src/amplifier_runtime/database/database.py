@@ -1,0 +1,215 @@
+"""The database: transactions in threads of their own, tried again when the connection fails."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from amplifier_kit.valid_text import valid_text
+from amplifier_runtime.database.clock import NOW, in_sql, monotonic
+from amplifier_runtime.database.connections import make_engine
+from amplifier_runtime.database.private_file import make_private
+
+__all__ = [
+    "IDLE_SECONDS",
+    "Connection",
+    "Database",
+    "Row",
+    "all_among",
+    "all_of",
+    "execute",
+    "execute_among",
+    "execute_many",
+    "one_of",
+    "persistently",
+    "read_now",
+]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Connection = sa.Connection
+Row = sa.RowMapping
+
+SCHEMA = "amplifier"
+IDLE_SECONDS = 5
+"""How long PostgreSQL waits in an open transaction for a process that was paused or cut off.
+
+Its locks would hold up those who take over from it. It is given up as a worker by then.
+"""
+# The other transaction won (40...), the server has no free connection (53...), is going down or
+# coming up (57...), or it waited for this process too long (25...).
+_RETRIED_STATES = frozenset({"25P03", "40001", "40P01", "53300", "57P01", "57P02", "57P03"})
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.02, 1.0
+# More would only wait for the one that writes, and for the engine's own connections.
+_SQLITE_THREADS = 10
+
+
+@functools.cache
+def _statement(sql: str, dialect: str) -> sa.TextClause:
+    return sa.text(in_sql(sql, dialect))
+
+
+def execute(connection: Connection, sql: str, **values: Any) -> int:
+    """Run a statement and return how many rows it changed."""
+    return _result(connection, sql, values).rowcount
+
+
+def one_of(connection: Connection, sql: str, **values: Any) -> Row | None:
+    """Return the first row of the result, or None."""
+    return _result(connection, sql, values).mappings().first()
+
+
+def all_of(connection: Connection, sql: str, **values: Any) -> Sequence[Row]:
+    """Return all rows of the result."""
+    return _result(connection, sql, values).mappings().all()
+
+
+def execute_many(connection: Connection, sql: str, rows: list[dict[str, Any]]) -> None:
+    """Run a statement once for each row."""
+    connection.execute(_statement(sql, connection.dialect.name), [_valid(row) for row in rows])
+
+
+def read_now(connection: Connection) -> int:
+    """Return the database's clock in milliseconds; a statement says `now_ms()` instead."""
+    row = one_of(connection, f"SELECT {NOW} AS now")
+    assert row is not None
+    return row["now"]
+
+
+def all_among(
+    connection: Connection, sql: str, among: Iterable[str], **values: Any
+) -> Sequence[Row]:
+    """Return all rows of the result of a statement that has `IN :among`."""
+    return _result_among(connection, sql, among, values).mappings().all()
+
+
+def execute_among(connection: Connection, sql: str, among: Iterable[str], **values: Any) -> int:
+    """Run a statement that has `IN :among` and return how many rows it changed."""
+    return _result_among(connection, sql, among, values).rowcount
+
+
+def _result(connection: Connection, sql: str, values: dict[str, Any]) -> sa.CursorResult[Any]:
+    return connection.execute(_statement(sql, connection.dialect.name), _valid(values))
+
+
+def _result_among(
+    connection: Connection, sql: str, among: Iterable[str], values: dict[str, Any]
+) -> sa.CursorResult[Any]:
+    texts = [valid_text(each) for each in among]
+    return connection.execute(
+        _among(sql, connection.dialect.name), {"among": texts, **_valid(values)}
+    )
+
+
+def _valid(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values with texts that every database takes: PostgreSQL refuses NUL, UTF-8 halves."""
+    return {name: valid_text(each) if type(each) is str else each for name, each in values.items()}
+
+
+@functools.cache
+def _among(sql: str, dialect: str) -> sa.TextClause:
+    return sa.text(in_sql(sql, dialect)).bindparams(sa.bindparam("among", expanding=True))
+
+
+class Database:
+    """One database by its URL: `sqlite:///path` or `postgresql://...`.
+
+    The runtime's tables are in a schema of their own where there are schemas. `connections` is how
+    many there are at most; fewer make it slower. `patience_seconds` is how long a transaction is
+    tried again while the database is away.
+    """
+
+    def __init__(self, url: str, *, connections: int = 10, patience_seconds: float = 60.0) -> None:
+        self.url = url
+        self.is_sqlite = url.startswith("sqlite")
+        self._patience = patience_seconds
+        threads = min(connections, _SQLITE_THREADS) if self.is_sqlite else connections
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="amplifier-database")
+        self.engine = (
+            _sqlite(url)
+            if self.is_sqlite
+            else make_engine(url, connections, patience_seconds, SCHEMA, IDLE_SECONDS)
+        )
+
+    async def run(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` in a transaction and return what it returns.
+
+        `work` is run again when the connection fails, even if that was while committing: it must
+        find out by itself what it has done already.
+        """
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self.transact, work)
+
+    def transact(self, work: Callable[[Connection], T]) -> T:
+        """Do what `run` does, in the calling thread."""
+
+        def once() -> T:
+            with self.engine.begin() as connection:
+                return work(connection)
+
+        return persistently(once, self._patience)
+
+    def close(self) -> None:
+        """Let go of threads and connections."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self.engine.dispose()
+
+
+def persistently(work: Callable[[], T], patience_seconds: float = 60.0) -> T:
+    """Do the work, and do it again while the database cannot be reached, in the calling thread."""
+    until, wait = monotonic() + patience_seconds, _SHORTEST_WAIT
+    while True:
+        try:
+            return work()
+        except (DBAPIError, PoolTimeoutError) as error:
+            if not _may_pass(error) or monotonic() + wait > until:
+                raise
+            logger.warning("transaction tried again wait=%.2f cause=%s", wait, error)
+        time.sleep(wait * random.uniform(0.5, 1.5))
+        wait = min(wait * 2, _LONGEST_WAIT)
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether the same transaction may succeed a moment later."""
+    if isinstance(error, PoolTimeoutError):
+        return True
+    if not isinstance(error, DBAPIError):
+        return False
+    state = getattr(error.orig, "sqlstate", None)
+    if state in _RETRIED_STATES or error.connection_invalidated:
+        return True
+    if isinstance(error, InterfaceError):
+        return True
+    said = str(error.orig)
+    # Without a state, the server was not reached at all, or the connection broke.
+    return isinstance(error, OperationalError) and (
+        "database is locked" in said or (state is None and "sqlite" not in repr(type(error.orig)))
+    )
+
+
+def _sqlite(url: str) -> sa.Engine:
+    make_private(url)
+    # Parameters have prompts and plans in them, and errors are logged.
+    engine = sa.create_engine(url, hide_parameters=True)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, record: Any) -> None:  # pyright: ignore[reportUnusedFunction] - called by SQLAlchemy
+        # Writers queue up at their first statement instead of failing at their last.
+        connection.isolation_level = "IMMEDIATE"
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA busy_timeout=30000")
+        connection.execute("PRAGMA foreign_keys=ON")
+
+    return engine

@@ -1,0 +1,344 @@
+"""What clients read and write: tenants, sessions, their messages and their turns."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from amplifier_foundation.plan_shape import checked_plan
+from amplifier_kit.valid_text import valid, valid_text
+from amplifier_runtime.database.database import (
+    Connection,
+    Database,
+    Row,
+    all_among,
+    all_of,
+    execute,
+    one_of,
+)
+from amplifier_runtime.database.plan_references import refuse_clear_keys
+from amplifier_runtime.database.row_keys import NAME, find_session, insert_session, new_id
+from amplifier_runtime.errors import IdempotencyError, NotFoundError
+
+__all__ = ["FINISHED", "OPEN", "Session", "Store", "Turn", "from_json", "to_json", "wake_turn"]
+
+# waiting: behind another turn of its session; ready: may be claimed; parked: waits for a signal.
+OPEN = ("waiting", "ready", "running", "parked")
+FINISHED = ("done", "failed", "cancelled")
+_IS_OPEN = "state IN ('waiting', 'ready', 'running', 'parked')"
+
+
+def to_json(value: Any) -> str:
+    """Return JSON that any database takes: ASCII, so that no text is one it refuses."""
+    return json.dumps(value, separators=(",", ":"), default=str)
+
+
+def from_json(text: str) -> Any:
+    """Return what `to_json` wrote; what an older version let through is made valid."""
+    value: Any = json.loads(text)
+    return valid(value) if "\\u" in text else value
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session at rest."""
+
+    session_id: str
+    tenant_id: str
+    parent_id: str | None
+    plan: dict[str, Any]
+    state: dict[str, Any]
+    epoch: int
+    turn_count: int
+
+    @classmethod
+    def from_row(cls, row: Row) -> Session:
+        """Read a row of `sessions`."""
+        given: dict[str, Any] = {name: row[name] for name in cls.__slots__}
+        given["session_id"] = row["session_name"]
+        given["plan"] = from_json(row["plan"])
+        given["state"] = from_json(row["state"])
+        return cls(**given)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn, as far as it has come; `error` has `type` and `message`."""
+
+    turn_id: str
+    tenant_id: str
+    session_id: str
+    ordinal: int
+    idempotency_key: str
+    parent_turn_id: str | None
+    prompt: str
+    state: str
+    reason: str | None
+    answer: str | None
+    error: dict[str, Any] | None
+    worker_id: str | None
+    epoch: int
+    runs: int
+    crashes: int
+    signals: int
+    submitted_at: int
+    started_at: int | None
+    finished_at: int | None
+
+    @classmethod
+    def from_row(cls, row: Row, session_id: str) -> Turn:
+        """Read a row of `turns`, whose session its tenant calls `session_id`."""
+        given: dict[str, Any] = {name: row[name] for name in cls.__slots__}
+        given["session_id"] = session_id
+        given["error"] = None if row["error"] is None else from_json(row["error"])
+        return cls(**given)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing will change any more."""
+        return self.state in FINISHED
+
+
+class Store:
+    """The tables of one database. Whatever is not the tenant's own is not found."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def create_tenant(
+        self, tenant_id: str, *, weight: float = 1.0, max_running: int | None = None
+    ) -> None:
+        """Create a tenant, or change its share of the workers."""
+
+        def work(connection: Connection) -> None:
+            execute(
+                connection,
+                "INSERT INTO tenants (tenant_id, weight, max_running, created_at) "
+                "VALUES (:tenant, :weight, :most, now_ms()) ON CONFLICT (tenant_id) DO UPDATE "
+                "SET weight = excluded.weight, max_running = excluded.max_running",
+                tenant=tenant_id,
+                weight=weight,
+                most=max_running,
+            )
+
+        await self.database.run(work)
+
+    async def create_session(
+        self,
+        tenant_id: str,
+        session_id: str,
+        plan: dict[str, Any],
+        *,
+        parent_id: str | None = None,
+    ) -> Session:
+        """Create a session, and its tenant if there is none; one that is there stays as it is.
+
+        Another tenant may have a session of the same id, which is another one.
+
+        Raises:
+            NotFoundError: there is no such parent.
+            PlanError: the plan does not have the shape of one.
+            ClearKeyError: the plan has a key in clear.
+        """
+
+        def work(connection: Connection) -> None:
+            if parent_id is not None:
+                own_session(connection, tenant_id, parent_id)
+            if find_session(connection, tenant_id, session_id) is not None:
+                return
+            checked = checked_plan(plan)
+            refuse_clear_keys(checked)
+            execute(
+                connection,
+                "INSERT INTO tenants (tenant_id, created_at) VALUES (:tenant, now_ms()) "
+                "ON CONFLICT DO NOTHING",
+                tenant=tenant_id,
+            )
+            insert_session(connection, tenant_id, session_id, to_json(checked), parent_id)
+
+        await self.database.run(work)
+        return await self.session(tenant_id, session_id)
+
+    async def session(self, tenant_id: str, session_id: str) -> Session:
+        """Return a session."""
+
+        def work(connection: Connection) -> Row:
+            return own_session(connection, tenant_id, session_id)
+
+        return Session.from_row(await self.database.run(work))
+
+    async def session_key(self, tenant_id: str, session_id: str) -> str:
+        """Return the key of a session's rows, which is for this package alone."""
+
+        def work(connection: Connection) -> str:
+            return own_session(connection, tenant_id, session_id)["session_id"]
+
+        return await self.database.run(work)
+
+    async def messages(self, tenant_id: str, session_id: str) -> list[dict[str, Any]]:
+        """Return the history, as it was when the last turn finished."""
+
+        def work(connection: Connection) -> list[dict[str, Any]]:
+            key = own_session(connection, tenant_id, session_id)["session_id"]
+            return read_messages(connection, key)
+
+        return await self.database.run(work)
+
+    async def submit(
+        self,
+        tenant_id: str,
+        session_id: str,
+        prompt: str,
+        *,
+        idempotency_key: str,
+        parent_turn_id: str | None = None,
+    ) -> Turn:
+        """Put a turn at the end of its session's line; the same key gives the same turn.
+
+        Raises:
+            NotFoundError: there is no such session, or no such parent.
+            IdempotencyError: the key was used for another prompt.
+        """
+        prompt = valid_text(prompt)
+
+        def work(connection: Connection) -> Row:
+            if parent_turn_id is not None:
+                own_turn(connection, tenant_id, parent_turn_id)
+            return submit_turn(
+                connection, tenant_id, session_id, prompt, idempotency_key, parent_turn_id
+            )
+
+        turn = Turn.from_row(await self.database.run(work), session_id)
+        if turn.prompt != prompt:
+            raise IdempotencyError(idempotency_key, turn.turn_id)
+        return turn
+
+    async def turn(self, tenant_id: str, turn_id: str) -> Turn:
+        """Return a turn."""
+
+        def work(connection: Connection) -> Row:
+            return own_turn(connection, tenant_id, turn_id)
+
+        row = await self.database.run(work)
+        return Turn.from_row(row, row["session_name"])
+
+    async def turns(self, tenant_id: str, session_id: str) -> list[Turn]:
+        """Return the turns of a session, in order."""
+
+        def work(connection: Connection) -> list[Turn]:
+            key = own_session(connection, tenant_id, session_id)["session_id"]
+            sql = "SELECT * FROM turns WHERE session_id = :session ORDER BY ordinal"
+            return [Turn.from_row(row, session_id) for row in all_of(connection, sql, session=key)]
+
+        return await self.database.run(work)
+
+
+def own_session(connection: Connection, tenant_id: str, session_id: str) -> Row:
+    """Return a tenant's session inside a transaction, or raise NotFoundError.
+
+    In the row, `session_id` is the key and `session_name` the id by which it was asked for.
+    """
+    row = find_session(connection, tenant_id, session_id)
+    if row is None:
+        raise NotFoundError("session", session_id)
+    return row
+
+
+def own_turn(connection: Connection, tenant_id: str, turn_id: str) -> Row:
+    """Return a tenant's turn inside a transaction, or raise NotFoundError."""
+    sql = (
+        "SELECT t.*, COALESCE(s.name, s.session_id) AS session_name FROM turns t "
+        "JOIN sessions s ON s.session_id = t.session_id "
+        "WHERE t.turn_id = :turn AND t.tenant_id = :tenant"
+    )
+    row = one_of(connection, sql, turn=turn_id, tenant=tenant_id)
+    if row is None:
+        raise NotFoundError("turn", turn_id)
+    return row
+
+
+def finished_among(connection: Connection, turn_ids: list[str]) -> list[str]:
+    """Return those of the turns that are finished, inside a transaction."""
+    sql = "SELECT turn_id FROM turns WHERE turn_id IN :among AND finished_at IS NOT NULL"
+    return [row["turn_id"] for row in all_among(connection, sql, turn_ids)]
+
+
+def hold_session(connection: Connection, session_id: str) -> None:
+    """Let nobody else change a session, its turns or their questions in this transaction."""
+    sql = "UPDATE sessions SET epoch = epoch WHERE session_id = :session"
+    execute(connection, sql, session=session_id)
+
+
+def submit_turn(
+    connection: Connection,
+    tenant_id: str,
+    session_id: str,
+    prompt: str,
+    idempotency_key: str,
+    parent_turn_id: str | None = None,
+) -> Row:
+    """Insert a turn inside a transaction, or find the one that has its key.
+
+    Raises:
+        NotFoundError: there is no such session.
+    """
+    row = one_of(
+        connection,
+        "UPDATE sessions SET turn_count = turn_count + 1 "
+        f"WHERE tenant_id = :tenant AND {NAME} = :session RETURNING turn_count, session_id",
+        session=session_id,
+        tenant=tenant_id,
+    )
+    if row is None:
+        raise NotFoundError("session", session_id)
+    key = row["session_id"]
+    # The session's row is locked: nobody else adds or finishes a turn of it now.
+    turn = one_of(
+        connection,
+        "INSERT INTO turns (turn_id, tenant_id, session_id, ordinal, idempotency_key, "
+        "parent_turn_id, prompt, ready_at, submitted_at, state) "
+        "SELECT CAST(:turn AS TEXT), CAST(:tenant AS TEXT), CAST(:session AS TEXT), "
+        "CAST(:ordinal AS BIGINT), CAST(:key AS TEXT), CAST(:parent AS TEXT), "
+        "CAST(:prompt AS TEXT), now_ms(), now_ms(), "
+        f"CASE WHEN EXISTS (SELECT 1 FROM turns WHERE session_id = :session AND {_IS_OPEN}) "
+        "THEN 'waiting' ELSE 'ready' END ON CONFLICT DO NOTHING RETURNING *",
+        turn=new_id("turn"),
+        tenant=tenant_id,
+        session=key,
+        ordinal=row["turn_count"],
+        key=idempotency_key,
+        parent=parent_turn_id,
+        prompt=prompt,
+    )
+    return turn or _turn_of_before(connection, key, idempotency_key)
+
+
+def wake_turn(connection: Connection, turn_id: str) -> None:
+    """Note inside a transaction that something came for a turn, and let it run if it is parked.
+
+    A turn that is about to park sees that the count has grown, and does not.
+    """
+    execute(
+        connection,
+        "UPDATE turns SET signals = signals + 1, "
+        "state = CASE WHEN state = 'parked' THEN 'ready' ELSE state END, "
+        "reason = CASE WHEN state = 'parked' THEN NULL ELSE reason END WHERE turn_id = :turn",
+        turn=turn_id,
+    )
+
+
+def read_messages(connection: Connection, session_id: str) -> list[dict[str, Any]]:
+    """Return a session's history inside a transaction."""
+    sql = "SELECT message FROM messages WHERE session_id = :session ORDER BY position"
+    return [from_json(row["message"]) for row in all_of(connection, sql, session=session_id)]
+
+
+def _turn_of_before(connection: Connection, session_id: str, key: str) -> Row:
+    """Return the turn that has this key already, and take back that a new one was counted."""
+    sql = "UPDATE sessions SET turn_count = turn_count - 1 WHERE session_id = :session"
+    execute(connection, sql, session=session_id)
+    sql = "SELECT * FROM turns WHERE session_id = :session AND idempotency_key = :key"
+    turn = one_of(connection, sql, session=session_id, key=key)
+    assert turn is not None
+    return turn

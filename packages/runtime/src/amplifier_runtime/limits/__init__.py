@@ -1,0 +1,1 @@
+"""What turns may use: rates of vendors, budgets of trees, quotas of tenants."""

@@ -1,0 +1,392 @@
+"""Money and tokens, set aside before a call and settled after it in rows all workers share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple
+
+from amplifier_runtime.database.database import (
+    Connection,
+    Database,
+    Row,
+    all_of,
+    execute,
+    one_of,
+    read_now,
+)
+from amplifier_runtime.database.store import own_session
+from amplifier_runtime.limits.call_costs import NANO, CallCost, Charge, Fit
+from amplifier_runtime.turns.claims import Claim, check_fence
+
+__all__ = ["Budgets", "Hold", "Purse", "Shortage", "open_tree", "settle_lost"]
+
+Period = Literal["day", "month"]
+_ENDLESS = float("inf")
+_UNITS = ("usd", "token", "call")
+_ACCOUNT = "SELECT * FROM accounts WHERE account_id = :account"
+# Nobody is going to settle these: the run that made the call is over.
+_IS_LOST = (
+    "state = 'open' AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.turn_id = holds.turn_id "
+    "AND t.state = 'running' AND t.epoch = holds.epoch)"
+)
+
+
+class Purse(NamedTuple):
+    """The accounts that a turn's calls are paid from.
+
+    That of its tree, of its tenant's period, and those that agents in its line have of their own.
+    """
+
+    tree: str
+    quota: str
+    own: tuple[str, ...] = ()
+
+    @property
+    def accounts(self) -> list[str]:
+        """All of them, always in the same order."""
+        return sorted((self.tree, self.quota, *self.own))
+
+
+class Hold(NamedTuple):
+    """What is set aside for one attempt at a call."""
+
+    key: str
+    fit: Fit
+
+
+class Shortage(NamedTuple):
+    """Why a call is not made: what is used of which limit; `may_wait`: others may give back."""
+
+    cause: str
+    may_wait: bool
+
+
+class Budgets:
+    """The accounts of trees and tenants. An amount that is None is no limit."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def set_tree(
+        self,
+        tenant_id: str,
+        root_id: str,
+        *,
+        usd: Decimal | None = None,
+        tokens: int | None = None,
+        calls: int | None = None,
+    ) -> None:
+        """Set what a session and all that grows from it may use; what is used stays used.
+
+        Raises:
+            NotFoundError: there is no such session.
+        """
+
+        def work(connection: Connection) -> None:
+            key = own_session(connection, tenant_id, root_id)["session_id"]
+            open_account(connection, _tree(key), tenant_id, usd, tokens, calls, renew=True)
+
+        await self._database.run(work)
+
+    async def set_quota(
+        self,
+        tenant_id: str,
+        period: Period,
+        *,
+        usd: Decimal | None = None,
+        tokens: int | None = None,
+    ) -> None:
+        """Set what a tenant may use in each day or month (UTC)."""
+
+        def work(connection: Connection) -> None:
+            execute(
+                connection,
+                "INSERT INTO quotas (tenant_id, period, usd, tokens) "
+                "VALUES (:tenant, :period, :usd, :tokens) ON CONFLICT (tenant_id) DO UPDATE "
+                "SET period = excluded.period, usd = excluded.usd, tokens = excluded.tokens",
+                tenant=tenant_id,
+                period=period,
+                usd=_nano(usd),
+                tokens=tokens,
+            )
+
+        await self._database.run(work)
+
+    async def status(self, tenant_id: str, root_id: str) -> dict[str, Any] | None:
+        """Return what a tree has used, what is set aside, and its limits; None without a budget.
+
+        Raises:
+            NotFoundError: there is no such session.
+        """
+
+        def work(connection: Connection) -> Row | None:
+            key = own_session(connection, tenant_id, root_id)["session_id"]
+            return one_of(connection, _ACCOUNT, account=_tree(key))
+
+        row = await self._database.run(work)
+        return None if row is None else _status(row)
+
+    def purse(self, connection: Connection, tenant_id: str, line: Sequence[str]) -> Purse | None:
+        """Return what a session's calls are paid from; None when nothing limits them.
+
+        `line` are the sessions from the root of the tree down to this one.
+        """
+        sql = "SELECT period FROM quotas WHERE tenant_id = :tenant"
+        quota = one_of(connection, sql, tenant=tenant_id)
+        known = [each["account_id"] for each in _found(connection, _ACCOUNT, map(_tree, line))]
+        if quota is None and not known:
+            return None
+        tree, period = _tree(line[0]), ""
+        if quota is not None:
+            period = _quota(tenant_id, quota["period"], read_now(connection))
+        return Purse(tree, period, tuple(each for each in known if each != tree))
+
+    async def limits_dollars(self, tenant_id: str, purse: Purse) -> bool:
+        """Whether any account of a purse has a limit in dollars."""
+        room = await self._database.run(lambda c: _room(_locked(c, tenant_id, purse)))
+        return room[0] != _ENDLESS
+
+    async def hold(self, claim: Claim, purse: Purse, key: str, call: CallCost) -> Hold | Shortage:
+        """Set aside what a call costs at most, with a shorter answer if need be."""
+
+        def work(connection: Connection) -> Hold | Shortage:
+            check_fence(connection, claim.session_id, claim.epoch)
+            if known := _known(connection, claim, key):
+                return known
+            accounts = _locked(connection, claim.tenant_id, purse)
+            fit = call.fit(*_room(accounts))
+            if isinstance(fit, str) or fit.output_tokens < call.enough:
+                settle_lost(connection, purse)
+                accounts = _locked(connection, claim.tenant_id, purse)
+                later = call.fit(*_room(accounts, ignoring_holds=True))
+                if not isinstance(later, str) and later != fit:
+                    return Shortage("others are under way", may_wait=True)
+            if isinstance(fit, str):
+                return Shortage(_describe(purse, accounts, fit), may_wait=False)
+            _set_aside(connection, claim, purse, key, fit)
+            return Hold(key, fit)
+
+        return await self._database.run(work)
+
+    async def settle(self, claim: Claim, hold: Hold, charge: Charge | None) -> float:
+        """Charge what a call did cost, or without that all of the hold; give the rest back.
+
+        Returns the used share of that limit which is nearest to its end.
+        """
+
+        def work(connection: Connection) -> float:
+            check_fence(connection, claim.session_id, claim.epoch)
+            row = _row_of(connection, claim, hold.key)
+            if row is None:
+                return 0.0
+            charged = charge or Charge(row["usd"], row["tokens"])
+            accounts = _book(connection, row, charged, "settled")
+            return max(map(_share, accounts), default=0.0)
+
+        return await self._database.run(work)
+
+
+def open_account(
+    connection: Connection,
+    account: str,
+    tenant_id: str,
+    usd: Decimal | None,
+    tokens: int | None,
+    calls: int | None,
+    *,
+    renew: bool,
+) -> None:
+    """Open an account inside a transaction; one that is there gets new limits with `renew`."""
+    renewed = (
+        "UPDATE SET usd_limit = excluded.usd_limit, token_limit = excluded.token_limit, "
+        "call_limit = excluded.call_limit"
+    )
+    execute(
+        connection,
+        "INSERT INTO accounts (account_id, tenant_id, usd_limit, token_limit, call_limit) "
+        "VALUES (:account, :tenant, :usd, :tokens, :calls) "
+        f"ON CONFLICT (account_id) DO {renewed if renew else 'NOTHING'}",
+        account=account,
+        tenant=tenant_id,
+        usd=_nano(usd),
+        tokens=tokens,
+        calls=calls,
+    )
+
+
+def open_tree(connection: Connection, tenant_id: str, root_id: str, config: dict[str, Any]) -> None:
+    """Open the account of a tree by the configuration of hooks-budget, unless there is one."""
+    usd = config.get("usd")
+    limits = (None if usd is None else Decimal(str(usd)), config.get("tokens"), config.get("steps"))
+    if any(each is not None for each in limits):
+        open_account(connection, _tree(root_id), tenant_id, *limits, renew=False)
+
+
+def settle_lost(connection: Connection, purse: Purse | None, turn_id: str | None = None) -> None:
+    """Charge in full, inside a transaction, what calls set aside whose runs are over.
+
+    What such a call did cost nobody can tell: it may have been billed. With `turn_id` all that is
+    open of this turn is charged; otherwise what is lost of a purse.
+    """
+    if turn_id is not None:
+        sql = "SELECT * FROM holds WHERE turn_id = :turn AND state = 'open'"
+        rows = all_of(connection, sql, turn=turn_id)
+    else:
+        assert purse is not None
+        sql = f"SELECT * FROM holds WHERE {_IS_LOST} AND (tree = :tree OR quota = :quota)"
+        rows = all_of(connection, sql, tree=purse.tree, quota=purse.quota or "-")
+    for row in rows:
+        _book(connection, row, Charge(row["usd"], row["tokens"]), "lost")
+
+
+def _book(connection: Connection, hold: Row, charge: Charge, state: str) -> list[Row]:
+    """Turn a hold into a charge; once, whoever tries. Returns the accounts that paid."""
+    changed = execute(
+        connection,
+        "UPDATE holds SET state = :state, usd_charged = :usd, tokens_charged = :tokens "
+        "WHERE turn_id = :turn AND call_key = :key AND epoch = :epoch AND state = 'open'",
+        turn=hold["turn_id"],
+        key=hold["call_key"],
+        epoch=hold["epoch"],
+        state=state,
+        usd=charge.usd,
+        tokens=charge.tokens,
+    )
+    accounts = Purse(hold["tree"], hold["quota"], tuple(json.loads(hold["own"]))).accounts
+    if not changed:
+        return _found(connection, _ACCOUNT, accounts)
+    return _found(
+        connection,
+        "UPDATE accounts SET usd_held = usd_held - :usd_held, usd_used = usd_used + :usd, "
+        "token_held = token_held - :token_held, token_used = token_used + :tokens, "
+        "call_held = call_held - 1, call_used = call_used + 1 WHERE account_id = :account "
+        "RETURNING *",
+        accounts,
+        usd_held=hold["usd"],
+        token_held=hold["tokens"],
+        usd=charge.usd,
+        tokens=charge.tokens,
+    )
+
+
+def _set_aside(connection: Connection, claim: Claim, purse: Purse, key: str, fit: Fit) -> None:
+    for account in purse.accounts:
+        execute(
+            connection,
+            "UPDATE accounts SET usd_held = usd_held + :usd, token_held = token_held + :tokens, "
+            "call_held = call_held + 1 WHERE account_id = :account",
+            account=account,
+            usd=fit.usd,
+            tokens=fit.tokens,
+        )
+    execute(
+        connection,
+        "INSERT INTO holds (turn_id, call_key, epoch, tree, quota, own, usd, tokens, "
+        "output_tokens, state) "
+        "VALUES (:turn, :key, :epoch, :tree, :quota, :own, :usd, :tokens, :output, 'open')",
+        turn=claim.turn_id,
+        key=key,
+        epoch=claim.epoch,
+        tree=purse.tree,
+        quota=purse.quota,
+        own=json.dumps(purse.own),
+        usd=fit.usd,
+        tokens=fit.tokens,
+        output=fit.output_tokens,
+    )
+
+
+def _known(connection: Connection, claim: Claim, key: str) -> Hold | None:
+    """Return what this very run has set aside already, by a commit whose answer got lost."""
+    row = _row_of(connection, claim, key)
+    if row is None:
+        return None
+    return Hold(key, Fit(row["usd"], row["tokens"], row["output_tokens"]))
+
+
+def _row_of(connection: Connection, claim: Claim, key: str) -> Row | None:
+    sql = "SELECT * FROM holds WHERE turn_id = :turn AND call_key = :key AND epoch = :epoch"
+    return one_of(connection, sql, turn=claim.turn_id, key=key, epoch=claim.epoch)
+
+
+def _found(connection: Connection, sql: str, accounts: Iterable[str], **more: Any) -> list[Row]:
+    """Return what a statement finds for each account; some do not exist."""
+    found = [one_of(connection, sql, account=account, **more) for account in accounts]
+    return [each for each in found if each is not None]
+
+
+def _locked(connection: Connection, tenant_id: str, purse: Purse) -> list[Row]:
+    """Hold the accounts of a purse, always in the same order, and return them."""
+    if purse.quota:
+        sql = "SELECT usd, tokens FROM quotas WHERE tenant_id = :tenant"
+        limits: Any = one_of(connection, sql, tenant=tenant_id) or {}
+        usd, tokens = limits.get("usd"), limits.get("tokens")
+        usd = None if usd is None else Decimal(usd) / NANO
+        open_account(connection, purse.quota, tenant_id, usd, tokens, None, renew=True)
+    sql = "UPDATE accounts SET usd_held = usd_held WHERE account_id = :account RETURNING *"
+    return _found(connection, sql, purse.accounts)
+
+
+def _room(accounts: Sequence[Row], *, ignoring_holds: bool = False) -> tuple[float, ...]:
+    """Return how much may still be used of dollars, tokens and calls."""
+    room: list[float] = []
+    for unit in _UNITS:
+        left = [_ENDLESS]
+        for each in accounts:
+            if each[f"{unit}_limit"] is not None:
+                # A call that is under way stays a call, however cheap it turns out to be.
+                held = 0 if ignoring_holds and unit != "call" else each[f"{unit}_held"]
+                left.append(each[f"{unit}_limit"] - each[f"{unit}_used"] - held)
+        room.append(min(left))
+    return tuple(room)
+
+
+def _describe(purse: Purse, accounts: Sequence[Row], lacking: str) -> str:
+    unit = lacking.removesuffix("s")
+    unit = "usd" if lacking == "usd" else unit
+    limited = [each for each in accounts if each[f"{unit}_limit"] is not None]
+    account = min(limited, key=lambda each: each[f"{unit}_limit"] - each[f"{unit}_used"])
+    used, most = account[f"{unit}_used"], account[f"{unit}_limit"]
+    named = {purse.tree: "", purse.quota: " of this period's quota"}
+    whose = named.get(account["account_id"], " of this agent's share")
+    if unit == "usd":
+        return f"USD {used / NANO:.4f} of {most / NANO:.4f}{whose}"
+    return f"{used:,} of {most:,} {'tokens' if unit == 'token' else 'model calls'}{whose}"
+
+
+def _share(account: Row) -> float:
+    shares = [
+        account[f"{unit}_used"] / account[f"{unit}_limit"]
+        for unit in _UNITS
+        if account[f"{unit}_limit"]
+    ]
+    return max(shares, default=0.0)
+
+
+def _status(row: Row) -> dict[str, Any]:
+    def amounts(what: str) -> dict[str, Any]:
+        usd = row[f"usd_{what}"]
+        money = None if usd is None else str(Decimal(usd) / NANO)
+        return {"usd": money, "tokens": row[f"token_{what}"], "calls": row[f"call_{what}"]}
+
+    return {"used": amounts("used"), "held": amounts("held"), "limits": amounts("limit")}
+
+
+def _tree(root_id: str) -> str:
+    return f"tree:{root_id}"
+
+
+def _quota(tenant_id: str, period: str, now: int) -> str:
+    today = datetime.fromtimestamp(now / 1000, UTC)
+    return (
+        f"quota:{tenant_id}:{today:%Y-%m-%d}"
+        if period == "day"
+        else (f"quota:{tenant_id}:{today:%Y-%m}")
+    )
+
+
+def _nano(usd: Decimal | None) -> int | None:
+    return None if usd is None else int(usd * NANO)

@@ -1,0 +1,1 @@
+"""The log of a session: written with its turns, kept in bounds, read from any machine."""

@@ -1,0 +1,1 @@
+"""What reaches a turn from outside: answers to its questions, cancellation, steering."""

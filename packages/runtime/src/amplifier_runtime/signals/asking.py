@@ -1,0 +1,139 @@
+"""The approval system of a durable turn: who asks gets the answer, or the turn is put aside."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections import Counter
+from typing import Any, Literal
+
+from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_runtime.database.database import Connection, Database, Row, execute, one_of
+from amplifier_runtime.database.row_keys import new_id
+from amplifier_runtime.database.store import to_json
+from amplifier_runtime.signals.approvals import APPROVALS, Approval
+from amplifier_runtime.turns.claims import check_fence
+from amplifier_runtime.turns.journal import announced, call_digest, scope
+from amplifier_runtime.turns.turn_run import DRAIN, Gate, TurnRun
+
+__all__ = ["ANSWERED", "APPROVAL", "ASKED", "DurableApprovals"]
+
+# What readers of the log learn: a person is asked, and what became of it.
+ASKED, ANSWERED = "turn:asked", "turn:answered"
+
+# Why a turn is parked that waits for an answer.
+APPROVAL = "approval"
+# How long others of the same step have to ask as well, or to begin, before the turn is put aside.
+_TOGETHER_SECONDS = 0.05
+# How often to look for the answer inside of a call, which cannot be left.
+_LOOK_SECONDS = 0.5
+# The end of an offer moves along with the clock; the question stays the same.
+_OFFER_END = re.compile(r"\buntil \d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:\d\d| [A-Z]\S*)?")
+
+
+class DurableApprovals:
+    """Asks for one run of a turn; implements the kernel's `ApprovalSystem`."""
+
+    def __init__(self, database: Database, run: TurnRun, gate: Gate) -> None:
+        """`gate` is passed before each question whose answer no earlier run has kept."""
+        self._database = database
+        self._run = run
+        self._gate = gate
+        self._occurrences: Counter[str] = Counter()
+        self.has_asked = False
+
+    async def request_approval(
+        self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
+    ) -> str:
+        """Return the answer, or end this run of the turn until there is one.
+
+        Raises:
+            ApprovalTimeoutError: nobody answered in time.
+        """
+        run = self._run
+        run.check()
+        key = self._key(prompt, options)
+        decided = run.journal.get(key)
+        if decided is None:
+            await self._gate()
+            approval = await self._decision(key, prompt, options, timeout)
+            decided = {
+                "approval_id": approval.approval_id,
+                "state": approval.state,
+                "answer": approval.answer,
+                "answered_by": approval.answered_by,
+            }
+            await run.write(key, decided)
+        await run.session.coordinator.hooks.emit(ANSWERED, decided)
+        if decided["state"] == "expired":
+            raise ApprovalTimeoutError(prompt)
+        return decided["answer"] or "Deny"
+
+    def _key(self, prompt: str, options: list[str]) -> str:
+        # By the call too: a hook may ask about different calls in the same words.
+        digest = call_digest(_OFFER_END.sub("until", prompt), options)
+        key = f"approval:{scope()}{asking_call_id()}:{digest}"
+        self._occurrences[key] += 1
+        return f"{key}:{self._occurrences[key]}"
+
+    async def _decision(
+        self, key: str, prompt: str, options: list[str], timeout: float
+    ) -> Approval:
+        run, is_inside = self._run, bool(scope())
+        self.has_asked = True
+        try:
+            run.reach("before question")
+            approval = await self._ask(key, prompt, options, timeout)
+            run.reach("after question")
+            await run.session.coordinator.hooks.emit(ASKED, _question(approval))
+            if approval.state == "open" and not is_inside:
+                await asyncio.sleep(_TOGETHER_SECONDS)
+        except asyncio.CancelledError:
+            # Who asked takes that for a no, which is kept nowhere; so nothing that follows may be.
+            run.stop(DRAIN)
+            raise
+        if approval.state == "open" and not is_inside:
+            await run.suspend(APPROVAL)
+        while approval.state == "open":
+            await asyncio.sleep(_LOOK_SECONDS)
+            run.check()
+            approval = await self._ask(key, prompt, options, timeout)
+        return approval
+
+    async def _ask(self, key: str, prompt: str, options: list[str], timeout: float) -> Approval:
+        """Put the question, or find it where it has been put before."""
+        claim = self._run.claim
+        values = {
+            "approval": new_id("approval"),
+            "turn": claim.turn_id,
+            "key": key,
+            "prompt": to_json(prompt),
+            "options": to_json(options),
+            "lasts": int(timeout * 1000) if math.isfinite(timeout) else None,
+        }
+
+        def work(connection: Connection) -> Row | None:
+            check_fence(connection, claim.session_id, claim.epoch)
+            # Nobody is asked any more for a turn that is to be cancelled.
+            execute(
+                connection,
+                "INSERT INTO approvals (approval_id, tenant_id, session_id, turn_id, key, prompt, "
+                "options, asked_at, expires_at, state) SELECT CAST(:approval AS TEXT), tenant_id, "
+                "session_id, turn_id, CAST(:key AS TEXT), CAST(:prompt AS TEXT), "
+                "CAST(:options AS TEXT), now_ms(), now_ms() + CAST(:lasts AS BIGINT), "
+                "CASE WHEN cancel IS NULL THEN 'open' ELSE 'withdrawn' END "
+                "FROM turns WHERE turn_id = :turn ON CONFLICT DO NOTHING",
+                **values,
+            )
+            sql = f"{APPROVALS} WHERE a.turn_id = :turn AND a.key = :key"
+            return one_of(connection, sql, turn=claim.turn_id, key=key)
+
+        row = await self._database.run(work)
+        assert row is not None
+        return Approval.from_row(row)
+
+
+def _question(approval: Approval) -> dict[str, Any]:
+    names = ("approval_id", "prompt", "options", "expires_at")
+    return {name: getattr(approval, name) for name in names}

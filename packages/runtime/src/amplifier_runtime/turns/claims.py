@@ -1,0 +1,379 @@
+"""Who runs what: taking turns fairly, keeping them by an epoch, giving them back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from amplifier_runtime.database.database import Connection, Database, Row, all_of, execute, one_of
+from amplifier_runtime.database.row_keys import NAME
+from amplifier_runtime.database.store import FINISHED, from_json, read_messages, to_json
+from amplifier_runtime.errors import Fenced
+
+__all__ = [
+    "CRASH_LIMIT",
+    "Claim",
+    "Claims",
+    "Outcome",
+    "check_fence",
+    "let_next_go",
+    "take_from_the_dead",
+]
+
+CRASH_LIMIT = 3
+"""How many workers a turn may take with it, unless they are told otherwise."""
+
+# How a run ends that did not end its turn: the turn is ready again, or has crashed too often.
+_CRASHED = (
+    "crashes = crashes + :more, worker_id = NULL, "
+    "state = CASE WHEN crashes + :more >= :limit THEN 'parked' ELSE 'ready' END, "
+    "reason = CASE WHEN crashes + :more >= :limit THEN 'crashed' ELSE NULL END"
+)
+_NO_LIMIT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A turn that one worker may run, with what its session holds; `epoch` is the fence."""
+
+    turn_id: str
+    tenant_id: str
+    session_id: str
+    parent_turn_id: str | None
+    ordinal: int
+    prompt: str
+    epoch: int
+    runs: int
+    signals: int
+    plan: dict[str, Any]
+    state: dict[str, Any]
+    messages: list[dict[str, Any]]
+    parent_id: str | None
+    # What the tenant calls the session; `session_id` is the key of its rows.
+    session_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a turn ended: `state` is one of FINISHED; with what its session holds from now on."""
+
+    state: str
+    answer: str | None
+    error: dict[str, Any] | None
+    messages: list[dict[str, Any]]
+    session_state: dict[str, Any]
+
+
+def check_fence(connection: Connection, session_id: str, epoch: int) -> None:
+    """Hold the session's row, or raise Fenced when the session was claimed anew.
+
+    Every durable write of a turn does this in its own transaction.
+    """
+    # A write, so that SQLite too holds the lock from here on.
+    sql = "UPDATE sessions SET epoch = epoch WHERE session_id = :session AND epoch = :epoch"
+    if execute(connection, sql, session=session_id, epoch=epoch) == 0:
+        raise Fenced
+
+
+class Claims:
+    """The turns of one worker."""
+
+    def __init__(
+        self,
+        database: Database,
+        worker_id: str,
+        versions: Sequence[str],
+        *,
+        crash_limit: int = CRASH_LIMIT,
+    ) -> None:
+        """`versions` are those whose turns this worker can continue; its own is the first."""
+        self._database = database
+        self._crash_limit = crash_limit
+        self._worker_id = worker_id
+        self._versions = tuple(versions)
+
+    async def take(self, room: int) -> list[Claim]:
+        """Claim up to `room` turns: first those of the tenants that have the fewest running."""
+
+        def work(connection: Connection) -> list[Claim]:
+            candidates = self._fairest(connection, room)
+            if not candidates or not self._is_alive(connection):
+                return []
+            sessions = {row["session_id"] for row in candidates}
+            if not self._database.is_sqlite:
+                sessions = _locked(connection, sessions)
+            turns = [row["turn_id"] for row in candidates if row["session_id"] in sessions]
+            return [
+                claim
+                for turn_id in turns
+                if (claim := self._take_one(connection, turn_id)) is not None
+            ]
+
+        return await self._database.run(work)
+
+    def _fairest(self, connection: Connection, room: int) -> Sequence[Row]:
+        """Return who is next: a tenant's n-th running turn comes after everybody's (n-1)-th.
+
+        Of those that another crash would park, a worker has one at a time: when it dies, nobody is
+        parked for having been beside the one that did it.
+        """
+        names = {f"version{index}": version for index, version in enumerate(self._versions)}
+        known = ", ".join(f":{name}" for name in names)
+        is_ready = (
+            "state = 'ready' AND ready_at <= now_ms() "
+            f"AND (code_version IS NULL OR code_version IN ({known}))"
+        )
+        which = "turn_id, session_id, tenant_id, submitted_at"
+        return all_of(
+            connection,
+            "SELECT turn_id, session_id FROM ("
+            "  SELECT t.turn_id, t.session_id, t.submitted_at, n.weight, n.max_running,"
+            "    COALESCE(r.running, 0) + ROW_NUMBER() OVER "
+            "      (PARTITION BY t.tenant_id ORDER BY t.submitted_at, t.turn_id) AS place"
+            f"  FROM (SELECT {which} FROM turns WHERE {is_ready} AND crashes < :last"
+            f"    UNION ALL SELECT * FROM (SELECT {which} FROM turns WHERE {is_ready}"
+            "      AND crashes >= :last AND NOT EXISTS (SELECT 1 FROM turns WHERE"
+            "        worker_id = :worker AND state = 'running' AND crashes >= :last)"
+            "      ORDER BY submitted_at, turn_id LIMIT 1) suspect"
+            "  ) t JOIN tenants n ON n.tenant_id = t.tenant_id"
+            "  LEFT JOIN (SELECT tenant_id, COUNT(*) AS running FROM turns"
+            "    WHERE state = 'running' GROUP BY tenant_id) r ON r.tenant_id = t.tenant_id"
+            ") line WHERE max_running IS NULL OR place <= max_running "
+            "ORDER BY place / weight, submitted_at, turn_id LIMIT :room",
+            room=room,
+            worker=self._worker_id,
+            # With a limit of one, every turn would be a suspect from the beginning.
+            last=max(1, self._crash_limit - 1),
+            **names,
+        )
+
+    def _is_alive(self, connection: Connection) -> bool:
+        """Hold this worker's row, so that nobody declares it dead while it takes turns."""
+        sql = "UPDATE workers SET state = state WHERE worker_id = :worker AND state = 'alive'"
+        return execute(connection, sql, worker=self._worker_id) == 1
+
+    def _take_one(self, connection: Connection, turn_id: str) -> Claim | None:
+        # Its row is locked, or the whole database is: what is ready now stays so until the end.
+        session = one_of(
+            connection,
+            "UPDATE sessions SET epoch = epoch + 1 WHERE session_id = "
+            "(SELECT session_id FROM turns WHERE turn_id = :turn AND state = 'ready') "
+            f"RETURNING epoch, plan, state, parent_id, {NAME} AS session_name",
+            turn=turn_id,
+        )
+        if session is None:
+            return None
+        row = one_of(
+            connection,
+            "UPDATE turns SET state = 'running', worker_id = :worker, runs = runs + 1, "
+            "epoch = :epoch, code_version = COALESCE(code_version, :version), "
+            "started_at = COALESCE(started_at, now_ms()) WHERE turn_id = :turn RETURNING *",
+            turn=turn_id,
+            worker=self._worker_id,
+            epoch=session["epoch"],
+            version=self._versions[0],
+        )
+        assert row is not None
+        return _claim(row, session, read_messages(connection, row["session_id"]))
+
+    async def finish(
+        self,
+        claim: Claim,
+        outcome: Outcome,
+        parts: Iterable[Callable[[Connection], None]] = (),
+    ) -> None:
+        """Write how the turn ended, with its messages, and let the next turn of its session go.
+
+        `parts` are run in the same transaction.
+
+        Raises:
+            Fenced: the turn is somebody else's; nothing was written.
+        """
+
+        def work(connection: Connection) -> None:
+            if self._is_finished(connection, claim):
+                return
+            check_fence(connection, claim.session_id, claim.epoch)
+            _write_messages(connection, claim, outcome.messages)
+            for part in parts:
+                part(connection)
+            execute(
+                connection,
+                "UPDATE turns SET state = :state, answer = :answer, error = :error, "
+                "worker_id = NULL, finished_at = now_ms() WHERE turn_id = :turn",
+                turn=claim.turn_id,
+                state=outcome.state,
+                answer=outcome.answer,
+                error=None if outcome.error is None else to_json(outcome.error),
+            )
+            if outcome.session_state != claim.state:
+                sql = "UPDATE sessions SET state = :state WHERE session_id = :session"
+                state = to_json(outcome.session_state)
+                execute(connection, sql, state=state, session=claim.session_id)
+            let_next_go(connection, claim.session_id)
+
+        await self._database.run(work)
+
+    def _is_finished(self, connection: Connection, claim: Claim) -> bool:
+        """Whether this very run has been written already, by a commit whose answer got lost."""
+        sql = "SELECT state, epoch FROM turns WHERE turn_id = :turn"
+        row = one_of(connection, sql, turn=claim.turn_id)
+        return row is not None and row["state"] in FINISHED and row["epoch"] == claim.epoch
+
+    async def give_back(
+        self, claim: Claim, *, delay_seconds: float = 0.0, crashed: bool = False
+    ) -> None:
+        """Let another worker run the turn, at once or later; does nothing if one does already.
+
+        A turn that `crashed` as often as it may is parked instead.
+        """
+
+        def work(connection: Connection) -> None:
+            execute(
+                connection,
+                f"UPDATE turns SET {_CRASHED}, ready_at = now_ms() + CAST(:delay AS BIGINT) "
+                "WHERE turn_id = :turn "
+                "AND state = 'running' AND epoch = :epoch AND worker_id = :worker",
+                turn=claim.turn_id,
+                epoch=claim.epoch,
+                worker=self._worker_id,
+                delay=int(delay_seconds * 1000),
+                more=int(crashed),
+                limit=self._crash_limit if crashed else _NO_LIMIT,
+            )
+
+        await self._database.run(work)
+
+    async def park(self, claim: Claim, reason: str, signals: int) -> bool:
+        """Put the turn aside until `wake_turn`; False when a signal came that it has not seen.
+
+        `signals` is how many it has seen. Then the turn is ready again instead of parked.
+
+        Raises:
+            Fenced: the turn is somebody else's.
+        """
+
+        def work(connection: Connection) -> bool:
+            check_fence(connection, claim.session_id, claim.epoch)
+            row = one_of(
+                connection,
+                "UPDATE turns SET worker_id = NULL, "
+                "state = CASE WHEN signals = :signals THEN 'parked' ELSE 'ready' END, "
+                "reason = CASE WHEN signals = :signals THEN CAST(:reason AS TEXT) ELSE NULL END "
+                "WHERE turn_id = :turn RETURNING state",
+                turn=claim.turn_id,
+                signals=signals,
+                reason=reason,
+            )
+            return row is not None and row["state"] == "parked"
+
+        return await self._database.run(work)
+
+    async def disown(self, turn_ids: Iterable[str]) -> None:
+        """Give back turns that the database says are run here, and nobody here knows of."""
+
+        def work(connection: Connection) -> None:
+            for turn_id in turn_ids:
+                execute(
+                    connection,
+                    "UPDATE turns SET state = 'ready', worker_id = NULL "
+                    "WHERE turn_id = :turn AND worker_id = :worker AND state = 'running'",
+                    turn=turn_id,
+                    worker=self._worker_id,
+                )
+
+        await self._database.run(work)
+
+    async def mine(self) -> set[str]:
+        """Return the turns that the database says this worker runs."""
+
+        def work(connection: Connection) -> set[str]:
+            sql = "SELECT turn_id FROM turns WHERE worker_id = :worker AND state = 'running'"
+            return {row["turn_id"] for row in all_of(connection, sql, worker=self._worker_id)}
+
+        return await self._database.run(work)
+
+
+def take_from_the_dead(connection: Connection, worker_id: str, crash_limit: int) -> list[str]:
+    """Fence a dead worker's turns off and make them ready, inside a transaction; returns them.
+
+    A turn that has seen `crash_limit` of its workers die is parked, with the reason.
+    """
+    sql = "SELECT session_id FROM turns WHERE worker_id = :worker AND state = 'running'"
+    sessions = sorted(row["session_id"] for row in all_of(connection, sql, worker=worker_id))
+    for session_id in sessions:
+        execute(
+            connection,
+            "UPDATE sessions SET epoch = epoch + 1 WHERE session_id = :session",
+            session=session_id,
+        )
+    rows = all_of(
+        connection,
+        f"UPDATE turns SET {_CRASHED} "
+        "WHERE worker_id = :worker AND state = 'running' RETURNING turn_id",
+        worker=worker_id,
+        more=1,
+        limit=crash_limit,
+    )
+    return [row["turn_id"] for row in rows]
+
+
+def _locked(connection: Connection, sessions: set[str]) -> set[str]:
+    """Lock those of the sessions that nobody else is about to claim or change."""
+    sql = (
+        "SELECT session_id FROM sessions WHERE session_id = ANY(:sessions) "
+        "ORDER BY session_id FOR UPDATE SKIP LOCKED"
+    )
+    return {row["session_id"] for row in all_of(connection, sql, sessions=list(sessions))}
+
+
+def _claim(row: Row, session: Row, messages: list[dict[str, Any]]) -> Claim:
+    return Claim(
+        turn_id=row["turn_id"],
+        tenant_id=row["tenant_id"],
+        session_id=row["session_id"],
+        parent_turn_id=row["parent_turn_id"],
+        ordinal=row["ordinal"],
+        prompt=row["prompt"],
+        epoch=session["epoch"],
+        runs=row["runs"],
+        signals=row["signals"],
+        plan=from_json(session["plan"]),
+        state=from_json(session["state"]),
+        messages=messages,
+        parent_id=session["parent_id"],
+        session_name=session["session_name"],
+    )
+
+
+def _write_messages(connection: Connection, claim: Claim, messages: list[dict[str, Any]]) -> None:
+    """Bring the stored history to `messages`; most often it only grows."""
+    before, now = [to_json(each) for each in claim.messages], [to_json(each) for each in messages]
+    same = 0
+    while same < min(len(before), len(now)) and before[same] == now[same]:
+        same += 1
+    if same < len(before):
+        sql = "DELETE FROM messages WHERE session_id = :session AND position >= :same"
+        execute(connection, sql, session=claim.session_id, same=same)
+    for position in range(same, len(now)):
+        execute(
+            connection,
+            "INSERT INTO messages (session_id, position, turn_id, message) "
+            "VALUES (:session, :position, :turn, :message)",
+            session=claim.session_id,
+            position=position,
+            turn=claim.turn_id,
+            message=now[position],
+        )
+
+
+def let_next_go(connection: Connection, session_id: str) -> None:
+    """Make the next turn of a session ready inside a transaction, when the one before is over."""
+    execute(
+        connection,
+        "UPDATE turns SET state = 'ready', ready_at = now_ms() WHERE turn_id = "
+        "(SELECT turn_id FROM turns WHERE session_id = :session AND state = 'waiting' "
+        "ORDER BY ordinal LIMIT 1)",
+        session=session_id,
+    )

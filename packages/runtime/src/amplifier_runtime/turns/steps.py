@@ -1,0 +1,183 @@
+"""What stands between a loop and the providers and tools of a durable turn."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable
+from typing import Any, cast
+
+from amplifier_core.message_models import ChatResponse
+from amplifier_foundation.recording.error_codec import build_error, plain_error
+from amplifier_foundation.recording.plain import plain
+from amplifier_kit.notices import show
+from amplifier_kit.proxy import Proxy
+from amplifier_kit.valid_text import valid
+from amplifier_runtime.turns.effects import OUTCOME_UNKNOWN, perform, restore_result
+from amplifier_runtime.turns.journal import ModelCall, announce, call_digest, inside, scope
+from amplifier_runtime.turns.turn_run import RESUMED, TurnRun
+
+__all__ = ["DIVERGED", "stand_between"]
+
+DIVERGED = "turn:diverged"
+NAME = "runtime"
+# Nearest to the modules: what is kept is what really came back, and whoever else stands in between
+# sees the same whether a call was made or kept.
+_INNERMOST = sys.maxsize
+_MODEL = "llm:"
+
+
+def stand_between(run: TurnRun) -> None:
+    """Make every model and tool call of the run's session, and of its children, a durable step."""
+    coordinator = run.session.coordinator
+    wrappers: tuple[tuple[str, Any], ...] = (("providers", _Provider), ("tools", _Tool))
+    for point, wrapper in wrappers:
+
+        def wrap(name: str, module: Any, wrapper: Any = wrapper) -> Any:
+            return wrapper(name, module, run)
+
+        coordinator.interpose(point, wrap, name=NAME, priority=_INNERMOST, inherit=True)
+
+    async def note(event: str, data: dict[str, Any]) -> HookResult:
+        announce(str(data.get("tool_name")), str(data.get("tool_call_id") or ""))
+        return HookResult()
+
+    coordinator.hooks.register(events.TOOL_PRE, note, priority=_FIRST, name=NAME)
+    known = [OUTCOME_UNKNOWN, DIVERGED, RESUMED]
+    coordinator.register_contributor("observability.events", NAME, known.copy)
+
+
+class _Step(Proxy):
+    """A module whose calls are steps of a durable turn."""
+
+    __slots__ = ("_name", "_run")
+
+    def __init__(self, name: str, inner: Any, run: TurnRun) -> None:
+        super().__init__(inner)
+        self._name = name
+        self._run = run
+
+
+class _Tool(_Step):
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "preflight":
+            # After a crash it would look at what the call itself has changed.
+            raise AttributeError(name)
+        return super().__getattr__(name)
+
+    async def execute(self, input: dict[str, Any]) -> Any:  # noqa: A002 - contract name
+        run = self._run
+        run.check()
+        key = run.journal.tool_key(self._name, input)
+        kept = run.journal.get(key)
+        if kept is not None:
+            return restore_result(kept)
+        async with run.passage():
+            return await perform(run, key, self._name, self._inner, input)
+
+
+class _Provider(_Step):
+    __slots__ = ()
+
+    async def complete(self, request: Any, **kwargs: Any) -> Any:
+        run = self._run
+        run.check()
+        if _is_inside_model_call():
+            return await self._inner.complete(request, **kwargs)
+        call = run.journal.model_call(call_digest(self._name, request, kwargs))
+        if call.kept is not None:
+            return ChatResponse.model_validate(_outcome(call.kept)["response"])
+        async with run.passage():
+            await _tell_divergence(run, call)
+            await run.stand()
+            try:
+                with inside(f"{call.key}/"):
+                    response = valid(await self._inner.complete(request, **kwargs))
+            except Exception as error:
+                await run.write(call.key, {**call.facts, "outcome": {"error": plain_error(error)}})
+                raise
+            await run.write(call.key, {**call.facts, "outcome": {"response": _dumped(response)}})
+            return response
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        return self._streaming(found) if name == "stream" and callable(found) else found
+
+    def _streaming(self, stream: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
+        async def chunks(request: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            run, seen = self._run, list[Any]()
+            run.check()
+            if _is_inside_model_call():
+                async for chunk in stream(request, **kwargs):
+                    yield chunk
+                return
+            call = run.journal.model_call(call_digest(self._name, "stream", request, kwargs))
+            if call.kept is not None:
+                for chunk in _outcome(call.kept)["chunks"]:
+                    yield chunk
+                return
+            async with run.passage():
+                await _tell_divergence(run, call)
+                await run.stand()
+                try:
+                    async for chunk in stream(request, **kwargs):
+                        _gather(seen, plain(chunk))
+                        yield chunk
+                except Exception as error:
+                    await run.write(
+                        call.key, {**call.facts, "outcome": {"error": plain_error(error)}}
+                    )
+                    raise
+                await run.write(call.key, {**call.facts, "outcome": {"chunks": seen}})
+
+        return chunks
+
+
+def _is_inside_model_call() -> bool:
+    """Whether a provider asks another one: the outer call is kept, and that is enough."""
+    return scope().startswith(_MODEL)
+
+
+def _outcome(kept: dict[str, Any]) -> dict[str, Any]:
+    if "error" in kept:
+        raise build_error(kept["error"])
+    return kept
+
+
+def _dumped(response: Any) -> Any:
+    return (
+        response.model_dump(mode="json") if isinstance(response, ChatResponse) else plain(response)
+    )
+
+
+def _gather(seen: list[Any], chunk: Any) -> None:
+    """Keep a chunk; pieces of one text are kept as one."""
+    last = seen[-1] if seen else None
+    if isinstance(chunk, dict) and isinstance(last, dict) and _is_same_text(last, chunk):  # pyright: ignore[reportUnknownArgumentType] - a provider's own
+        seen[-1] = {**chunk, "content": last["content"] + chunk["content"]}
+    else:
+        seen.append(chunk)
+
+
+def _is_same_text(last: dict[str, Any], chunk: dict[str, Any]) -> bool:
+    plain_keys = {"content", "block_type"}
+    texts = isinstance(last.get("content"), str) and isinstance(chunk.get("content"), str)
+    same = last.get("block_type") == chunk.get("block_type")
+    return texts and same and set(last) <= plain_keys and set(chunk) <= plain_keys
+
+
+async def _tell_divergence(run: TurnRun, call: ModelCall) -> None:
+    """Say loudly that this run asks for something else than the one before it did."""
+    if not call.is_divergent:
+        return
+    facts = call.facts
+    coordinator = run.session.coordinator
+    line = (
+        f"After the worker was lost, model call {facts['n']} is another one than before; the turn "
+        "goes on with the new one."
+    )
+    show(coordinator, line, source=NAME)
+    await coordinator.hooks.emit(DIVERGED, cast("dict[str, Any]", plain(facts)))
+    # Last: once it is kept, nobody comes here again to say it.
+    await run.write(f"diverged:{facts['scope']}{facts['n']}:{facts['epoch']}", facts)

@@ -1,0 +1,1 @@
+"""The worker process: it takes turns, beats, and takes over the turns of workers that died."""
