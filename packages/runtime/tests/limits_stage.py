@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_core.message_models import Usage
+from amplifier_kit.calls.call_costs import WorstCase
 from amplifier_kit.calls.settings import Pricing
 from amplifier_runtime.children.children import Children
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.store import Store
-from amplifier_runtime.limits.call_costs import CallCost
 from amplifier_runtime.limits.limits import Limits
 from amplifier_runtime.turns.claims import Claim, Claims
 from amplifier_runtime.worker.liveness import Liveness
@@ -30,7 +30,7 @@ def price(usage: Usage) -> Decimal:
 
 
 # At most a dollar for each: a thousandth for each token of its answer.
-CALL = CallCost(price, input_tokens=0, wanted=1_000)
+CALL = WorstCase(price, input_tokens=0, wanted=1_000)
 
 
 def plan(*steps: Any, trace: Path | None = None, **sections: Any) -> dict[str, Any]:

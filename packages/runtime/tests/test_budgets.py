@@ -25,8 +25,7 @@ from amplifier_runtime.children.children import Children
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.store import Store
-from amplifier_runtime.limits.budgets import Budgets, Hold, Purse, Shortage
-from amplifier_runtime.limits.call_costs import NANO
+from amplifier_runtime.limits.budgets import NANO, Budgets, Hold, Purse, Shortage
 from amplifier_runtime.limits.limits import Limits
 from amplifier_runtime.limits.metering import EVENTS
 from amplifier_runtime.turns.turn_run import TurnPart, TurnRun

@@ -12,12 +12,12 @@ import pytest
 from limits_stage import CALL, PLAN, USED, answer, claimed, claims, plan, status_call, worker
 from runtime_stage import Trace, rows
 
+from amplifier_kit.calls.call_costs import NOTHING, Amount
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database, execute
 from amplifier_runtime.database.store import Store
 from amplifier_runtime.errors import Fenced
 from amplifier_runtime.limits.budgets import Budgets, Hold, Purse, Shortage
-from amplifier_runtime.limits.call_costs import Charge
 from amplifier_runtime.limits.limits import Limits, admit
 from amplifier_runtime.limits.rates import set_rate_limit
 from amplifier_runtime.turns.claims import Claim, Claims
@@ -59,7 +59,7 @@ async def test_a_call_is_charged_once_and_what_it_did_not_use_is_given_back(
     assert await budgets.hold(claim, purse, "llm:1/1", CALL) == hold
     assert isinstance(hold, Hold)
     for _ in range(2):
-        share = await budgets.settle(claim, hold, Charge(usd=500_000_000, tokens=10))
+        share = await budgets.settle(claim, hold, Amount(Decimal("0.5"), Decimal(10)))
         assert share == 0.25
     assert await budgets.status("t", "s") == {
         "used": {"usd": "0.5", "tokens": 10, "calls": 1},
@@ -76,7 +76,7 @@ async def test_an_answer_is_shortened_rather_than_refused_and_then_refused(
     await budgets.set_tree("t", "s", usd=Decimal("0.6"))
     hold = await budgets.hold(claim, purse, "llm:1/1", CALL)
     assert isinstance(hold, Hold)
-    assert hold.fit.output_tokens == 600
+    assert hold.output_tokens == 600
     await budgets.settle(claim, hold, None)
     refused = await budgets.hold(claim, purse, "llm:2/1", CALL)
     assert refused == Shortage("USD 0.6000 of 0.6000", may_wait=False)
@@ -98,11 +98,11 @@ async def test_what_a_dead_worker_had_set_aside_is_charged_and_leaks_not(
     [claim] = await claims(database, "u").take(1)
     again = await budgets.hold(claim, purse, "llm:1/1", CALL)
     assert isinstance(again, Hold)
-    assert again.fit.output_tokens == 500
+    assert again.output_tokens == 500
     for late in (budgets.settle(lost, hold, None), budgets.hold(lost, purse, "x", CALL)):
         with pytest.raises(Fenced):
             await late
-    await budgets.settle(claim, again, Charge(0, 0))
+    await budgets.settle(claim, again, NOTHING)
     status = await budgets.status("t", "s")
     assert status is not None
     assert (status["used"]["usd"], status["held"]["usd"]) == ("1", "0")

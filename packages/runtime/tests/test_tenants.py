@@ -72,7 +72,7 @@ CALLS: dict[str, Call] = {
 # What takes a tenant's own name and no other id, and what only workers call, with a claim.
 WITHOUT_IDS = {
     "Budgets.hold",
-    "Budgets.limits_dollars",
+    "Budgets.left",
     "Budgets.set_quota",
     "Budgets.settle",
     "Client.has_worker",

@@ -9,9 +9,8 @@ from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_kit.calls.price_table import price_table
 from amplifier_kit.configuration import read_config
-from amplifier_module_hooks_budget.amounts import limit_of
 from amplifier_module_hooks_budget.config import BudgetConfig
-from amplifier_module_hooks_budget.ledger import Ledger
+from amplifier_module_hooks_budget.ledger import Ledger, limit_of
 from amplifier_module_hooks_budget.provider import BudgetedProvider
 from amplifier_module_hooks_budget.session_budget import EVENTS, NAME, SessionBudget
 

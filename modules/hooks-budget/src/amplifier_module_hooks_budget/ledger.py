@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from amplifier_kit.calls.call_costs import Fit, WorstCase
+from amplifier_kit.calls import paid_provider
+from amplifier_kit.calls.call_costs import ENDLESS, Amount, WorstCase
 from amplifier_kit.calls.price_table import PriceTable
-from amplifier_module_hooks_budget.amounts import ENDLESS, Amount, amount_from, limit_of
 from amplifier_module_hooks_budget.config import BudgetConfig
 
 # With less than this left, no child is worth starting.
@@ -39,12 +39,10 @@ class Account:
 
 
 @dataclass(slots=True)
-class Hold:
-    """What is set aside for a call whose answer has at most `output_tokens`."""
+class Hold(paid_provider.Hold):
+    """What is set aside for a call, and for whose."""
 
     account: Account
-    amount: Amount
-    output_tokens: int
 
 
 class Shortage(NamedTuple):
@@ -52,6 +50,21 @@ class Shortage(NamedTuple):
 
     limit: str
     account: Account
+    ledger: Ledger
+
+    @property
+    def cause(self) -> str:
+        """How much of the limit is used."""
+        if self.limit == "seconds":
+            return f"{self.ledger.seconds():.0f} of {self.ledger.config.seconds:g} seconds"
+        used = getattr(self.account.used, self.limit)
+        most = getattr(self.account.limit, self.limit)
+        if self.limit == "usd":
+            text = f"USD {used:.4f} of {most:.4f}"
+        else:
+            unit = "tokens" if self.limit == "tokens" else "model calls"
+            text = f"{used:,.0f} of {most:,.0f} {unit}"
+        return text if self.account.parent is None else f"{text} of this agent's share"
 
 
 class Ledger:
@@ -90,7 +103,7 @@ class Ledger:
         while True:
             left = self.seconds_left(final=final)
             if left is not None and left <= 0:
-                return Shortage("seconds", self.root)
+                return self.out_of_time()
             with self._lock:
                 outcome = self._try(account, call, final=final)
                 if outcome is not None:
@@ -99,6 +112,10 @@ class Ledger:
                 change = loop.create_future()
                 self._waiting.append((loop, change))
             await asyncio.wait([change], timeout=left)
+
+    def out_of_time(self) -> Shortage:
+        """Return that the time of the whole tree is used."""
+        return Shortage("seconds", self.root, self)
 
     def hold_again(self, hold: Hold) -> Shortage | None:
         """Charge `hold` in full and set the same aside once more, if that fits."""
@@ -169,15 +186,16 @@ class Ledger:
 
     def _try(self, account: Account, call: WorstCase, *, final: bool) -> Hold | Shortage | None:
         """Return a hold, or why there is none; None when it is better to wait."""
-        fit = _fit(call, self.room(account, final=final))
+        left = self.room(account, final=final)
+        fit = call.fit(left)
         if isinstance(fit, str) or fit.output_tokens < call.enough:
-            later = _fit(call, self.room(account, final=final, ignoring_holds=True))
+            later = call.fit(self.room(account, final=final, ignoring_holds=True))
             if not isinstance(later, str) and later != fit:
                 return None
         if isinstance(fit, str):
             return self._shortage(account, fit)
-        amount = Amount(fit.usd, Decimal(fit.tokens), Decimal(1))
-        hold = Hold(account, amount, fit.output_tokens)
+        limits_answer = left.usd.is_finite() or left.tokens.is_finite()
+        hold = Hold(fit.amount, fit.output_tokens if limits_answer else None, account)
         self._set_aside(hold)
         return hold
 
@@ -202,7 +220,8 @@ class Ledger:
         return limit.minus(account.used).minus(account.held)
 
     def _shortage(self, account: Account, limit: str) -> Shortage:
-        return Shortage(limit, min(account.lineage, key=lambda a: getattr(self._left(a), limit)))
+        whose = min(account.lineage, key=lambda each: getattr(self._left(each), limit))
+        return Shortage(limit, whose, self)
 
     def _set_aside(self, hold: Hold) -> None:
         for each in hold.account.lineage:
@@ -236,8 +255,15 @@ class Ledger:
         return Account(record["agent"], parent, record["depth"], limit, self.config, used)
 
 
-def _fit(call: WorstCase, room: Amount) -> Fit | str:
-    return "steps" if room.steps < 1 else call.fit(room.usd, room.tokens)
+def limit_of(usd: Decimal | None, tokens: int | None, steps: int | None) -> Amount:
+    """Return an amount in which None stands for no limit."""
+    limits = zip((usd, tokens, steps), ENDLESS, strict=True)
+    return Amount(*(endless if each is None else Decimal(each) for each, endless in limits))
+
+
+def amount_from(record: dict[str, str]) -> Amount:
+    """Return the amount that a record was made of."""
+    return Amount(*(Decimal(record[name]) for name in Amount._fields))
 
 
 def _wake(change: asyncio.Future[None]) -> None:

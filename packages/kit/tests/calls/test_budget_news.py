@@ -7,18 +7,20 @@ from decimal import Decimal
 import pytest
 
 from amplifier_kit.calls.budget_news import news_of_charge, news_of_unpriced
-from amplifier_kit.calls.call_costs import Charge
+from amplifier_kit.calls.call_costs import Amount
 
-HELD = Charge(Decimal("0.5"), 100)
+HELD = Amount(Decimal("0.5"), Decimal(100))
 
 
 def test_nothing_is_said_of_a_charge_up_to_the_worst_case() -> None:
     assert news_of_charge("p", HELD, HELD) is None
-    assert news_of_charge("p", HELD, Charge(Decimal(0), 0)) is None
+    assert news_of_charge("p", HELD, Amount()) is None
 
 
-@pytest.mark.parametrize("charged", [Charge(Decimal("0.6"), 1), Charge(Decimal(0), 101)])
-def test_a_charge_beyond_the_worst_case_is_told_with_both_amounts(charged: Charge) -> None:
+@pytest.mark.parametrize(
+    "charged", [Amount(Decimal("0.6"), Decimal(1)), Amount(Decimal(0), Decimal(101))]
+)
+def test_a_charge_beyond_the_worst_case_is_told_with_both_amounts(charged: Amount) -> None:
     news = news_of_charge("p", HELD, charged)
 
     assert news is not None

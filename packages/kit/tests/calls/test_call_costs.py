@@ -21,8 +21,9 @@ from amplifier_core.message_models import (
     Usage,
 )
 from amplifier_kit.calls.call_costs import (
+    ENDLESS,
     FREE_FAILURES,
-    Charge,
+    Amount,
     Fit,
     WorstCase,
     charge_for,
@@ -33,7 +34,6 @@ from amplifier_kit.calls.call_costs import (
 from amplifier_kit.calls.prices import cost_usd, free
 from amplifier_kit.calls.settings import Pricing
 
-ENDLESS = Decimal("Infinity")
 PRICING = Pricing(input=Decimal(3), output=Decimal(15), cache_read=Decimal("0.3"))
 PICTURE = ImageBlock(source={"type": "url", "url": "https://example.org/a.png"})
 
@@ -64,10 +64,20 @@ def reported(text: str, input_tokens: int, output_tokens: int, **more: Any) -> C
 # --- before a call --------------------------------------------------------------------------------
 
 
-def test_a_call_that_fits_may_be_as_long_as_it_was_asked_for() -> None:
-    fit = WorstCase(price, input_tokens=1_000, wanted=4_000).fit(ENDLESS, ENDLESS)
+def left(usd: str | int, tokens: str | int = "Infinity") -> Amount:
+    """Return what is left of a budget that does not count calls."""
+    return Amount(Decimal(usd), Decimal(tokens), ENDLESS.steps)
 
-    assert fit == Fit(Decimal("0.063"), 5_000, 4_000)
+
+def need(usd: Decimal, tokens: int, output_tokens: int) -> Fit:
+    """Return what one call needs."""
+    return Fit(Amount(usd, Decimal(tokens), Decimal(1)), output_tokens)
+
+
+def test_a_call_that_fits_may_be_as_long_as_it_was_asked_for() -> None:
+    fit = WorstCase(price, input_tokens=1_000, wanted=4_000).fit(ENDLESS)
+
+    assert fit == need(Decimal("0.063"), 5_000, 4_000)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +85,9 @@ def test_a_call_that_fits_may_be_as_long_as_it_was_asked_for() -> None:
     [("0.6", "2000", 600), ("2", "1500", 500), ("0.256", "1256", 256)],
 )
 def test_an_answer_is_shortened_rather_than_refused(usd: str, tokens: str, output: int) -> None:
-    fit = WorstCase(thousandth, input_tokens=1_000, wanted=1_000).fit(Decimal(usd), Decimal(tokens))
+    fit = WorstCase(thousandth, input_tokens=1_000, wanted=1_000).fit(left(usd, tokens))
 
-    assert fit == Fit(Decimal(output) / 1_000, 1_000 + output, output)
+    assert fit == need(Decimal(output) / 1_000, 1_000 + output, output)
 
 
 @pytest.mark.parametrize(
@@ -87,13 +97,20 @@ def test_an_answer_is_shortened_rather_than_refused(usd: str, tokens: str, outpu
 def test_too_short_an_answer_is_not_worth_a_call(usd: str, tokens: str, lacking: str) -> None:
     call = WorstCase(thousandth, input_tokens=1_000, wanted=1_000)
 
-    assert call.fit(Decimal(usd), Decimal(tokens)) == lacking
+    assert call.fit(left(usd, tokens)) == lacking
+
+
+def test_without_a_call_left_nothing_else_is_looked_at() -> None:
+    call = WorstCase(thousandth, input_tokens=1_000, wanted=1_000)
+
+    assert call.fit(ENDLESS._replace(steps=Decimal(0))) == "steps"
+    assert isinstance(call.fit(ENDLESS._replace(steps=Decimal(1))), Fit)
 
 
 def test_a_short_answer_that_was_asked_for_is_worth_a_call() -> None:
     call = WorstCase(thousandth, input_tokens=0, wanted=9, least=100)
 
-    assert call.fit(Decimal("0.009"), ENDLESS) == Fit(Decimal("0.009"), 9, 9)
+    assert call.fit(left("0.009")) == need(Decimal("0.009"), 9, 9)
     assert call.enough == 9
 
 
@@ -105,7 +122,7 @@ def test_input_is_taken_to_be_written_into_a_cache_where_that_costs_more() -> No
 
     call = WorstCase(price, input_tokens=1_000_000, wanted=256)
 
-    assert call.fit(ENDLESS, ENDLESS) == Fit(Decimal("4.00384"), 1_000_256, 256)
+    assert call.fit(ENDLESS) == need(Decimal("4.00384"), 1_000_256, 256)
 
 
 @given(
@@ -121,13 +138,14 @@ def test_whatever_the_price_a_call_needs_no_more_than_there_is(
     def leaping(usage: Usage) -> Decimal:
         return Decimal(rate * usage.output_tokens + leap * (usage.output_tokens > step))
 
-    fit = WorstCase(leaping, input_tokens=500, wanted=wanted).fit(Decimal(usd), Decimal(tokens))
+    fit = WorstCase(leaping, input_tokens=500, wanted=wanted).fit(left(usd, tokens))
 
     if isinstance(fit, Fit):
         assert min(256, wanted) <= fit.output_tokens <= wanted
-        assert fit.usd == leaping(Usage(input_tokens=0, output_tokens=fit[2], total_tokens=0))
-        assert fit.usd <= usd
-        assert fit.tokens <= tokens
+        usage = Usage(input_tokens=0, output_tokens=fit.output_tokens, total_tokens=0)
+        assert fit.amount.usd == leaping(usage)
+        assert fit.amount.usd <= usd
+        assert fit.amount.tokens <= tokens
 
 
 @given(usd=st.integers(0, 10**5), rate=st.integers(1, 90))
@@ -135,7 +153,7 @@ def test_where_every_token_costs_the_same_not_one_more_would_fit(usd: int, rate:
     def price(usage: Usage) -> Decimal:
         return Decimal(rate * usage.output_tokens)
 
-    fit = WorstCase(price, input_tokens=0, wanted=9_000, least=1).fit(Decimal(usd), ENDLESS)
+    fit = WorstCase(price, input_tokens=0, wanted=9_000, least=1).fit(left(usd))
 
     assert (fit.output_tokens if isinstance(fit, Fit) else 0) == min(9_000, usd // rate)
 
@@ -172,15 +190,15 @@ def test_an_answer_is_as_long_as_the_request_or_else_the_usual_model_allows(
 def test_a_report_that_can_be_true_is_charged() -> None:
     charge = charge_for(ask("hi"), reported("Done.", 1_000, 100), price)
 
-    assert charge == Charge(Decimal("0.0045"), 1_100)
+    assert charge == Amount(Decimal("0.0045"), Decimal(1_100))
 
 
 def test_a_price_that_the_provider_tells_is_charged_if_it_is_higher() -> None:
     higher = reported("Done.", 1_000, 100, cost_usd=Decimal("0.01"))
     lower = reported("Done.", 1_000, 100, cost_usd=Decimal("0.001"))
 
-    assert charge_for(ask("hi"), higher, price) == Charge(Decimal("0.01"), 1_100)
-    assert charge_for(ask("hi"), lower, price) == Charge(Decimal("0.0045"), 1_100)
+    assert charge_for(ask("hi"), higher, price) == Amount(Decimal("0.01"), Decimal(1_100))
+    assert charge_for(ask("hi"), lower, price) == Amount(Decimal("0.0045"), Decimal(1_100))
 
 
 def test_what_was_seen_is_charged_if_less_is_reported() -> None:
@@ -210,7 +228,9 @@ def test_what_was_seen_beyond_the_report_counts_as_cached_like_the_rest() -> Non
 
     charge = charge_for(ask("12345678" * 1_000), read, price)
 
-    assert charge == Charge((3 * Decimal(1_000) + Decimal("0.3") * 1_000) / 1_000_000, 2_000)
+    assert charge == Amount(
+        (3 * Decimal(1_000) + Decimal("0.3") * 1_000) / 1_000_000, Decimal(2_000)
+    )
 
 
 def test_a_report_that_contradicts_itself_is_not_made_good_by_what_was_seen() -> None:

@@ -1,18 +1,21 @@
-"""What whoever keeps a budget says of a call: its event, its facts and a line for the person."""
+"""What whoever keeps a budget says of a call: its event, its facts and a message for the user."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from amplifier_kit.calls.call_costs import Charge
+from amplifier_kit.calls.call_costs import Amount
+from amplifier_kit.notices import show
 
+EXHAUSTED = "budget:exhausted"
+WARNING = "budget:warning"
 DOUBTED = "budget:usage_doubted"
 OVERRUN = "budget:overrun"
 UNPRICED = "budget:price_unknown"
 
 
 class News(NamedTuple):
-    """Something that hooks and the person are told."""
+    """Something to announce to hooks and to the user."""
 
     event: str
     facts: dict[str, Any]
@@ -20,7 +23,7 @@ class News(NamedTuple):
 
 
 def news_of_charge(
-    provider: str, held: Charge, charged: Charge | None, *, limits_dollars: bool = True
+    provider: str, held: Amount, charged: Amount | None, *, limits_dollars: bool = True
 ) -> News | None:
     """Return what is strange about a charge; a charge of None is a report that cannot be true.
 
@@ -46,5 +49,12 @@ def news_of_unpriced(provider: str, model: str, *, is_refused: bool) -> News:
     return News(UNPRICED, {"provider": provider, "model": model, "refused": is_refused}, line)
 
 
-def _record(charge: Charge) -> dict[str, str]:
-    return {name: str(value) for name, value in charge._asdict().items()}
+async def announce(coordinator: Any, news: News, *, source: str) -> None:
+    """Emit the event and show the message, in the name of `source`."""
+    await coordinator.hooks.emit(news.event, news.facts)
+    show(coordinator, news.line, source=source)
+
+
+def _record(amount: Amount) -> dict[str, str]:
+    """Return what a call cost; that it was one is known."""
+    return {"usd": str(amount.usd), "tokens": str(amount.tokens)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -42,18 +43,48 @@ def is_free(error: BaseException) -> bool:
     return type(error).__name__ in FREE_FAILURES or isinstance(error, UnknownPriceError)
 
 
-class Charge(NamedTuple):
-    """What is charged for a call."""
+class Amount(NamedTuple):
+    """What a budget counts: money, tokens and model calls; used, set aside, charged or left."""
 
-    usd: Decimal
-    tokens: int
+    usd: Decimal = Decimal(0)
+    tokens: Decimal = Decimal(0)
+    steps: Decimal = Decimal(0)
+
+    def plus(self, other: Amount) -> Amount:
+        """Return the sum."""
+        return Amount(*map(operator.add, self, other))
+
+    def minus(self, other: Amount) -> Amount:
+        """Return the difference."""
+        return Amount(*map(operator.sub, self, other))
+
+    def at_most(self, other: Amount) -> Amount:
+        """Return the lesser of each."""
+        return Amount(*map(min, self, other))
+
+    def at_least(self, other: Amount) -> Amount:
+        """Return the greater of each."""
+        return Amount(*map(max, self, other))
+
+    def lacking(self) -> str | None:
+        """Return the name of what is below zero."""
+        return next((name for name, value in self._asdict().items() if value < 0), None)
+
+    def record(self) -> dict[str, str]:
+        """Return it in a form that can be written as JSON."""
+        return {name: str(value) for name, value in self._asdict().items()}
+
+
+NOTHING = Amount()
+_INFINITE = Decimal("Infinity")
+ENDLESS = Amount(_INFINITE, _INFINITE, _INFINITE)
+"""What is left where nothing is limited."""
 
 
 class Fit(NamedTuple):
     """What a call needs when its answer has at most `output_tokens`."""
 
-    usd: Decimal
-    tokens: int
+    amount: Amount
     output_tokens: int
 
 
@@ -67,19 +98,22 @@ class WorstCase(NamedTuple):
 
     @property
     def enough(self) -> int:
-        """How long an answer may be at least without waiting for more room."""
+        """How long an answer may be at least without waiting for more to be left."""
         return min(_ENOUGH, self.wanted)
 
-    def fit(self, usd: Decimal, tokens: Decimal) -> Fit | str:
+    def fit(self, left: Amount) -> Fit | str:
         """Return what the call needs with the longest answer that fits; or what is lacking."""
+        if left.steps < 1:
+            return "steps"
         least = min(self.least, self.wanted)
-        output = int(min(Decimal(self.wanted), tokens - self.input_tokens))
+        output = int(min(Decimal(self.wanted), left.tokens - self.input_tokens))
         if output < least:
             return "tokens"
-        output = self._affordable(output, usd)
+        output = self._affordable(output, left.usd)
         if output < least:
             return "usd"
-        return Fit(self._cost(output), self.input_tokens + output, output)
+        tokens = Decimal(self.input_tokens + output)
+        return Fit(Amount(self._cost(output), tokens, Decimal(1)), output)
 
     def _affordable(self, output: int, usd: Decimal) -> int:
         """Return the longest answer, up to `output` tokens, that `usd` pays for."""
@@ -122,11 +156,11 @@ def likely_tokens(request: ChatRequest, output_tokens: int) -> int:
     return text + images * _LIKELY_OF_IMAGE + output_tokens
 
 
-def charge_for(request: ChatRequest, response: ChatResponse, price: Price) -> Charge | None:
+def charge_for(request: ChatRequest, response: ChatResponse, price: Price) -> Amount | None:
     """Return what a call costs: what the provider reports, unless more than that was seen.
 
     None when the report cannot be true: it is missing, contradicts itself, or has less than half of
-    what was seen.
+    what was seen. The call itself is not in it: that is counted where it is set aside.
     """
     tools = [tool.model_dump_json(exclude_none=True, fallback=str) for tool in request.tools or ()]
     read = sum(map(len, tools)) + sum(_chars(blocks_of(message)) for message in request.messages)
@@ -147,7 +181,7 @@ def charge_for(request: ChatRequest, response: ChatResponse, price: Price) -> Ch
     except ValueError:
         return None
     tokens = counts["input_tokens"] + counts["output_tokens"]
-    return Charge(max(cost, usage.cost_usd or Decimal(0)), tokens)
+    return Amount(max(cost, usage.cost_usd or Decimal(0)), Decimal(tokens))
 
 
 def _dumped(request: ChatRequest) -> str:

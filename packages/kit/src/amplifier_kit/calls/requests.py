@@ -43,6 +43,20 @@ def overridden(
     return request.model_copy(update={name: getattr(checked, name) for name in given}), ignored
 
 
+def with_options(
+    request: ChatRequest, options: dict[str, Any]
+) -> tuple[ChatRequest, dict[str, Any]]:
+    """Return a request with those of the options that are fields of it, and the other options.
+
+    For whoever passes both on to a provider, which validates them with `overridden`.
+    """
+    rest = dict(options)
+    if "max_tokens" in rest:
+        rest["max_output_tokens"] = rest.pop("max_tokens")
+    fields = {key: rest.pop(key) for key in list(rest) if key in ChatRequest.model_fields}
+    return request.model_copy(update=fields), rest
+
+
 def extended_thinking(request: ChatRequest) -> bool | None:
     """Return whether the caller asked for thinking; None: not a word about it."""
     return (request.model_extra or {}).get(_THINKING)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
+from amplifier_kit.calls import paid_provider
+from amplifier_kit.calls.call_costs import ENDLESS, Amount, Fit, WorstCase
 from amplifier_runtime.database.database import (
     Connection,
     Database,
@@ -18,13 +22,14 @@ from amplifier_runtime.database.database import (
     read_now,
 )
 from amplifier_runtime.database.store import own_session
-from amplifier_runtime.limits.call_costs import NANO, CallCost, Charge, Fit
 from amplifier_runtime.turns.claims import Claim, check_fence
 
-__all__ = ["Budgets", "Hold", "Purse", "Shortage", "open_tree", "settle_lost"]
+__all__ = ["NANO", "Budgets", "Hold", "Purse", "Shortage", "open_tree", "settle_lost"]
 
 Period = Literal["day", "month"]
-_ENDLESS = float("inf")
+# Money is kept in billionths of a US dollar: whole numbers, the same in every database.
+NANO = 1_000_000_000
+# The columns of an account begin with these; in the order of an Amount.
 _UNITS = ("usd", "token", "call")
 _ACCOUNT = "SELECT * FROM accounts WHERE account_id = :account"
 # Nobody is going to settle these: the run that made the call is over.
@@ -50,11 +55,11 @@ class Purse(NamedTuple):
         return sorted((self.tree, self.quota, *self.own))
 
 
-class Hold(NamedTuple):
-    """What is set aside for one attempt at a call."""
+@dataclass(slots=True)
+class Hold(paid_provider.Hold):
+    """What is set aside for one attempt at a call, and the key of its row."""
 
     key: str
-    fit: Fit
 
 
 class Shortage(NamedTuple):
@@ -109,7 +114,7 @@ class Budgets:
                 "SET period = excluded.period, usd = excluded.usd, tokens = excluded.tokens",
                 tenant=tenant_id,
                 period=period,
-                usd=_nano(usd),
+                usd=_limit(usd),
                 tokens=tokens,
             )
 
@@ -144,34 +149,36 @@ class Budgets:
             period = _quota(tenant_id, quota["period"], read_now(connection))
         return Purse(tree, period, tuple(each for each in known if each != tree))
 
-    async def limits_dollars(self, tenant_id: str, purse: Purse) -> bool:
-        """Whether any account of a purse has a limit in dollars."""
-        room = await self._database.run(lambda c: _room(_locked(c, tenant_id, purse)))
-        return room[0] != _ENDLESS
+    async def left(self, tenant_id: str, purse: Purse) -> Amount:
+        """Return what may be used of all accounts of a purse."""
+        return await self._database.run(lambda c: _left(_locked(c, tenant_id, purse)))
 
-    async def hold(self, claim: Claim, purse: Purse, key: str, call: CallCost) -> Hold | Shortage:
+    async def hold(self, claim: Claim, purse: Purse, key: str, call: WorstCase) -> Hold | Shortage:
         """Set aside what a call costs at most, with a shorter answer if need be."""
 
         def work(connection: Connection) -> Hold | Shortage:
             check_fence(connection, claim.session_id, claim.epoch)
-            if known := _known(connection, claim, key):
-                return known
+            known = _row_of(connection, claim, key)
             accounts = _locked(connection, claim.tenant_id, purse)
-            fit = call.fit(*_room(accounts))
+            left = _left(accounts)
+            if known is not None:
+                # This very run has set it aside already, by a commit whose answer got lost.
+                return _hold_of(known, left)
+            fit = call.fit(left)
             if isinstance(fit, str) or fit.output_tokens < call.enough:
                 settle_lost(connection, purse)
                 accounts = _locked(connection, claim.tenant_id, purse)
-                later = call.fit(*_room(accounts, ignoring_holds=True))
+                later = call.fit(_left(accounts, ignoring_holds=True))
                 if not isinstance(later, str) and later != fit:
                     return Shortage("others are under way", may_wait=True)
             if isinstance(fit, str):
                 return Shortage(_describe(purse, accounts, fit), may_wait=False)
-            _set_aside(connection, claim, purse, key, fit)
-            return Hold(key, fit)
+            row = _set_aside(connection, claim, purse, key, fit)
+            return _hold_of(row, left)
 
         return await self._database.run(work)
 
-    async def settle(self, claim: Claim, hold: Hold, charge: Charge | None) -> float:
+    async def settle(self, claim: Claim, hold: Hold, charge: Amount | None) -> float:
         """Charge what a call did cost, or without that all of the hold; give the rest back.
 
         Returns the used share of that limit which is nearest to its end.
@@ -182,8 +189,7 @@ class Budgets:
             row = _row_of(connection, claim, hold.key)
             if row is None:
                 return 0.0
-            charged = charge or Charge(row["usd"], row["tokens"])
-            accounts = _book(connection, row, charged, "settled")
+            accounts = _book(connection, row, charge or _amount_of(row), "settled")
             return max(map(_share, accounts), default=0.0)
 
         return await self._database.run(work)
@@ -211,7 +217,7 @@ def open_account(
         f"ON CONFLICT (account_id) DO {renewed if renew else 'NOTHING'}",
         account=account,
         tenant=tenant_id,
-        usd=_nano(usd),
+        usd=_limit(usd),
         tokens=tokens,
         calls=calls,
     )
@@ -239,11 +245,12 @@ def settle_lost(connection: Connection, purse: Purse | None, turn_id: str | None
         sql = f"SELECT * FROM holds WHERE {_IS_LOST} AND (tree = :tree OR quota = :quota)"
         rows = all_of(connection, sql, tree=purse.tree, quota=purse.quota or "-")
     for row in rows:
-        _book(connection, row, Charge(row["usd"], row["tokens"]), "lost")
+        _book(connection, row, _amount_of(row), "lost")
 
 
-def _book(connection: Connection, hold: Row, charge: Charge, state: str) -> list[Row]:
+def _book(connection: Connection, hold: Row, charge: Amount, state: str) -> list[Row]:
     """Turn a hold into a charge; once, whoever tries. Returns the accounts that paid."""
+    charged = {"usd": _rounded_up(charge.usd), "tokens": int(charge.tokens)}
     changed = execute(
         connection,
         "UPDATE holds SET state = :state, usd_charged = :usd, tokens_charged = :tokens "
@@ -252,8 +259,7 @@ def _book(connection: Connection, hold: Row, charge: Charge, state: str) -> list
         key=hold["call_key"],
         epoch=hold["epoch"],
         state=state,
-        usd=charge.usd,
-        tokens=charge.tokens,
+        **charged,
     )
     accounts = Purse(hold["tree"], hold["quota"], tuple(json.loads(hold["own"]))).accounts
     if not changed:
@@ -267,44 +273,47 @@ def _book(connection: Connection, hold: Row, charge: Charge, state: str) -> list
         accounts,
         usd_held=hold["usd"],
         token_held=hold["tokens"],
-        usd=charge.usd,
-        tokens=charge.tokens,
+        **charged,
     )
 
 
-def _set_aside(connection: Connection, claim: Claim, purse: Purse, key: str, fit: Fit) -> None:
+def _set_aside(connection: Connection, claim: Claim, purse: Purse, key: str, fit: Fit) -> Row:
+    """Set aside what a call needs, and return the row of the hold."""
+    amounts = {"usd": _rounded_up(fit.amount.usd), "tokens": int(fit.amount.tokens)}
     for account in purse.accounts:
         execute(
             connection,
             "UPDATE accounts SET usd_held = usd_held + :usd, token_held = token_held + :tokens, "
             "call_held = call_held + 1 WHERE account_id = :account",
             account=account,
-            usd=fit.usd,
-            tokens=fit.tokens,
+            **amounts,
         )
-    execute(
+    row = one_of(
         connection,
         "INSERT INTO holds (turn_id, call_key, epoch, tree, quota, own, usd, tokens, "
-        "output_tokens, state) "
-        "VALUES (:turn, :key, :epoch, :tree, :quota, :own, :usd, :tokens, :output, 'open')",
+        "output_tokens, state) VALUES (:turn, :key, :epoch, :tree, :quota, :own, :usd, :tokens, "
+        ":output, 'open') RETURNING *",
         turn=claim.turn_id,
         key=key,
         epoch=claim.epoch,
         tree=purse.tree,
         quota=purse.quota,
         own=json.dumps(purse.own),
-        usd=fit.usd,
-        tokens=fit.tokens,
         output=fit.output_tokens,
+        **amounts,
     )
+    assert row is not None
+    return row
 
 
-def _known(connection: Connection, claim: Claim, key: str) -> Hold | None:
-    """Return what this very run has set aside already, by a commit whose answer got lost."""
-    row = _row_of(connection, claim, key)
-    if row is None:
-        return None
-    return Hold(key, Fit(row["usd"], row["tokens"], row["output_tokens"]))
+def _hold_of(row: Row, left: Amount) -> Hold:
+    """Return a hold by its row; calls alone do not limit how long an answer is."""
+    limits_answer = left.usd.is_finite() or left.tokens.is_finite()
+    return Hold(_amount_of(row), row["output_tokens"] if limits_answer else None, row["call_key"])
+
+
+def _amount_of(hold: Row) -> Amount:
+    return Amount(Decimal(hold["usd"]) / NANO, Decimal(hold["tokens"]), Decimal(1))
 
 
 def _row_of(connection: Connection, claim: Claim, key: str) -> Row | None:
@@ -330,26 +339,31 @@ def _locked(connection: Connection, tenant_id: str, purse: Purse) -> list[Row]:
     return _found(connection, sql, purse.accounts)
 
 
-def _room(accounts: Sequence[Row], *, ignoring_holds: bool = False) -> tuple[float, ...]:
-    """Return how much may still be used of dollars, tokens and calls."""
-    room: list[float] = []
-    for unit in _UNITS:
-        left = [_ENDLESS]
-        for each in accounts:
-            if each[f"{unit}_limit"] is not None:
-                # A call that is under way stays a call, however cheap it turns out to be.
-                held = 0 if ignoring_holds and unit != "call" else each[f"{unit}_held"]
-                left.append(each[f"{unit}_limit"] - each[f"{unit}_used"] - held)
-        room.append(min(left))
-    return tuple(room)
+def _left(accounts: Sequence[Row], *, ignoring_holds: bool = False) -> Amount:
+    """Return what may still be used of all accounts together."""
+    left = ENDLESS
+    for account in accounts:
+        units: list[Decimal] = []
+        for unit, endless in zip(_UNITS, ENDLESS, strict=True):
+            limit = account[f"{unit}_limit"]
+            if limit is None:
+                units.append(endless)
+                continue
+            # A call that is under way stays a call, however cheap it turns out to be.
+            held = 0 if ignoring_holds and unit != "call" else account[f"{unit}_held"]
+            rest = Decimal(limit - account[f"{unit}_used"] - held)
+            units.append(rest / NANO if unit == "usd" else rest)
+        left = left.at_most(Amount(*units))
+    return left
 
 
 def _describe(purse: Purse, accounts: Sequence[Row], lacking: str) -> str:
-    unit = lacking.removesuffix("s")
-    unit = "usd" if lacking == "usd" else unit
+    """Return how much is used of the limit that is nearest to its end."""
+    unit = _UNITS[Amount._fields.index(lacking)]
     limited = [each for each in accounts if each[f"{unit}_limit"] is not None]
     account = min(limited, key=lambda each: each[f"{unit}_limit"] - each[f"{unit}_used"])
-    used, most = account[f"{unit}_used"], account[f"{unit}_limit"]
+    used = account[f"{unit}_used"]
+    most = account[f"{unit}_limit"]
     named = {purse.tree: "", purse.quota: " of this period's quota"}
     whose = named.get(account["account_id"], " of this agent's share")
     if unit == "usd":
@@ -388,5 +402,11 @@ def _quota(tenant_id: str, period: str, now: int) -> str:
     )
 
 
-def _nano(usd: Decimal | None) -> int | None:
+def _limit(usd: Decimal | None) -> int | None:
+    """Return a limit as it is kept, rounded down."""
     return None if usd is None else int(usd * NANO)
+
+
+def _rounded_up(usd: Decimal) -> int:
+    """Return a cost as it is kept."""
+    return math.ceil(usd * NANO)

@@ -14,7 +14,14 @@ from amplifier_runtime.children.child_rows import ancestors_of, child_of
 from amplifier_runtime.database.database import Connection, Database, execute, one_of
 from amplifier_runtime.errors import Suspended
 from amplifier_runtime.limits.budgets import Budgets, Purse, open_tree, settle_lost
-from amplifier_runtime.limits.metering import EVENTS, NAME, Meter, MeteredProvider, Terms, pay_retry
+from amplifier_runtime.limits.metering import (
+    EVENTS,
+    NAME,
+    Meter,
+    MeteredProvider,
+    RatedProvider,
+    Terms,
+)
 from amplifier_runtime.limits.rates import REQUESTS, TOKENS, Bucket, bucket_names
 from amplifier_runtime.turns.claims import Claim, Outcome, check_fence
 from amplifier_runtime.turns.turn_run import DRAIN, Host, TurnPart, TurnRun
@@ -83,24 +90,28 @@ class Limits(TurnPart):
         terms = _terms(plans, price_table(run.session.coordinator), self._prices)
         if purse is None and not buckets:
             return
-        meter = Meter(run, budgets, purse, terms)
+        meter = None if purse is None else Meter(run, budgets, purse, terms)
 
         def wrap(name: str, module: Any) -> Any:
             if name in self._composites:
                 return module
-            return MeteredProvider(name, module, meter, self._rates(claim.tenant_id, name, buckets))
+            if meter is not None:
+                module = MeteredProvider(name, module, meter)
+            rates = self._rates(claim.tenant_id, name, buckets)
+            return RatedProvider(module, rates, run) if rates else module
 
         coordinator = run.session.coordinator
         coordinator.interpose("providers", wrap, name=NAME, priority=_BEHIND_THE_STEP, inherit=True)
-        # A guard, so that children forked in this process have it too.
-        coordinator.hooks.register(
-            events.PROVIDER_RETRY,
-            pay_retry,
-            name=NAME,
-            timeout=_LONGEST_PAYMENT_SECONDS,
-            on_error="deny",
-        )
         coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
+        if meter is not None:
+            # A guard, so that children forked in this process have it too.
+            coordinator.hooks.register(
+                events.PROVIDER_RETRY,
+                meter.pay_retry,
+                name=NAME,
+                timeout=_LONGEST_PAYMENT_SECONDS,
+                on_error="deny",
+            )
 
     def commit(self, connection: Connection, run: TurnRun, outcome: Outcome) -> None:
         """Leave nothing set aside for a turn that has ended."""

@@ -1,47 +1,40 @@
-"""A provider under the limits of the fleet: no call is made that is not paid for in advance."""
+"""A provider under the limits of the fleet, which all workers share: budgets and rates."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from amplifier_core.llm_errors import LLMError
-from amplifier_core.message_models import ChatRequest, ChatResponse, Usage
+from amplifier_core.message_models import ChatRequest, ChatResponse
 from amplifier_kit.calls.budget_news import (
     DOUBTED,
+    EXHAUSTED,
     OVERRUN,
     UNPRICED,
-    news_of_charge,
+    WARNING,
+    News,
+    announce,
 )
-from amplifier_kit.calls.call_costs import (
-    FREE_FAILURES,
-    is_free,
-    likely_tokens,
-    most_input_tokens,
-    most_output_tokens,
-)
-from amplifier_kit.calls.last_answers import closing_answer
-from amplifier_kit.calls.price_finder import PriceFinder
-from amplifier_kit.calls.price_table import PriceTable, priced_at, with_cost
-from amplifier_kit.calls.prices import Price, free
-from amplifier_kit.notices import show
+from amplifier_kit.calls.call_costs import Amount, WorstCase, likely_tokens, most_output_tokens
+from amplifier_kit.calls.paid_provider import PaidProvider, pay_retry
+from amplifier_kit.calls.price_table import PriceTable
+from amplifier_kit.calls.requests import with_options
+from amplifier_kit.proxy import Proxy
 from amplifier_runtime.errors import Fenced
 from amplifier_runtime.limits.budgets import Budgets, Hold, Purse, Shortage
-from amplifier_runtime.limits.call_costs import CallCost, Charge, charge_for, in_dollars
-from amplifier_runtime.limits.rates import Bucket
+from amplifier_runtime.limits.rates import TOKENS, Bucket
 from amplifier_runtime.turns.journal import scope
 from amplifier_runtime.turns.turn_run import TurnRun
 
-__all__ = ["EVENTS", "NAME", "Meter", "MeteredProvider", "Terms", "pay_retry"]
+__all__ = ["EVENTS", "NAME", "Meter", "MeteredProvider", "RatedProvider", "Terms"]
 
 NAME = "runtime-limits"
-EXHAUSTED, WARNING = "budget:exhausted", "budget:warning"
 EVENTS = [EXHAUSTED, WARNING, DOUBTED, OVERRUN, UNPRICED]
 _WARN_AT = 0.8
-_FIRST_WAIT, _LONGEST_WAIT = 0.05, 1.0
+_FIRST_WAIT = 0.05
+_LONGEST_WAIT = 1.0
 
 
 @dataclass(frozen=True)
@@ -53,190 +46,119 @@ class Terms:
     charges_worst_case: bool
 
 
-@dataclass
 class Meter:
-    """What one run's calls are measured by; without a purse only rates are limited."""
+    """What one run's calls are paid from: the accounts of a purse, under the fence of its turn."""
 
-    run: TurnRun
-    budgets: Budgets
-    purse: Purse | None
-    terms: Terms
-    counts: dict[str, int] = field(default_factory=dict[str, int])
-    is_warned: bool = False
+    name = NAME
 
-    def next_key(self) -> str:
-        """Return the key of the next attempt inside the journaled call."""
-        call = scope()
-        self.counts[call] = self.counts.get(call, 0) + 1
-        return f"{call}{self.counts[call]}"
+    def __init__(self, run: TurnRun, budgets: Budgets, purse: Purse, terms: Terms) -> None:
+        self.coordinator = run.session.coordinator
+        self.price_tables = terms.tables
+        self.allows_unpriced = terms.allows_unpriced
+        self.charges_worst_case = terms.charges_worst_case
+        self._run = run
+        self._budgets = budgets
+        self._purse = purse
+        # How many attempts each journaled call has made.
+        self._attempts: dict[str, int] = {}
+        self._is_warned = False
 
-    async def hold(self, call: CallCost) -> Hold | Shortage:
+    async def left(self) -> Amount:
+        """Return what may be used; limits may be changed while the turn runs."""
+        return await self._budgets.left(self._run.claim.tenant_id, self._purse)
+
+    def seconds_left(self) -> float | None:
+        """Return None: the time of a durable turn is not limited."""
+        return None
+
+    def out_of_time(self) -> Shortage:
+        """Raise, because no call is stopped for its time."""
+        raise AssertionError("the time of a durable turn is not limited")
+
+    async def hold(self, call: WorstCase) -> Hold | Shortage:
         """Set the worst case aside; waits for what others may give back."""
-        assert self.purse is not None
-        key, wait = self.next_key(), _FIRST_WAIT
+        key = self._next_key()
+        wait = _FIRST_WAIT
         while True:
-            self.run.check()
-            held = await self._fenced(self.budgets.hold(self.run.claim, self.purse, key, call))
+            self._run.check()
+            held = await self._fenced(self._budgets.hold(self._run.claim, self._purse, key, call))
             if isinstance(held, Hold) or not held.may_wait:
                 return held
             await asyncio.sleep(wait)
             wait = min(wait * 2, _LONGEST_WAIT)
 
-    async def settle(self, hold: Hold, charge: Charge | None) -> None:
-        """Charge what a call did cost, and say it when the end is near."""
-        share = await self._fenced(self.budgets.settle(self.run.claim, hold, charge))
-        if share >= _WARN_AT and not self.is_warned:
-            self.is_warned = True
-            await self.announce(WARNING, {"share": share}, f"{share:.0%} of the budget is used.")
+    async def hold_again(self, hold: Hold, call: WorstCase) -> Hold | Shortage:
+        """Charge the attempt that failed in full, and set the worst case of the next one aside."""
+        await self.settle(hold, None)
+        return await self.hold(call)
 
-    async def limits_dollars(self) -> bool:
-        """Whether money matters; that may change while the turn runs."""
-        assert self.purse is not None
-        return await self.budgets.limits_dollars(self.run.claim.tenant_id, self.purse)
+    async def settle(self, hold: Hold, charge: Amount | None) -> None:
+        """Charge what a call did cost, and announce it when the end is near."""
+        await asyncio.shield(self._settle(hold, charge))
 
-    async def announce(self, event: str, facts: dict[str, Any], line: str) -> None:
-        """Tell the hooks and the person."""
-        coordinator = self.run.session.coordinator
-        await coordinator.hooks.emit(event, facts)
-        show(coordinator, line, source=NAME)
+    async def _settle(self, hold: Hold, charge: Amount | None) -> None:
+        share = await self._fenced(self._budgets.settle(self._run.claim, hold, charge))
+        if share >= _WARN_AT and not self._is_warned:
+            self._is_warned = True
+            news = News(WARNING, {"share": share}, f"{share:.0%} of the budget is used.")
+            await announce(self.coordinator, news, source=NAME)
+
+    async def pay_retry(self, event: str, data: dict[str, Any]) -> None:
+        """Charge an attempt that failed, and stop the call when another does not fit."""
+        await pay_retry(self, data)
+
+    def _next_key(self) -> str:
+        """Return the key of the next attempt inside the journaled call."""
+        call = scope()
+        self._attempts[call] = self._attempts.get(call, 0) + 1
+        return f"{call}{self._attempts[call]}"
 
     async def _fenced(self, work: Any) -> Any:
         try:
             return await work
         except Fenced as fenced:
-            raise self.run.end(fenced) from None
+            raise self._run.end(fenced) from None
 
 
-@dataclass
-class _Flight:
-    """A call that is under way."""
-
-    meter: Meter
-    call: CallCost
-    hold: Hold
-    clock: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
-    shortage: Shortage | None = None
-
-
-_flight: ContextVar[_Flight | None] = ContextVar("amplifier_metered_call", default=None)
-
-
-async def pay_retry(event: str, data: dict[str, Any]) -> None:
-    """Charge an attempt that failed, and stop the call when another does not fit."""
-    flight = _flight.get()
-    if flight is None or data.get("error_type") in FREE_FAILURES:
-        return
-    await flight.meter.settle(flight.hold, None)
-    held = await flight.meter.hold(flight.call)
-    if isinstance(held, Hold):
-        flight.hold = held
-        return
-    flight.shortage = held
-    flight.clock.reschedule(asyncio.get_running_loop().time())
-
-
-class MeteredProvider:
-    """A provider behind its journaled step: a call that was kept does not come here."""
-
-    def __init__(self, name: str, module: Any, meter: Meter, rates: dict[str, Bucket]) -> None:
-        self._mounted_as = name
-        self._module = module
-        self._meter = meter
-        self._rates = rates
-        self._prices = PriceFinder(name, module)
+class MeteredProvider(PaidProvider[Hold]):
+    """A provider whose calls are paid for; one that was kept in the journal does not come here."""
 
     def __getattr__(self, name: str) -> Any:
-        # A streamed call tells its usage too late, if at all.
-        if name.startswith("_") or (name == "stream" and self._meter.purse is not None):
+        # A streamed call reports its usage too late, if at all.
+        if name.startswith("_") or name == "stream":
             raise AttributeError(name)
         return getattr(self._module, name)
 
+
+class RatedProvider(Proxy):
+    """A provider whose calls wait until the vendor's rates allow them; by kind of bucket."""
+
+    __slots__ = ("_rates", "_run")
+
+    def __init__(self, inner: Any, rates: dict[str, Bucket], run: TurnRun) -> None:
+        super().__init__(inner)
+        self._rates = rates
+        self._run = run
+
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        """Wait for the vendor's turn, set the worst case aside, call, and charge what it took.
-
-        Where the budget does not allow that, the answer says so and calls no tools.
-        """
-        if "max_tokens" in kwargs:
-            kwargs["max_output_tokens"] = kwargs.pop("max_tokens")
-        fields = {key: kwargs.pop(key) for key in list(kwargs) if key in ChatRequest.model_fields}
-        request = request.model_copy(update=fields)
-        wanted = most_output_tokens(request, self._module.get_info().defaults)
-        taken = await self._wait_for_rates(request, wanted)
+        """Wait until the call is allowed, make it, and correct what was taken for it."""
+        taken = await self._wait(request, kwargs)
         # Somebody else may have the turn by now.
-        self._meter.run.check()
-        if self._meter.purse is None:
-            response = await self._module.complete(request, **kwargs)
-        else:
-            response = await self._paid(request, wanted, kwargs)
-        await self._correct_rates(taken, response.usage)
+        self._run.check()
+        response: ChatResponse = await self._inner.complete(request, **kwargs)
+        bucket = self._rates.get(TOKENS)
+        if bucket is not None and response.usage is not None:
+            used = response.usage.input_tokens + response.usage.output_tokens
+            await bucket.take_back(taken - used)
         return response
 
-    async def _wait_for_rates(self, request: ChatRequest, wanted: int) -> int:
-        taken = likely_tokens(request, wanted) if "tokens" in self._rates else 0
+    async def _wait(self, request: ChatRequest, kwargs: dict[str, Any]) -> int:
+        """Take from each bucket, and return how many tokens that were."""
+        taken = 0
+        if TOKENS in self._rates:
+            request, _ = with_options(request, kwargs)
+            wanted = most_output_tokens(request, self._inner.get_info().defaults)
+            taken = likely_tokens(request, wanted)
         for kind, bucket in self._rates.items():
-            await bucket.take(taken if kind == "tokens" else 1)
+            await bucket.take(taken if kind == TOKENS else 1)
         return taken
-
-    async def _correct_rates(self, taken: int, usage: Usage | None) -> None:
-        bucket = self._rates.get("tokens")
-        if bucket is not None and usage is not None:
-            await bucket.take_back(taken - usage.input_tokens - usage.output_tokens)
-
-    async def _paid(self, request: ChatRequest, wanted: int, options: dict[str, Any]) -> Any:
-        model: str = request.model or self._module.get_info().defaults.get("model") or ""
-        price = await self._price(model)
-        call = CallCost(price, most_input_tokens(request), wanted)
-        held = await self._meter.hold(call)
-        if isinstance(held, Hold):
-            held = await self._make(request, options, call, held)
-        if isinstance(held, ChatResponse):
-            return held
-        cause = f"{held.cause} are used, and the next call does not fit"
-        facts = {"cause": cause, "answered_by": "budget"}
-        await self._meter.announce(EXHAUSTED, facts, f"The turn ends: {cause}.")
-        return closing_answer(cause, request)
-
-    async def _make(
-        self, request: ChatRequest, options: dict[str, Any], call: CallCost, hold: Hold
-    ) -> ChatResponse | Shortage:
-        request = request.model_copy(update={"max_output_tokens": hold.fit.output_tokens})
-        meter = self._meter
-        # What a call cost that nobody can tell of is its worst case.
-        charge: Charge | None = None
-        flight = _Flight(meter, call, hold)
-        token = _flight.set(flight)
-        try:
-            async with flight.clock:
-                with priced_at(call.price):
-                    response: ChatResponse = await self._module.complete(request, **options)
-            response = with_cost(response, call.price)
-            charge = charge_for(request, response, call.price)
-            if charge is not None and meter.terms.charges_worst_case:
-                charge = charge.at_least(flight.hold.fit)
-        except TimeoutError:
-            if flight.shortage is None:
-                raise
-            return flight.shortage
-        except LLMError as error:
-            charge = Charge(0, 0) if is_free(error) else None
-            raise
-        finally:
-            _flight.reset(token)
-            if flight.shortage is None:
-                await asyncio.shield(meter.settle(flight.hold, charge))
-        charged = None if charge is None else in_dollars(charge)
-        limits_dollars = charged is None or await meter.limits_dollars()
-        held = in_dollars(flight.hold.fit)
-        if news := news_of_charge(self._mounted_as, held, charged, limits_dollars=limits_dollars):
-            await meter.announce(*news)
-        return response
-
-    async def _price(self, model: str) -> Price:
-        meter = self._meter
-        is_limited = await meter.limits_dollars()
-        price = await self._prices.find(model, meter.terms.tables, is_limited=is_limited)
-        if price is None and is_limited:
-            is_refused = not meter.terms.allows_unpriced
-            coordinator = meter.run.session.coordinator
-            await self._prices.admit_unpriced(model, coordinator, NAME, is_refused=is_refused)
-        return price or free

@@ -7,7 +7,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar
 from typing import Any, cast
 
 from amplifier_core import events

@@ -14,7 +14,7 @@ from amplifier_runtime.database.row_keys import new_id
 from amplifier_runtime.database.store import to_json
 from amplifier_runtime.signals.approvals import APPROVALS, Approval
 from amplifier_runtime.turns.claims import check_fence
-from amplifier_runtime.turns.journal import announced, call_digest, scope
+from amplifier_runtime.turns.journal import asking_call_id, call_digest, scope
 from amplifier_runtime.turns.turn_run import DRAIN, Gate, TurnRun
 
 __all__ = ["ANSWERED", "APPROVAL", "ASKED", "DurableApprovals"]

@@ -13,7 +13,7 @@ from amplifier_kit.notices import show
 from amplifier_kit.proxy import Proxy
 from amplifier_kit.valid_text import valid
 from amplifier_runtime.turns.effects import OUTCOME_UNKNOWN, perform, restore_result
-from amplifier_runtime.turns.journal import ModelCall, announce, call_digest, inside, scope
+from amplifier_runtime.turns.journal import ModelCall, call_digest, inside, scope
 from amplifier_runtime.turns.turn_run import RESUMED, TurnRun
 
 __all__ = ["DIVERGED", "stand_between"]
@@ -36,12 +36,6 @@ def stand_between(run: TurnRun) -> None:
             return wrapper(name, module, run)
 
         coordinator.interpose(point, wrap, name=NAME, priority=_INNERMOST, inherit=True)
-
-    async def note(event: str, data: dict[str, Any]) -> HookResult:
-        announce(str(data.get("tool_name")), str(data.get("tool_call_id") or ""))
-        return HookResult()
-
-    coordinator.hooks.register(events.TOOL_PRE, note, priority=_FIRST, name=NAME)
     known = [OUTCOME_UNKNOWN, DIVERGED, RESUMED]
     coordinator.register_contributor("observability.events", NAME, known.copy)
 

@@ -1,0 +1,280 @@
+"""A provider whose calls are paid for in advance, and the ledger that they are paid from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from amplifier_core.llm_errors import InvalidRequestError, LLMError
+from amplifier_core.message_models import ChatRequest, ChatResponse
+from amplifier_kit.calls.budget_news import EXHAUSTED, News, announce, news_of_charge
+from amplifier_kit.calls.call_costs import (
+    FREE_FAILURES,
+    NOTHING,
+    Amount,
+    WorstCase,
+    charge_for,
+    is_free,
+    most_input_tokens,
+    most_output_tokens,
+)
+from amplifier_kit.calls.last_answers import closing_answer
+from amplifier_kit.calls.price_finder import PriceFinder
+from amplifier_kit.calls.price_table import PriceTable, priced_at, with_cost
+from amplifier_kit.calls.prices import Price, free
+from amplifier_kit.calls.requests import with_options
+
+__all__ = ["Hold", "Ledger", "PaidProvider", "Shortage", "pay_retry"]
+
+
+@dataclass(slots=True)
+class Hold:
+    """What is set aside for one attempt at a call; a ledger adds what it finds it again by."""
+
+    amount: Amount
+    # How long the answer may be; None where nothing limits that.
+    output_tokens: int | None
+
+
+class Shortage(Protocol):
+    """Why a call is not made."""
+
+    @property
+    def cause(self) -> str:
+        """How much of which limit is used, at the moment when it is asked for."""
+        ...
+
+
+H = TypeVar("H", bound=Hold)
+
+
+class Ledger(Protocol[H]):
+    """What the calls of one session are paid from."""
+
+    @property
+    def name(self) -> str:
+        """In whose name events and messages are announced."""
+        ...
+
+    @property
+    def coordinator(self) -> Any:
+        """The session to whose hooks and user news is announced."""
+        ...
+
+    @property
+    def price_tables(self) -> Sequence[PriceTable | None]:
+        """Where prices are looked up, that of the root of the tree first."""
+        ...
+
+    @property
+    def allows_unpriced(self) -> bool:
+        """Whether a model without a price is called where dollars are limited."""
+        ...
+
+    @property
+    def charges_worst_case(self) -> bool:
+        """Whether a call is charged no less than what was set aside for it."""
+        ...
+
+    async def left(self) -> Amount:
+        """Return what may be used now; infinite is what nobody limits."""
+        ...
+
+    def seconds_left(self) -> float | None:
+        """Return how long a call may take; None where time is not limited."""
+        ...
+
+    def out_of_time(self) -> Shortage:
+        """Return why a call was stopped that took longer than that."""
+        ...
+
+    async def hold(self, call: WorstCase) -> H | Shortage:
+        """Set aside what a call costs at most, with a shorter answer if need be."""
+        ...
+
+    async def hold_again(self, hold: H, call: WorstCase) -> H | Shortage:
+        """Charge an attempt that failed in full, and set aside what the next one costs at most."""
+        ...
+
+    async def settle(self, hold: H, charge: Amount | None) -> None:
+        """Charge what a call did cost, or without that all of `hold`, and give back the rest.
+
+        It does so even when the task is cancelled meanwhile. What is settled stays as it is.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class _Flight(Generic[H]):
+    """A call that is under way; `payer` is the ledger of its session."""
+
+    payer: object
+    ledger: Ledger[H]
+    call: WorstCase
+    hold: H
+    clock: asyncio.Timeout
+    # A session may have two budgets, its own and that of a fleet: the calls of the one are made
+    # inside those of the other.
+    outer: _Flight[Any] | None
+    shortage: Shortage | None = None
+
+
+_flight: ContextVar[_Flight[Any] | None] = ContextVar("amplifier_paid_call", default=None)
+
+
+async def pay_retry(payer: object, data: dict[str, Any]) -> None:
+    """Charge an attempt that failed, and stop the call when another does not fit.
+
+    For the event `provider:retry`, whose facts are `data`; calls of other payers are left alone.
+    """
+    if data.get("error_type") in FREE_FAILURES:
+        return
+    flight = _flight.get()
+    while flight is not None and flight.payer is not payer:
+        flight = flight.outer
+    if flight is None:
+        return
+    held = await flight.ledger.hold_again(flight.hold, flight.call)
+    if isinstance(held, Hold):
+        flight.hold = held
+        return
+    flight.shortage = held
+    flight.clock.reschedule(asyncio.get_running_loop().time())
+
+
+class PaidProvider(Generic[H]):
+    """A provider as its session sees it: no call is made that is not paid for in advance.
+
+    The worst case of a call is set aside before it is sent. Afterwards it is charged what it took,
+    as far as that can be seen, and else its worst case.
+    """
+
+    def __init__(self, name: str, module: Any, ledger: Ledger[H]) -> None:
+        """`name` is what `module` is mounted as."""
+        self._mounted_as = name
+        self._module = module
+        self._ledger = ledger
+        self._prices = PriceFinder(name, module)
+
+    async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
+        """Set the worst case aside, call the model, and charge what it took.
+
+        Where the budget does not allow that, the answer says so and calls no tools.
+
+        Raises:
+            UnknownPriceError: dollars are limited, and the price is not known.
+            LLMError: as the provider raised it.
+        """
+        if not isinstance(request, ChatRequest):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise InvalidRequestError(
+                f"A request is a ChatRequest, not a {type(request).__name__}",
+                provider=self._module.name,
+            )
+        return await self._complete(*with_options(request, kwargs))
+
+    async def _complete(self, request: ChatRequest, options: dict[str, Any]) -> ChatResponse:
+        """Pay for a request, or end the turn; `options` are for the provider alone."""
+        outcome = await self._pay(self._reminded(request), options, self._ledger)
+        if isinstance(outcome, ChatResponse):
+            return outcome
+        answer = await self._last_answer(request)
+        # Only now: what the last answer took is used too.
+        cause = f"{outcome.cause} are used, and the next call does not fit"
+        return await self._close(request, cause, answer)
+
+    def _reminded(self, request: ChatRequest) -> ChatRequest:
+        """Return the request as it is sent, with what the model should know of the budget."""
+        return request
+
+    async def _last_answer(self, request: ChatRequest) -> ChatResponse | None:
+        """Return what the model says at the end, where a budget keeps something for that."""
+        return None
+
+    async def _close(
+        self, request: ChatRequest, cause: str, answer: ChatResponse | None = None
+    ) -> ChatResponse:
+        """Return the last answer of a turn, and announce that it is."""
+        facts = {"cause": cause, "answered_by": "budget" if answer is None else "model"}
+        await self._announce(News(EXHAUSTED, facts, f"The turn ends: {cause}."))
+        if answer is not None:
+            return answer
+        return closing_answer(cause, request)
+
+    async def _announce(self, news: News) -> None:
+        await announce(self._ledger.coordinator, news, source=self._ledger.name)
+
+    async def _pay(
+        self, request: ChatRequest, options: dict[str, Any], ledger: Ledger[H]
+    ) -> ChatResponse | Shortage:
+        call = await self._foresee(request, ledger)
+        held = await ledger.hold(call)
+        if not isinstance(held, Hold):
+            return held
+        return await self._make(request, options, ledger, call, held)
+
+    async def _foresee(self, request: ChatRequest, ledger: Ledger[H]) -> WorstCase:
+        """Return the worst case of a call."""
+        defaults = self._module.get_info().defaults
+        price = await self._price(request.model or defaults.get("model") or "", ledger)
+        return WorstCase(price, most_input_tokens(request), most_output_tokens(request, defaults))
+
+    async def _price(self, model: str, ledger: Ledger[H]) -> Price:
+        """Return what calls of a model cost; the ledger decides about one without a price."""
+        is_limited = (await ledger.left()).usd.is_finite()
+        price = await self._prices.find(model, ledger.price_tables, is_limited=is_limited)
+        if price is None and is_limited:
+            await self._prices.admit_unpriced(
+                model, ledger.coordinator, ledger.name, is_refused=not ledger.allows_unpriced
+            )
+        return price or free
+
+    async def _make(
+        self,
+        request: ChatRequest,
+        options: dict[str, Any],
+        ledger: Ledger[H],
+        call: WorstCase,
+        hold: H,
+    ) -> ChatResponse | Shortage:
+        """Make a call that is paid for; a Shortage when it cannot be brought to its end."""
+        if hold.output_tokens is not None:
+            request = request.model_copy(update={"max_output_tokens": hold.output_tokens})
+        clock = asyncio.timeout(ledger.seconds_left())
+        flight = _Flight(self._ledger, ledger, call, hold, clock, _flight.get())
+        token = _flight.set(flight)
+        # Where nobody can tell what a call cost, that is its worst case.
+        charge: Amount | None = None
+        try:
+            async with clock:
+                with priced_at(call.price):
+                    said: ChatResponse = await self._module.complete(request, **options)
+            response = with_cost(said, call.price)
+            charge = charge_for(request, response, call.price)
+            if charge is not None and ledger.charges_worst_case:
+                charge = charge.at_least(flight.hold.amount)
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            return flight.shortage or ledger.out_of_time()
+        except LLMError as error:
+            charge = NOTHING if is_free(error) else None
+            raise
+        finally:
+            _flight.reset(token)
+            await ledger.settle(flight.hold, charge)
+        await self._report(ledger, flight.hold, charge)
+        return response
+
+    async def _report(self, ledger: Ledger[H], hold: H, charge: Amount | None) -> None:
+        """Announce what is strange about a charge."""
+        left = await ledger.left()
+        limits_dollars = left.usd.is_finite()
+        # What nobody limits has no worst case that could be exceeded.
+        if not limits_dollars and not left.tokens.is_finite():
+            return
+        news = news_of_charge(self._mounted_as, hold.amount, charge, limits_dollars=limits_dollars)
+        if news is not None:
+            await self._announce(news)
