@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Any, cast
-
-from amplifier_core._ids import new_id
+from uuid import uuid4
 
 __all__ = [
     "CORRELATED_EVENTS",
@@ -41,7 +38,7 @@ _open_call: ContextVar[str | None] = ContextVar("amplifier_request_id", default=
 
 def new_request_id() -> str:
     """Return a fresh id."""
-    return new_id()
+    return str(uuid4())
 
 
 def current_request_id() -> str | None:

@@ -11,9 +11,9 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
 
 from amplifier_core import events
-from amplifier_core._ids import new_id
 from amplifier_core._mounting import MountedModule, MountWave
 from amplifier_core._swap import Swaps
 from amplifier_core._turn_end import Interruption, close_history
@@ -66,7 +66,7 @@ class AmplifierSession:
     ) -> None:
         _check_config(config)
         self.config = config
-        self.session_id = session_id or new_id()
+        self.session_id = session_id or str(uuid4())
         self.parent_id = parent_id
         self.coordinator = ModuleCoordinator(self, approval_system, display_system)
         self.loader = ModuleLoader(self.coordinator) if loader is None else loader
