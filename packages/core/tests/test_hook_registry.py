@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import time
 from collections.abc import Generator
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 
 from amplifier_core import HookRegistry, HookResult
 from amplifier_core.correlation import reset_request_id
-from amplifier_core.hooks import _Clock
 from contract.stand_ins import Listener, deny, modify, raising
 
 
@@ -47,25 +45,6 @@ async def test_a_handler_without_a_name_is_numbered_after_its_function_or_class(
     registry.register("a:b", watch, name="")
 
     assert registry.list_handlers("a:b") == {"a:b": ["watch-1", "Listener-2", "given", "watch-3"]}
-
-
-def _at(monkeypatch: pytest.MonkeyPatch, nanoseconds: int) -> None:
-    monkeypatch.setattr(time, "time_ns", lambda: nanoseconds)
-
-
-def test_the_clock_gives_utc_to_the_microsecond_and_follows_every_second(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock = _Clock()
-
-    _at(monkeypatch, 1_700_000_000_123_456_789)
-    assert clock() == "2023-11-14T22:13:20.123456+00:00"
-    _at(monkeypatch, 1_700_000_000_000_001_000)
-    assert clock() == "2023-11-14T22:13:20.000001+00:00"
-    _at(monkeypatch, 1_700_000_001_999_999_999)
-    assert clock() == "2023-11-14T22:13:21.999999+00:00"
-    _at(monkeypatch, 1_700_000_000_500_000_000)
-    assert clock() == "2023-11-14T22:13:20.500000+00:00"
 
 
 async def test_an_event_is_stamped_with_the_time_it_was_emitted() -> None:

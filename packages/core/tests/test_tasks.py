@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
-from amplifier_core._tasks import DONE, abandon_after, is_awaitable, is_being_cancelled
-from amplifier_core.testing import wait_for
+from amplifier_core._tasks import DONE, is_awaitable, is_being_cancelled, limited
 
 
 async def test_work_that_is_done_in_time_is_returned() -> None:
@@ -17,7 +16,8 @@ async def test_work_that_is_done_in_time_is_returned() -> None:
         await asyncio.sleep(0)
         return "done"
 
-    assert await abandon_after(5, work()) == "done"
+    assert await limited(5, work()) == "done"
+    assert await limited(None, work()) == "done"
 
 
 async def test_the_failure_of_work_is_raised_as_it_is() -> None:
@@ -27,11 +27,23 @@ async def test_the_failure_of_work_is_raised_as_it_is() -> None:
         raise error
 
     with pytest.raises(RuntimeError) as caught:
-        await abandon_after(5, work())
+        await limited(5, work())
     assert caught.value is error
 
 
-async def test_work_that_hangs_is_cancelled_and_left() -> None:
+async def test_work_runs_in_the_task_and_the_context_of_who_waits_for_it() -> None:
+    variable: ContextVar[str] = ContextVar("variable")
+
+    async def work() -> asyncio.Task[Any] | None:
+        variable.set("by the work")
+        return asyncio.current_task()
+
+    assert await limited(5, work()) is asyncio.current_task()
+    assert variable.get() == "by the work"
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0, -1])
+async def test_work_that_hangs_is_cancelled(seconds: float) -> None:
     cancelled: list[bool] = []
 
     async def work() -> None:
@@ -41,97 +53,90 @@ async def test_work_that_hangs_is_cancelled_and_left() -> None:
             cancelled.append(True)
 
     async with asyncio.timeout(5):
-        with pytest.raises(TimeoutError, match=r"0\.01 s"):
-            await abandon_after(0.01, work())
-        assert await wait_for(lambda: bool(cancelled))
+        with pytest.raises(TimeoutError, match=f"no result after {seconds:g} s"):
+            await limited(seconds, work())
+
+    assert cancelled == [True]
+    assert not is_being_cancelled()
 
 
-async def test_work_that_ignores_its_cancellation_is_not_waited_for() -> None:
-    release = asyncio.Event()
-    finished: list[str] = []
-
-    async def stubborn() -> None:
-        while not release.is_set():
-            try:
-                await release.wait()
-            except asyncio.CancelledError:
-                finished.append("ignored")
-        finished.append("ended by itself")
-        raise RuntimeError("nobody looks at this")
-
-    complaints = _complaints()
-    async with asyncio.timeout(5):
-        with pytest.raises(TimeoutError):
-            await abandon_after(0.01, stubborn())
-        release.set()
-        assert await wait_for(lambda: finished == ["ignored", "ended by itself"])
-    await asyncio.sleep(0)
-    gc.collect()
-
-    assert complaints == []
-
-
-async def test_a_negative_time_counts_as_none_at_all() -> None:
-    with pytest.raises(TimeoutError):
-        await abandon_after(-1, asyncio.Event().wait())
-
-
-async def test_cancelling_who_waits_cancels_the_work() -> None:
-    started = asyncio.Event()
-    ended: list[str] = []
-
+async def test_work_that_waits_again_while_it_is_cancelled_is_cancelled_again() -> None:
     async def work() -> None:
-        started.set()
         try:
             await asyncio.Event().wait()
         finally:
-            ended.append("work")
+            await asyncio.Event().wait()
 
     async with asyncio.timeout(5):
-        waiting = asyncio.create_task(abandon_after(5, work()))
+        with pytest.raises(TimeoutError):
+            await limited(0.01, work())
+
+    assert not is_being_cancelled()
+
+
+async def test_work_that_ends_by_itself_after_its_cancellation_has_its_answer_taken() -> None:
+    async def work() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "late"
+        raise AssertionError("the event is never set")
+
+    async with asyncio.timeout(5):
+        assert await limited(0.01, work()) == "late"
+
+    assert not is_being_cancelled()
+
+
+async def test_cancelling_who_waits_is_a_cancellation_and_no_timeout() -> None:
+    started = asyncio.Event()
+
+    async def work() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(5):
+        waiting = asyncio.create_task(limited(5, work()))
         await started.wait()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        assert await wait_for(lambda: ended == ["work"])
 
 
-async def test_work_that_fails_while_it_is_cancelled_leaves_no_complaint() -> None:
-    """An exception that nobody can be told of any more must not haunt the event loop."""
-    started = asyncio.Event()
-    failed: list[bool] = []
-
+async def test_a_cancellation_that_meets_the_limit_is_a_cancellation() -> None:
     async def work() -> None:
-        started.set()
         try:
             await asyncio.Event().wait()
         finally:
-            failed.append(True)
-            raise RuntimeError("while cancelled")
+            waiting.cancel()
 
-    complaints = _complaints()
     async with asyncio.timeout(5):
-        waiting = asyncio.create_task(abandon_after(5, work()))
-        await started.wait()
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        assert await wait_for(lambda: bool(failed))
-    del waiting
-    await asyncio.sleep(0)
-    gc.collect()
-
-    assert complaints == []
+        waiting = asyncio.create_task(limited(0.01, work()))
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
 
 
-def _complaints() -> list[str]:
-    """Collect what the event loop would print about forgotten exceptions."""
-    complaints: list[str] = []
+async def test_the_limit_counts_in_a_task_that_is_being_cancelled_too() -> None:
+    """Handlers that hear of a cancelled turn run in the task that was cancelled."""
+    outcome: list[str] = []
 
-    def note(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        complaints.append(context["message"])
+    async def clean_up() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            with pytest.raises(TimeoutError):
+                await limited(0.01, asyncio.Event().wait())
+            outcome.append("timed out")
+            raise
 
-    asyncio.get_running_loop().set_exception_handler(note)
-    return complaints
+    async with asyncio.timeout(5):
+        task = asyncio.create_task(clean_up())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    assert outcome == ["timed out"]
+    assert task.cancelled()
 
 
 async def test_only_a_task_that_was_asked_to_stop_is_being_cancelled() -> None:

@@ -1,4 +1,4 @@
-"""What a hook result asks for: to inject into the context, to tell the user, to ask the user."""
+"""What a hook result asks for: an injection, messages to the user, a question to the user."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from amplifier_core._tasks import settled
-from amplifier_core._verdict import injection_scalars
-from amplifier_core.approval import ApprovalSystem, ApprovalTimeoutError
-from amplifier_core.display import DisplaySystem
+from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.models import ContextInjection, HookResult, UserMessage, sanitize_for_llm
 
 logger = logging.getLogger(__name__)
@@ -18,7 +16,6 @@ _ALLOWING = frozenset({"allow", "allow once", "allow always"})
 _LONGEST_PROMPT_IN_REASON = 200
 _CHARS_PER_TOKEN = 4
 _LOG_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_NO_INJECTION = {"action": "continue", "context_injection": None, "ephemeral": False}
 
 
 class ResultHost(Protocol):
@@ -40,7 +37,7 @@ async def carry_out(
     coordinator: ResultHost, result: HookResult, event: str, hook_name: str
 ) -> HookResult:
     """Do what `result` asks for and return what is left for the orchestrator to act on."""
-    await _tell(coordinator, _messages(result), hook_name)
+    await _show(coordinator, result.messages(), hook_name)
     if result.action == "ask_user":
         result = await _ask(coordinator, result, hook_name)
     if result.suppress_output:
@@ -53,10 +50,10 @@ async def carry_out(
 async def _inject(
     coordinator: ResultHost, result: HookResult, event: str, hook_name: str
 ) -> HookResult:
-    """Store the lasting injections; what is returned holds the ephemeral ones, if any."""
+    """Store the lasting injections; the returned result has the ephemeral ones, if any."""
     injections = [
         each.model_copy(update={"content": content})
-        for each in result.context_injections or _from_scalars(result, event, hook_name)
+        for each in result.injections(hook_name, event)
         if (content := sanitize_for_llm(each.content))
     ]
     limit = coordinator.injection_size_limit
@@ -74,24 +71,7 @@ async def _inject(
         _charge(coordinator, each)
         if not each.ephemeral:
             await _store(coordinator, each)
-    ephemeral = [each for each in injections if each.ephemeral]
-    left = injection_scalars(ephemeral) if ephemeral else _NO_INJECTION
-    return result.model_copy(update={**left, "context_injections": ephemeral})
-
-
-def _from_scalars(result: HookResult, event: str, hook_name: str) -> list[ContextInjection]:
-    if not result.context_injection:
-        return []
-    return [
-        ContextInjection(
-            content=result.context_injection,
-            role=result.context_injection_role,
-            ephemeral=result.ephemeral,
-            append_to_last_tool_result=result.append_to_last_tool_result,
-            hook_name=hook_name,
-            event=event,
-        )
-    ]
+    return result.with_injections([each for each in injections if each.ephemeral])
 
 
 def _charge(coordinator: ResultHost, injection: ContextInjection) -> None:
@@ -133,18 +113,9 @@ async def _store(coordinator: ResultHost, injection: ContextInjection) -> None:
     await settled(context.add_message(message))
 
 
-def _messages(result: HookResult) -> list[UserMessage]:
-    if not result.user_message:
-        return result.user_messages
-    own = UserMessage(
-        text=result.user_message,
-        level=result.user_message_level,
-        source=result.user_message_source,
-    )
-    return [own, *result.user_messages]
-
-
-async def _tell(coordinator: ResultHost, messages: list[UserMessage], hook_name: str) -> None:
+async def _show(
+    coordinator: ModuleCoordinator, messages: list[UserMessage], hook_name: str
+) -> None:
     display: Any = coordinator.display_system
     for message in messages:
         source = f"hook:{message.source or hook_name}"

@@ -1,9 +1,4 @@
-"""An event's data on its way through the handlers: JSON-safe, and isolated from each of them.
-
-A payload is walked once, converted only where JSON needs it, and the walk leaves a plan: where the
-nested containers sit. A handler's copy is made by that plan, so its cost grows with the number of
-containers and not with the number or the size of the values.
-"""
+"""An event's data on its way through the handlers: JSON-safe, and isolated from each of them."""
 
 from __future__ import annotations
 
@@ -12,58 +7,41 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from math import isfinite
 from types import NoneType
-from typing import Any, TypeAlias, TypeVar, cast
-
-# One pair per nested container: its key (or index) and the plan of what it holds in turn.
-Plan: TypeAlias = "list[tuple[Any, Plan]]"
-Container = TypeVar("Container", dict[str, Any], list[Any])
+from typing import Any, cast
 
 logger = logging.getLogger(__name__)
 
 _PLAIN = frozenset({str, int, bool, NoneType})
-_FLAT: Plan = []
 
 
 class Payload:
     """The data of one event: the caller's own objects, and an isolated view for each handler."""
 
-    __slots__ = ("_plan", "_pristine", "current", "modified")
-
     def __init__(self, current: dict[str, Any]) -> None:
-        """Take a dict that nobody else holds; what it contains may be anybody's."""
+        """Take a dict that nobody else has; its values may be shared."""
         self.current = current
-        self.modified = False
-        for key, value in current.items():
-            if type(value) not in _PLAIN or type(key) is not str:
-                break
-        else:
-            # Nothing in it can change, as with most events: there is nothing to convert or copy.
-            self._pristine, self._plan = current, _FLAT
-            return
-        safe, self._plan = survey(current)
-        # A copy of its own: the caller may go on changing its data while handlers are awaited.
-        self._pristine = isolate(safe, self._plan)
+        # A copy: the caller may continue to change its data while handlers are awaited.
+        self._pristine = json_copy(current)
 
     def view(self) -> Any:
         """Return a copy that a handler may keep and change."""
-        plan = self._plan
-        return isolate(self._pristine, plan) if plan else self._pristine.copy()
+        return json_copy(self._pristine)
 
     def replace(self, data: dict[str, Any]) -> None:
         """Let `data` take the place of the data so far, a handler's edit.
 
         A value equal to the one handed out was not edited: the caller's own object stays.
         """
-        handed_out, before = self._pristine, self.current
-        safe, self._plan = survey(data)
-        self._pristine = isolate(safe, self._plan)
-        self.modified = True
-        self.current = {
-            key: before.get(key, value)
-            if key in handed_out and handed_out[key] == value
-            else _edited(data, key, value)
-            for key, value in self._pristine.items()
-        }
+        handed_out = self._pristine
+        before = self.current
+        self._pristine = json_copy(data)
+        current: dict[str, Any] = {}
+        for key, value in self._pristine.items():
+            if key in handed_out and handed_out[key] == value:
+                current[key] = before.get(key, value)
+            else:
+                current[key] = _edited(data, key, value)
+        self.current = current
 
 
 def _edited(data: dict[str, Any], key: str, isolated: Any) -> Any:
@@ -73,81 +51,45 @@ def _edited(data: dict[str, Any], key: str, isolated: Any) -> Any:
 
 
 class OpaquePayload(Payload):
-    """Data that is no dict: handlers see it as it is, and nothing of it is returned."""
-
-    __slots__ = ("_data",)
+    """Data that is not a dict: handlers see it as it is, and nothing of it is returned."""
 
     def __init__(self, data: Any) -> None:
         super().__init__({})
         self._data = data
+        self._modified = False
 
     def view(self) -> Any:
         """Return the data itself, until a handler's edit has taken its place."""
-        return super().view() if self.modified else self._data
+        return super().view() if self._modified else self._data
+
+    def replace(self, data: dict[str, Any]) -> None:
+        """Let a handler's edit take the place of the data."""
+        super().replace(data)
+        self._modified = True
 
 
-def survey(payload: dict[Any, Any]) -> tuple[dict[str, Any], Plan]:
-    """Return `payload` as JSON-safe data, itself when it is so already, and its copy plan.
+def json_copy(data: dict[Any, Any]) -> dict[str, Any]:
+    """Return `data` as JSON-safe data that shares nothing which can be changed.
 
     Models are dumped, tuples become lists, keys become strings; whatever else JSON does not know
     appears as its `str`. Data that contains itself raises ValueError.
     """
     try:
-        return _survey_dict(payload)
+        return _copy(data)
     except RecursionError:
         raise ValueError("Circular reference detected") from None
 
 
-def isolate(container: Container, plan: Plan) -> Container:
-    """Copy every container in `container`, sharing only what cannot be changed."""
-    copy = container.copy()
-    for key, nested in plan:
-        copy[key] = isolate(copy[key], nested) if nested else copy[key].copy()
-    return copy
-
-
-def _survey_dict(source: dict[Any, Any]) -> tuple[dict[str, Any], Plan]:
-    safe, plan = source, _FLAT
-    for key, value in source.items():
-        if type(value) in _PLAIN and type(key) is str:
-            continue
-        if type(key) is not str:
-            return _survey_dict({_key(each): source[each] for each in source})
-        kept, nested = _survey_value(value)
-        if nested is not None:
-            plan = [] if plan is _FLAT else plan
-            plan.append((key, nested))
-        if kept is not value:
-            safe = source.copy() if safe is source else safe
-            safe[key] = kept
-    return cast("dict[str, Any]", safe), plan
-
-
-def _survey_list(source: list[Any]) -> tuple[list[Any], Plan]:
-    safe, plan = source, _FLAT
-    for index, value in enumerate(source):
-        if type(value) in _PLAIN:
-            continue
-        kept, nested = _survey_value(value)
-        if nested is not None:
-            plan = [] if plan is _FLAT else plan
-            plan.append((index, nested))
-        if kept is not value:
-            safe = source.copy() if safe is source else safe
-            safe[index] = kept
-    return safe, plan
-
-
-def _survey_value(value: Any) -> tuple[Any, Plan | None]:
-    """Return `value` JSON-safe, and its plan when it is a container."""
+def _copy(value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
     if type(value) is dict:
-        return _survey_dict(cast("dict[Any, Any]", value))
+        return {_key(key): _copy(each) for key, each in cast("dict[Any, Any]", value).items()}
     if type(value) is list:
-        return _survey_list(cast("list[Any]", value))
+        return [_copy(each) for each in cast("list[Any]", value)]
     if type(value) is float:
-        return (value if isfinite(value) else str(value)), None
-    converted = convert(value)
-    return _survey_value(converted) if type(converted) not in _PLAIN else (converted, None)
+        return value if isfinite(value) else str(value)
+    return _copy(convert(value))
 
 
 def convert(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import types
 from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, TypeVar, cast
 
@@ -30,71 +29,37 @@ async def settled(value: Any) -> Any:
     return await value if is_awaitable(value) else value
 
 
-async def abandon_after(seconds: float, work: Awaitable[Value]) -> Value:
-    """Return what `work` returns, or raise TimeoutError after `seconds`.
-
-    Unlike `asyncio.timeout`, this returns on time even when `work` ignores its cancellation: it is
-    then left to itself, and whatever becomes of it is not looked at again.
-    """
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.wait({task}, timeout=max(0.0, seconds))
-    finally:
-        if not task.done():
-            task.add_done_callback(_ignore_outcome)
-            task.cancel()
-    if not task.done():
-        raise TimeoutError(f"no result after {seconds:g} s")
-    return task.result()
-
-
-def _ignore_outcome(task: asyncio.Future[Value]) -> None:
-    if not task.cancelled():
-        task.exception()
-
-
-@types.coroutine
-def limited(seconds: float, work: Coroutine[Any, Any, Value]) -> Generator[Any, Any, Value]:
+async def limited(seconds: float | None, work: Awaitable[Value]) -> Value:
     """Return what `work` returns; interrupt it with a TimeoutError after `seconds`.
 
-    It stays in the task of the caller. Work that never waits costs no timer.
+    It runs in the caller's task. Unlike `asyncio.timeout`, this interrupts again every `seconds`:
+    work that waits a second time while it is being cancelled must not wait for ever.
     """
+    if seconds is None:
+        return await work
+    loop = asyncio.get_running_loop()
+    task = cast("asyncio.Task[Any]", asyncio.current_task())
+    cancelled_before = task.cancelling()
+    interrupts = 0
+
+    def interrupt() -> None:
+        nonlocal interrupts, timer
+        interrupts += 1
+        task.cancel()
+        timer = loop.call_later(seconds, interrupt)
+
+    timer = loop.call_later(seconds, interrupt)
     try:
-        awaited = work.send(None)
-        with _Limit(seconds):
-            while True:
-                try:
-                    value = yield awaited
-                except BaseException as error:  # noqa: BLE001 - raised where the work waits
-                    awaited = work.throw(error)
-                else:
-                    awaited = work.send(value)
-    except StopIteration as done:
-        return done.value
-
-
-class _Limit:
-    """Interrupts the current task when its `with` block takes too long, and again if it goes on."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._fired = 0
-
-    def __enter__(self) -> None:
-        self._timer = self._task.get_loop().call_later(self._seconds, self._interrupt)
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        self._timer.cancel()
-        if self._fired:
-            others = min(self._task.uncancel() for _ in range(self._fired))
-            if isinstance(error, asyncio.CancelledError) and not others:
-                raise TimeoutError(f"no result after {self._seconds:g} s") from error
-
-    def _interrupt(self) -> None:
-        self._fired += 1
-        self._task.cancel()
-        self.__enter__()
+        return await work
+    except asyncio.CancelledError as error:
+        # Somebody else may have cancelled the task as well; then it is their cancellation.
+        if interrupts and task.cancelling() - interrupts <= cancelled_before:
+            raise TimeoutError(f"no result after {seconds:g} s") from error
+        raise
+    finally:
+        timer.cancel()
+        for _ in range(interrupts):
+            task.uncancel()
 
 
 class _Done(Coroutine[None, None, None]):

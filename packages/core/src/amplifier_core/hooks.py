@@ -4,57 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
-from types import CoroutineType
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias, cast
 from weakref import WeakSet
 
 from amplifier_core._isolation import OpaquePayload, Payload, convert
-from amplifier_core._tasks import abandon_after, is_awaitable, is_being_cancelled, settled
-from amplifier_core._verdict import Verdict, parse_answer
-from amplifier_core.correlation import (
-    CORRELATED_EVENTS,
-    REQUEST_ID_FIELD,
-    TOOL_CALL_EVENTS,
-    follow_tool_call,
-    resolve_request_id,
-)
+from amplifier_core._tasks import is_awaitable, is_being_cancelled, limited
+from amplifier_core._verdict import INVALID_ANSWER, Verdict, parse_answer
+from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
 from amplifier_core.errors import describe_error
 from amplifier_core.events import HOOK_FAILED
-from amplifier_core.models import ContextInjection, HookResult, continue_result
+from amplifier_core.models import ContextInjection, HookResult
 
 __all__ = ["ContextInjection", "HookRegistry", "HookResult"]
 
 logger = logging.getLogger(__name__)
 
-# Most handlers are coroutine functions; what they return is recognised by its very type.
-_COROUTINE: type = CoroutineType
-
 Handler: TypeAlias = Callable[[str, Any], Any]
 OnError: TypeAlias = Literal["continue", "deny"]
 
 
+@dataclass(eq=False)
 class _Registration:
     """One handler of one event."""
 
-    __slots__ = ("call", "event", "name", "on_error", "owner", "priority")
-
-    def __init__(
-        self,
-        owner: HookRegistry,
-        event: str,
-        call: Handler,
-        priority: int,
-        name: str,
-        on_error: OnError,
-    ) -> None:
-        self.owner = owner
-        self.event = event
-        self.call = call
-        self.priority = priority
-        self.name = name
-        self.on_error: OnError = on_error
+    owner: HookRegistry
+    event: str
+    handler: Handler
+    priority: int
+    name: str
+    timeout: float | None
+    on_error: OnError
 
 
 class HookRegistry:
@@ -74,13 +56,11 @@ class HookRegistry:
     ORCHESTRATOR_COMPLETE = "orchestrator:complete"
     USER_NOTIFICATION = "user:notification"
 
-    __slots__ = ("__weakref__", "_defaults", "_handlers", "_heirs", "_names_given")
-
     def __init__(self) -> None:
         # Tuples, so that the one an emit iterates over is a snapshot by itself.
         self._handlers: dict[str, tuple[_Registration, ...]] = {}
         self._defaults: dict[str, Any] = {}
-        self._heirs: WeakSet[HookRegistry] | None = None
+        self._heirs: WeakSet[HookRegistry] = WeakSet()
         self._names_given = 0
 
     def register(
@@ -103,9 +83,8 @@ class HookRegistry:
             raise TypeError(f"priority must be an int, not {type(priority).__name__}")
         if on_error not in ("continue", "deny"):
             raise ValueError(f"on_error must be 'continue' or 'deny', not {on_error!r}")
-        call = handler if timeout is None else _bounded(handler, timeout)
         name = name or self._next_name(handler)
-        registration = _Registration(self, event, call, priority, name, on_error)
+        registration = _Registration(self, event, handler, priority, name, timeout, on_error)
         self._add(registration)
 
         def unregister() -> None:
@@ -169,8 +148,6 @@ class HookRegistry:
 
         An inherited guard leaves when the parent removes it; `unregister` here cannot remove it.
         """
-        if parent._heirs is None:
-            parent._heirs = WeakSet()
         parent._heirs.add(self)
         for registrations in list(parent._handlers.values()):
             for registration in registrations:
@@ -178,35 +155,33 @@ class HookRegistry:
                     self._add(registration)
 
     async def emit(self, event: str, data: Any) -> HookResult:
-        """Tell every handler of `event`, in order, and return what their answers add up to.
+        """Call every handler of `event`, in order, and return what their answers add up to.
 
-        deny ends the round at once; otherwise the first ask_user, else all injections merged, else
-        continue. An edit survives in `data` whatever the action, and so do user messages.
+        deny ends the round immediately; otherwise the first ask_user, else all injections merged,
+        else continue. An edit survives in `data` whatever the action, and so do user messages.
         """
         if event in CORRELATED_EVENTS:
             data = _correlated(event, data)
-        if event in TOOL_CALL_EVENTS:
-            follow_tool_call(event, data, self)
+        verdict = Verdict(event)
         registrations = self._handlers.get(event)
         if not registrations:
             mapping = _as_dict(data)
-            return continue_result({} if mapping is None else mapping)
+            return verdict.result({} if mapping is None else mapping)
         payload = self._payload(data)
-        verdict: Verdict | None = None
         for registration in registrations:
-            try:
-                answer: Any = registration.call(event, payload.view())
-                if type(answer) is _COROUTINE or is_awaitable(answer):
-                    answer = await answer
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - logged there
-                answer = await self._failed(registration, error)
-            if answer is None or _is_plain_continue(answer):
-                continue
-            if verdict is None:
-                verdict = Verdict(event)
-            if (denial := verdict.take(answer, registration.name, payload)) is not None:
-                return denial
-        return continue_result(payload.current) if verdict is None else verdict.result(payload)
+            result = await self._ask(registration, payload.view(), registration.timeout)
+            if result.action == "modify" and result.data is not None:
+                try:
+                    payload.replace(result.data)
+                except Exception:
+                    logger.exception(
+                        "hook edit not usable event=%s by=%s", event, registration.name
+                    )
+                    result = HookResult(action="deny", reason=INVALID_ANSWER)
+            if result.action == "deny":
+                return verdict.denial(result)
+            verdict.add(result, registration.name)
+        return verdict.result(payload.current)
 
     async def emit_and_collect(
         self, event: str, data: Any, timeout: float | None = 1.0
@@ -220,82 +195,73 @@ class HookRegistry:
         mapping = _as_dict(data)
         payload = OpaquePayload(data) if mapping is None else Payload(mapping.copy())
         for registration in self._handlers.get(event, ()):
-            call = registration.call if timeout is None else _bounded(registration.call, timeout)
-            try:
-                answer = await settled(call(event, payload.view()))
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - logged there
-                await self._failed(registration, error)
-                continue
-            if answer is not None:
-                result = parse_answer(answer, event, registration.name)
-                if result.data is not None:
-                    collected.append(result.data)
+            result = await self._ask(registration, payload.view(), timeout)
+            if result.data is not None:
+                collected.append(result.data)
         return collected
 
-    async def _failed(self, registration: _Registration, error: BaseException) -> HookResult | None:
-        """Say that a handler failed and return its answer: a guard's is a denial."""
+    async def _ask(
+        self, registration: _Registration, view: Any, timeout: float | None
+    ) -> HookResult:
+        """Return the answer of one handler, which has `timeout` seconds for it."""
+        try:
+            answer = registration.handler(registration.event, view)
+            if is_awaitable(answer):
+                answer = await limited(timeout, answer)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - logged there
+            return await self._failed(registration, error)
+        return parse_answer(answer, registration.event, registration.name)
+
+    async def _failed(self, registration: _Registration, error: BaseException) -> HookResult:
+        """Announce that a handler failed and return its answer: a guard's is a denial."""
         if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
             raise error
-        event, name, denied = registration.event, registration.name, registration.on_error == "deny"
+        event = registration.event
+        name = registration.name
+        denied = registration.on_error == "deny"
         logger.error("hook failed event=%s handler=%s", event, name, exc_info=error)
         text = describe_error(error)
-        # Who fails to hear of failures is only logged: announcing it might never end.
+        # A failing handler of hook:failed is only logged, to avoid infinite recursion.
         if event != HOOK_FAILED:
             facts = {"event": event, "handler": name, "error": text, "denied": denied}
             await self.emit(HOOK_FAILED, facts)
-        reason = f"Guard `{name}` failed on {event}: {text}"
-        return HookResult(action="deny", reason=reason) if denied else None
+        if denied:
+            return HookResult(action="deny", reason=f"Guard `{name}` failed on {event}: {text}")
+        return HookResult(action="continue")
 
     def _payload(self, data: Any) -> Payload:
         mapping = _as_dict(data)
         if mapping is None:
             return OpaquePayload(data)
-        current = self._defaults | mapping
-        current["timestamp"] = _timestamp()
-        return Payload(current)
+        now = datetime.now(UTC).isoformat(timespec="microseconds")
+        return Payload({**self._defaults, **mapping, "timestamp": now})
 
     def _next_name(self, handler: Handler) -> str:
         self._names_given += 1
         return f"{getattr(handler, '__name__', type(handler).__name__)}-{self._names_given}"
 
     def _add(self, registration: _Registration) -> None:
-        together = (*self._handlers.get(registration.event, ()), registration)
+        together = [*self._handlers.get(registration.event, ()), registration]
         # The sort is stable: equal priorities keep the order they came in.
-        self._handlers[registration.event] = tuple(sorted(together, key=_by_priority))
-        for heir in self._heirs or () if registration.on_error == "deny" else ():
-            heir._add(registration)
+        together.sort(key=lambda each: each.priority)
+        self._handlers[registration.event] = tuple(together)
+        if registration.on_error == "deny":
+            for heir in self._heirs:
+                heir._add(registration)
 
     def _remove(self, registration: _Registration) -> None:
         remaining = self._handlers.get(registration.event, ())
         self._handlers[registration.event] = tuple(r for r in remaining if r is not registration)
-        for heir in self._heirs or ():
+        for heir in self._heirs:
             heir._remove(registration)
 
 
-def _bounded(handler: Handler, seconds: float) -> Handler:
-    """Return `handler` with a deadline."""
-
-    async def call(event: str, data: Any) -> Any:
-        answer = handler(event, data)
-        return await abandon_after(seconds, settled(answer))
-
-    return call
-
-
-def _is_plain_continue(answer: Any) -> bool:
-    return (
-        type(answer) is HookResult
-        and answer.action == "continue"
-        and not (answer.user_message or answer.user_messages or answer.suppress_output)
-    )
-
-
 def _as_dict(data: Any) -> dict[str, Any] | None:
-    """Return `data` when it is a dict, or one in other clothes (a model, another mapping)."""
+    """Return `data` as a dict if it is a mapping or a model, else None."""
     if type(data) is dict:
         return cast("dict[str, Any]", data)
-    converted = None if data is None or isinstance(data, str) else convert(data)
-    return cast("dict[str, Any]", converted) if type(converted) is dict else None
+    converted = convert(data)
+    return cast("dict[str, Any]", converted) if isinstance(converted, dict) else None
 
 
 def _correlated(event: str, data: Any) -> Any:
@@ -305,29 +271,3 @@ def _correlated(event: str, data: Any) -> Any:
         return data
     request_id = resolve_request_id(event, mapping.get(REQUEST_ID_FIELD))
     return mapping if request_id is None else {**mapping, REQUEST_ID_FIELD: request_id}
-
-
-def _by_priority(registration: _Registration) -> int:
-    return registration.priority
-
-
-class _Clock:
-    """The time in UTC, RFC 3339 with microseconds; formats the seconds only when they change."""
-
-    __slots__ = ("_known",)
-
-    def __init__(self) -> None:
-        # One pair, replaced as a whole: loops in several threads share this clock.
-        self._known = ("", "")
-
-    def __call__(self) -> str:
-        nanoseconds = str(time.time_ns())
-        second, text = self._known
-        if nanoseconds[:-9] != second:
-            second = nanoseconds[:-9]
-            text = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(int(second)))
-            self._known = (second, text)
-        return f"{text}{nanoseconds[-9:-3]}+00:00"
-
-
-_timestamp = _Clock()

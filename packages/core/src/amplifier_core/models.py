@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from operator import not_
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from amplifier_core.message_models import CostUsd, ImageBlock, RichOutput, TextBlock
 
@@ -74,23 +74,28 @@ class ToolResult(BaseModel, defer_build=True, validate_assignment=True, hide_inp
     error: dict[str, Any] | None = None
     content: RichOutput | None = Field(default=None, exclude_if=not_)
 
-    if not TYPE_CHECKING:  # pragma: no branch - type checkers read the fields instead
-        # Replaces, not extends, BaseModel's: two tests instead of two validator calls per result.
-        def __init__(self, /, **values: Any) -> None:
-            if "is_error" in values and "success" not in values:
-                values["success"] = not values["is_error"]
-            self.__pydantic_validator__.validate_python(values, self_instance=self)
-            if not self.success and self.output is None and self.error:
-                self.__dict__["output"] = self.error.get("message") or None
+    @model_validator(mode="before")
+    @classmethod
+    def _read_is_error(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        given = cast("dict[str, Any]", values)
+        if "is_error" in given and "success" not in given:
+            return {**given, "success": not given["is_error"]}
+        return given
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Show the message of a failure as its output."""
+        if not self.success and self.output is None and self.error:
+            self.output = self.error.get("message") or None
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy, as pydantic does, but validate what is updated."""
         copied = super().model_copy(deep=deep)
-        if update:
-            fields_set = copied.model_fields_set | (update.keys() & type(self).model_fields.keys())
-            copied = self.model_validate({**copied.__dict__, **update})
-            copied.__pydantic_fields_set__ = fields_set
-        return copied
+        if not update:
+            return copied
+        given = {name: getattr(copied, name) for name in copied.model_fields_set}
+        return self.model_validate({**given, **update})
 
     def __str__(self) -> str:
         if self.success:
@@ -146,13 +151,6 @@ class UserMessage(BaseModel, defer_build=True):
     source: str | None = None
 
 
-_UNSET = object()
-_PLAIN_ACTIONS = ("continue", _UNSET)
-_STR = frozenset({str})
-_set_dict = vars(BaseModel)["__dict__"].__set__
-_set_fields_set = vars(BaseModel)["__pydantic_fields_set__"].__set__
-
-
 class HookResult(BaseModel, defer_build=True):
     """A handler's answer to an event.
 
@@ -179,50 +177,50 @@ class HookResult(BaseModel, defer_build=True):
     context_injections: list[ContextInjection] = Field(default_factory=_new_list)
     user_messages: list[UserMessage] = Field(default_factory=_new_list)
 
-    if not TYPE_CHECKING:  # pragma: no branch - type checkers read the fields instead
-        # Nearly every answer is a plain "continue". Validating one takes 1.8 us, this 0.75; a
-        # metaclass takes as long, and filling the slots that `__getattr__` stands in for 0.1 more.
-        def __init__(self, /, *, action: Any = _UNSET, data: Any = _UNSET, **rest: Any) -> None:
-            if not rest and action in _PLAIN_ACTIONS and type(self) is HookResult:
-                fields = self.__dict__
-                fields.update(_DEFAULTS)
-                fields["context_injections"] = []
-                fields["user_messages"] = []
-                if data is _UNSET:
-                    _set_fields_set(self, set() if action is _UNSET else {"action"})
-                    return
-                if type(data) is dict and _STR.issuperset(map(type, data)):
-                    fields["data"] = data.copy()
-                    _set_fields_set(self, {"data"} if action is _UNSET else {"action", "data"})
-                    return
-            if action is not _UNSET:
-                rest["action"] = action
-            if data is not _UNSET:
-                rest["data"] = data
-            self.__pydantic_validator__.validate_python(rest, self_instance=self)
+    def injections(self, hook_name: str, event: str) -> list[ContextInjection]:
+        """Return the injections, whether they came as a list or in the fields of a single one."""
+        if self.context_injections:
+            return self.context_injections
+        if self.context_injection is None:
+            return []
+        single = ContextInjection(
+            content=self.context_injection,
+            role=self.context_injection_role,
+            ephemeral=self.ephemeral,
+            append_to_last_tool_result=self.append_to_last_tool_result,
+            hook_name=hook_name,
+            event=event,
+        )
+        return [single]
 
-        # Makes pydantic validate dicts and JSON itself, without a detour through `__init__`.
-        __init__.__pydantic_base_init__ = True
+    def with_injections(self, injections: list[ContextInjection]) -> Self:
+        """Return a copy that injects these, for readers of the list and of the single fields."""
+        update: dict[str, Any] = {
+            "action": "continue",
+            "context_injection": None,
+            "ephemeral": False,
+            "context_injections": injections,
+        }
+        if injections:
+            update["action"] = "inject_context"
+            update["context_injection"] = "\n\n".join(each.content for each in injections)
+            update["context_injection_role"] = injections[0].role
+            update["ephemeral"] = any(each.ephemeral for each in injections)
+            update["append_to_last_tool_result"] = any(
+                each.append_to_last_tool_result for each in injections
+            )
+        return self.model_copy(update=update)
 
-        def __getattr__(self, name: str) -> Any:
-            if name in ("__pydantic_extra__", "__pydantic_private__"):
-                return None
-            return super().__getattr__(name)
-
-
-_DEFAULTS = {name: field.default for name, field in HookResult.model_fields.items()}
-
-
-def continue_result(data: dict[str, Any]) -> HookResult:
-    """Return `HookResult(action="continue", data=data)`, holding `data` itself, unchecked."""
-    result = object.__new__(HookResult)
-    fields = _DEFAULTS.copy()
-    fields["data"] = data
-    fields["context_injections"] = []
-    fields["user_messages"] = []
-    _set_dict(result, fields)
-    _set_fields_set(result, {"action", "data"})
-    return result
+    def messages(self, source: str | None = None) -> list[UserMessage]:
+        """Return the messages, the single field's first; `source` is used where it names none."""
+        if not self.user_message:
+            return self.user_messages
+        single = UserMessage(
+            text=self.user_message,
+            level=self.user_message_level,
+            source=self.user_message_source or source,
+        )
+        return [single, *self.user_messages]
 
 
 class Pricing(BaseModel, defer_build=True):
