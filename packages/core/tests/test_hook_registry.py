@@ -12,6 +12,7 @@ import pytest
 
 from amplifier_core import HookRegistry, HookResult
 from amplifier_core.correlation import reset_request_id
+from amplifier_core.hooks import DEFAULT_TIMEOUT
 from contract.stand_ins import Listener, deny, modify, raising
 
 
@@ -211,12 +212,12 @@ def test_the_defaults_of_registering_and_collecting_are_the_published_ones() -> 
     register = inspect.signature(HookRegistry.register).parameters
     collect = inspect.signature(HookRegistry.emit_and_collect).parameters
 
-    assert [register[name].default for name in ("priority", "name", "timeout", "on_error")] == [
+    assert [register[name].default for name in ("priority", "name", "on_error")] == [
         0,
-        None,
         None,
         "continue",
     ]
+    assert register["timeout"].default == DEFAULT_TIMEOUT == 3600.0
     assert collect["timeout"].default == 1.0
     assert HookRegistry.on is HookRegistry.register
 

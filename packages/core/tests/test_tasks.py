@@ -96,7 +96,7 @@ async def test_cancelling_who_waits_is_a_cancellation_and_no_timeout() -> None:
         await asyncio.Event().wait()
 
     async with asyncio.timeout(5):
-        waiting = asyncio.create_task(limited(5, work()))
+        waiting = asyncio.ensure_future(limited(5, work()))
         await started.wait()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -111,7 +111,7 @@ async def test_a_cancellation_that_meets_the_limit_is_a_cancellation() -> None:
             waiting.cancel()
 
     async with asyncio.timeout(5):
-        waiting = asyncio.create_task(limited(0.01, work()))
+        waiting = asyncio.ensure_future(limited(0.01, work()))
         with pytest.raises(asyncio.CancelledError):
             await waiting
 

@@ -56,7 +56,7 @@ async def test_a_denial_keeps_its_own_message_and_adds_what_came_before() -> Non
 
     assert result.user_message == "denied"
     assert [each.text for each in result.user_messages] == ["before", "why"]
-    assert (await emit(denial)) is denial
+    assert [each.text for each in denial.user_messages] == ["why"]
 
 
 @requirement("HOOK-32", "LAW-7")

@@ -179,6 +179,7 @@ REQUIREMENTS: dict[str, Requirement] = {
             "A denial ends the chain at once and is returned as the handler made it, with its "
             "data, reason and user message."
         ),
+        reading="Only `denied_by` is added: the name of the handler.",
     ),
     "HOOK-29": Requirement(
         "S1 HookResult Actions; spec 2.1.6",
@@ -350,6 +351,28 @@ REQUIREMENTS: dict[str, Requirement] = {
         (
             "A handler may hold state and be shared between events under one name, as one "
             "published module does for twenty of them."
+        ),
+    ),
+    "HOOK-56": Requirement(
+        "architecture 4 / Additions",
+        (
+            "A handler registered for `*` hears every event, in one priority order with the "
+            "event's own handlers, and answers like any other."
+        ),
+    ),
+    "HOOK-57": Requirement(
+        "architecture 4 / Additions",
+        "`trace` reports each answer with its handler, action and time, and only while asked to.",
+    ),
+    "HOOK-58": Requirement(
+        "architecture 4 / Additions",
+        "A denial names the handler that denied in `denied_by`, whatever the handler put there.",
+    ),
+    "HOOK-59": Requirement(
+        "architecture 4 / Additions",
+        (
+            "A handler registered without a timeout is limited by a default of an hour, and one "
+            "with `timeout=None` is not limited."
         ),
     ),
 }

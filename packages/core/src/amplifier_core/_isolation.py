@@ -84,7 +84,12 @@ def _copy(value: Any) -> Any:
     if type(value) in _PLAIN:
         return value
     if type(value) is dict:
-        return {_key(key): _copy(each) for key, each in cast("dict[Any, Any]", value).items()}
+        copied: dict[str, Any] = {}
+        for key, each in cast("dict[Any, Any]", value).items():
+            # Nearly every key and value is plain already: not worth a call.
+            plain_key = key if type(key) is str else _key(key)
+            copied[plain_key] = each if type(each) in _PLAIN else _copy(each)
+        return copied
     if type(value) is list:
         return [_copy(each) for each in cast("list[Any]", value)]
     if type(value) is float:

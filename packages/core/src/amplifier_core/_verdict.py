@@ -62,40 +62,46 @@ class Verdict:
             # Marked with where each really came from, whatever its handler says.
             origin = {"hook_name": handler_name, "event": self._event}
             self._injections += [each.model_copy(update=origin) for each in injections]
-        messages = result.messages(handler_name)
         if result.user_message:
-            self._messages.append((result, messages[0]))
+            self._messages.append((result, result.messages(handler_name)[0]))
         # A handler that emits in turn passes on the messages it received.
         self._messages += [(None, message) for message in result.user_messages]
 
-    def denial(self, denial: HookResult) -> HookResult:
-        """Return `denial` as its handler gave it, with the messages of the handlers before it."""
-        if not self._messages:
-            return denial
+    def denial(self, denial: HookResult, handler_name: str) -> HookResult:
+        """Return `denial` with the name of its handler and the messages of those before it."""
         earlier = [message for _, message in self._messages]
-        return denial.model_copy(update={"user_messages": [*earlier, *denial.user_messages]})
+        update = {
+            "denied_by": handler_name,
+            "user_messages": [*earlier, *denial.user_messages],
+        }
+        return denial.model_copy(update=update)
 
     def result(self, data: dict[str, Any]) -> HookResult:
         """Return what the answers add up to when no one denied."""
         base = self._asked
         if base is None and len(self._injecting) == 1:
             base = self._injecting[0]
-        messages = [
-            message for owner, message in self._messages if base is None or owner is not base
-        ]
-        if base is not None:
-            result = base.model_copy()
+        if base is None:
+            result = self._merged()
         else:
-            result = HookResult(action="continue").with_injections(self._injections)
-            if messages:
-                first = messages.pop(0)
-                result.user_message = first.text
-                result.user_message_level = first.level
-                result.user_message_source = first.source
+            result = base.model_copy()
+            result.user_messages = [each for owner, each in self._messages if owner is not base]
         # Only a modification changes the data, so what an answer of another kind put there is not
         # taken over; nor are injections that came with a question.
         result.data = data
         result.suppress_output = self._suppress_output
         result.context_injections = self._injections
-        result.user_messages = messages
+        return result
+
+    def _merged(self) -> HookResult:
+        """Return a result that belongs to no handler, with every injection and message."""
+        result = HookResult(action="continue")
+        if self._injections:
+            result = result.with_injections(self._injections)
+        if self._messages:
+            first, *others = [message for _, message in self._messages]
+            result.user_message = first.text
+            result.user_message_level = first.level
+            result.user_message_source = first.source
+            result.user_messages = others
         return result

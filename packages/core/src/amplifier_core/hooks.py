@@ -4,39 +4,73 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias, cast
-from weakref import WeakSet
 
 from amplifier_core._isolation import OpaquePayload, Payload, convert
-from amplifier_core._tasks import is_awaitable, is_being_cancelled, limited
+from amplifier_core._tasks import is_being_cancelled, limited, settled
 from amplifier_core._verdict import INVALID_ANSWER, Verdict, parse_answer
 from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
 from amplifier_core.errors import describe_error
 from amplifier_core.events import HOOK_FAILED
 from amplifier_core.models import ContextInjection, HookResult
 
-__all__ = ["ContextInjection", "HookRegistry", "HookResult"]
+__all__ = [
+    "DEFAULT_TIMEOUT",
+    "EVERY_EVENT",
+    "ContextInjection",
+    "HookRegistry",
+    "HookResult",
+    "HookTrace",
+]
 
 logger = logging.getLogger(__name__)
+
+EVERY_EVENT = "*"
+
+# Seconds. Published guards ask the user inside their handler: a question waits 300 s by default,
+# and one without a limit should survive a lunch. What takes longer still has to say so.
+DEFAULT_TIMEOUT = 3600.0
 
 Handler: TypeAlias = Callable[[str, Any], Any]
 OnError: TypeAlias = Literal["continue", "deny"]
 
 
+@dataclass(frozen=True)
+class HookTrace:
+    """How one handler answered one emit.
+
+    `action` is that of its answer: "continue" when it gave none or failed, "deny" when it is a
+    guard that failed or when its answer could not be read. `error` describes a failure.
+    """
+
+    event: str
+    handler: str
+    action: str
+    seconds: float
+    error: str | None = None
+
+
 @dataclass(eq=False)
 class _Registration:
-    """One handler of one event."""
+    """One handler of one event, or of every event."""
 
-    owner: HookRegistry
     event: str
     handler: Handler
-    priority: int
     name: str
     timeout: float | None
     on_error: OnError
+    # The priority, and for equal ones the order of registration.
+    place: tuple[int, int]
+
+
+_place = attrgetter("place")
+_numbers = count()
 
 
 class HookRegistry:
@@ -57,10 +91,10 @@ class HookRegistry:
     USER_NOTIFICATION = "user:notification"
 
     def __init__(self) -> None:
-        # Tuples, so that the one an emit iterates over is a snapshot by itself.
-        self._handlers: dict[str, tuple[_Registration, ...]] = {}
+        self._handlers: dict[str, list[_Registration]] = {}
+        self._parents: list[HookRegistry] = []
+        self._tracers: list[Callable[[HookTrace], object]] = []
         self._defaults: dict[str, Any] = {}
-        self._heirs: WeakSet[HookRegistry] = WeakSet()
         self._names_given = 0
 
     def register(
@@ -70,25 +104,28 @@ class HookRegistry:
         priority: int = 0,
         name: str | None = None,
         *,
-        timeout: float | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
         on_error: OnError = "continue",
     ) -> Callable[[], None]:
         """Call `handler` on every `event`; the returned function undoes this, once.
 
-        Lower `priority` runs earlier; equal priorities keep registration order. `timeout` is in
-        seconds. With `on_error="deny"` the handler is a guard: when it raises or times out, the
-        answer is a denial, and child sessions inherit it.
+        `"*"` is every event. Lower `priority` runs earlier; equal priorities keep registration
+        order. `timeout` is in seconds, an hour when it is left out, and None is no limit. With
+        `on_error="deny"` the handler is a guard: when it raises or times out, the answer is a
+        denial, and child sessions inherit it.
         """
         if type(priority) is not int:
             raise TypeError(f"priority must be an int, not {type(priority).__name__}")
         if on_error not in ("continue", "deny"):
             raise ValueError(f"on_error must be 'continue' or 'deny', not {on_error!r}")
         name = name or self._next_name(handler)
-        registration = _Registration(self, event, handler, priority, name, timeout, on_error)
-        self._add(registration)
+        place = (priority, next(_numbers))
+        registration = _Registration(event, handler, name, timeout, on_error, place)
+        self._handlers.setdefault(event, []).append(registration)
 
         def unregister() -> None:
-            self._remove(registration)
+            if registration in self._handlers[event]:
+                self._handlers[event].remove(registration)
 
         return unregister
 
@@ -96,28 +133,29 @@ class HookRegistry:
 
     def unregister(self, name: str) -> None:
         """Remove every handler registered here under `name`; inherited guards stay."""
-        for registrations in list(self._handlers.values()):
-            for registration in registrations:
-                if registration.name == name and registration.owner is self:
-                    self._remove(registration)
+        for event, registrations in self._handlers.items():
+            self._handlers[event] = [each for each in registrations if each.name != name]
 
     def list_handlers(self, event: str | None = None) -> dict[str, list[str]]:
-        """Return the handlers' names in the order they run, by event."""
-        if event is not None:
-            return {event: [each.name for each in self._handlers.get(event, ())]}
-        return {name: [each.name for each in them] for name, them in self._handlers.items()}
+        """Return the handlers' names in the order they run, by event.
+
+        Those of every event are listed under `"*"`, and with each event that has others.
+        """
+        events = self._known_events() if event is None else [event]
+        return {each: [handler.name for handler in self._hearing(each)] for each in events}
 
     def has_handlers(self, event: str) -> bool:
         """Whether anybody would hear `event`; saves preparing what nobody listens to."""
-        return bool(self._handlers.get(event))
+        return bool(self._hearing(event))
 
     def list_guards(self) -> dict[str, list[str]]:
         """Return the names of the handlers that deny when they fail, by event."""
-        guards = {
-            event: [each.name for each in them if each.on_error == "deny"]
-            for event, them in self._handlers.items()
-        }
-        return {event: names for event, names in guards.items() if names}
+        guards: dict[str, list[str]] = {}
+        for event in self._known_events():
+            names = [each.name for each in self._hearing(event) if each.on_error == "deny"]
+            if names:
+                guards[event] = names
+        return guards
 
     def describe(self) -> dict[str, list[dict[str, Any]]]:
         """Return the handlers of each event in the order they run, as plain data.
@@ -148,28 +186,41 @@ class HookRegistry:
 
         An inherited guard leaves when the parent removes it; `unregister` here cannot remove it.
         """
-        parent._heirs.add(self)
-        for registrations in list(parent._handlers.values()):
-            for registration in registrations:
-                if registration.on_error == "deny":
-                    self._add(registration)
+        self._parents.append(parent)
+
+    def trace(self, callback: Callable[[HookTrace], object]) -> Callable[[], None]:
+        """Call `callback` with every answer of a handler here; the returned function undoes this.
+
+        A callback that raises is logged.
+        """
+        self._tracers.append(callback)
+
+        def undo() -> None:
+            if callback in self._tracers:
+                self._tracers.remove(callback)
+
+        return undo
 
     async def emit(self, event: str, data: Any) -> HookResult:
         """Call every handler of `event`, in order, and return what their answers add up to.
 
-        deny ends the round immediately; otherwise the first ask_user, else all injections merged,
-        else continue. An edit survives in `data` whatever the action, and so do user messages.
+        deny ends the round immediately, and `denied_by` names the handler; otherwise the first
+        ask_user, else all injections merged, else continue. An edit survives in `data` whatever
+        the action, and so do user messages.
         """
         if event in CORRELATED_EVENTS:
             data = _correlated(event, data)
-        verdict = Verdict(event)
-        registrations = self._handlers.get(event)
-        if not registrations:
+        hearing = self._hearing(event)
+        if not hearing:
+            result = HookResult(action="continue")
             mapping = _as_dict(data)
-            return verdict.result({} if mapping is None else mapping)
+            # Assigned, because validation would copy the caller's own dict.
+            result.data = {} if mapping is None else mapping
+            return result
         payload = self._payload(data)
-        for registration in registrations:
-            result = await self._ask(registration, payload.view(), registration.timeout)
+        verdict = Verdict(event)
+        for registration in hearing:
+            result = await self._ask(registration, event, payload.view(), registration.timeout)
             if result.action == "modify" and result.data is not None:
                 try:
                     payload.replace(result.data)
@@ -179,7 +230,8 @@ class HookRegistry:
                     )
                     result = HookResult(action="deny", reason=INVALID_ANSWER)
             if result.action == "deny":
-                return verdict.denial(result)
+                logger.info("hook denied event=%s handler=%s", event, registration.name)
+                return verdict.denial(result, registration.name)
             verdict.add(result, registration.name)
         return verdict.result(payload.current)
 
@@ -194,29 +246,50 @@ class HookRegistry:
         collected: list[dict[str, Any]] = []
         mapping = _as_dict(data)
         payload = OpaquePayload(data) if mapping is None else Payload(mapping.copy())
-        for registration in self._handlers.get(event, ()):
-            result = await self._ask(registration, payload.view(), timeout)
+        for registration in self._hearing(event):
+            result = await self._ask(registration, event, payload.view(), timeout)
             if result.data is not None:
                 collected.append(result.data)
         return collected
 
+    def _hearing(self, event: str) -> list[_Registration]:
+        """Return who hears `event` in the order they run: a new list, so a snapshot."""
+        hearing = list(self._handlers.get(event, ()))
+        if event != EVERY_EVENT:
+            hearing += self._handlers.get(EVERY_EVENT, ())
+        for parent in self._parents:
+            hearing += [each for each in parent._hearing(event) if each.on_error == "deny"]
+        hearing.sort(key=_place)
+        return hearing
+
+    def _known_events(self) -> list[str]:
+        inherited = [event for parent in self._parents for event in parent.list_guards()]
+        return list(dict.fromkeys([*self._handlers, *inherited]))
+
     async def _ask(
-        self, registration: _Registration, view: Any, timeout: float | None
+        self, registration: _Registration, event: str, view: Any, timeout: float | None
     ) -> HookResult:
         """Return the answer of one handler, which has `timeout` seconds for it."""
+        started = time.perf_counter()
+        error: BaseException | None = None
         try:
-            answer = registration.handler(registration.event, view)
-            if is_awaitable(answer):
-                answer = await limited(timeout, answer)
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - logged there
-            return await self._failed(registration, error)
-        return parse_answer(answer, registration.event, registration.name)
+            answer = await limited(timeout, settled(registration.handler(event, view)))
+            result = parse_answer(answer, event, registration.name)
+        except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 - logged there
+            error = raised
+            result = await self._failed(registration, event, raised)
+        if self._tracers:
+            seconds = time.perf_counter() - started
+            text = None if error is None else describe_error(error)
+            self._report(HookTrace(event, registration.name, result.action, seconds, text))
+        return result
 
-    async def _failed(self, registration: _Registration, error: BaseException) -> HookResult:
+    async def _failed(
+        self, registration: _Registration, event: str, error: BaseException
+    ) -> HookResult:
         """Announce that a handler failed and return its answer: a guard's is a denial."""
         if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
             raise error
-        event = registration.event
         name = registration.name
         denied = registration.on_error == "deny"
         logger.error("hook failed event=%s handler=%s", event, name, exc_info=error)
@@ -229,6 +302,13 @@ class HookRegistry:
             return HookResult(action="deny", reason=f"Guard `{name}` failed on {event}: {text}")
         return HookResult(action="continue")
 
+    def _report(self, trace: HookTrace) -> None:
+        for callback in list(self._tracers):
+            try:
+                callback(trace)
+            except Exception:
+                logger.exception("hook trace failed event=%s", trace.event)
+
     def _payload(self, data: Any) -> Payload:
         mapping = _as_dict(data)
         if mapping is None:
@@ -239,21 +319,6 @@ class HookRegistry:
     def _next_name(self, handler: Handler) -> str:
         self._names_given += 1
         return f"{getattr(handler, '__name__', type(handler).__name__)}-{self._names_given}"
-
-    def _add(self, registration: _Registration) -> None:
-        together = [*self._handlers.get(registration.event, ()), registration]
-        # The sort is stable: equal priorities keep the order they came in.
-        together.sort(key=lambda each: each.priority)
-        self._handlers[registration.event] = tuple(together)
-        if registration.on_error == "deny":
-            for heir in self._heirs:
-                heir._add(registration)
-
-    def _remove(self, registration: _Registration) -> None:
-        remaining = self._handlers.get(registration.event, ())
-        self._handlers[registration.event] = tuple(r for r in remaining if r is not registration)
-        for heir in self._heirs:
-            heir._remove(registration)
 
 
 def _as_dict(data: Any) -> dict[str, Any] | None:

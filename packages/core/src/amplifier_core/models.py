@@ -156,7 +156,8 @@ class HookResult(BaseModel, defer_build=True):
 
     `action` decides; the other fields are read only where it calls for them, except
     `user_message` and `suppress_output`, which go with any action. When several handlers answer,
-    the registry merges: `context_injections` and `user_messages` hold what each of them said.
+    the registry merges: `context_injections` and `user_messages` have the parts of each of them.
+    `denied_by` is set by the registry: the name of the handler that denied.
     """
 
     action: Literal["continue", "deny", "modify", "inject_context", "ask_user"] = "continue"
@@ -176,6 +177,7 @@ class HookResult(BaseModel, defer_build=True):
     append_to_last_tool_result: bool = False
     context_injections: list[ContextInjection] = Field(default_factory=_new_list)
     user_messages: list[UserMessage] = Field(default_factory=_new_list)
+    denied_by: str | None = None
 
     def injections(self, hook_name: str, event: str) -> list[ContextInjection]:
         """Return the injections, whether they came as a list or in the fields of a single one."""
