@@ -14,14 +14,15 @@ import pytest
 
 from amplifier_core._discovery import (
     TYPE_TO_MOUNT_POINT,
-    EntryPointIndex,
     SearchedDirectories,
     declared_type,
     find_mount,
     find_package_dir,
+    forget_installed_modules,
     guess_type,
     import_by_name,
     import_package,
+    installed_modules,
     modules_below,
     package_dir_of,
     type_from_id,
@@ -104,13 +105,8 @@ def test_of_two_entry_points_with_one_id_the_first_counts(monkeypatch: pytest.Mo
         return points
 
     monkeypatch.setattr(importlib.metadata, "entry_points", installed)
-    index = EntryPointIndex()
 
-    found = index.find("twin")
-
-    assert found is not None
-    assert found.value == "first:mount"
-    assert index.find("absent") is None
+    assert installed_modules()["twin"].value == "first:mount"
 
 
 def test_the_metadata_is_read_again_when_the_import_path_changes_or_on_request(
@@ -124,17 +120,15 @@ def test_the_metadata_is_read_again_when_the_import_path_changes_or_on_request(
 
     monkeypatch.setattr(importlib.metadata, "entry_points", installed)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    index = EntryPointIndex()
 
-    index.all()
-    index.all()
+    installed_modules()
+    installed_modules()
     assert len(reads) == 1
     sys.path.append("/somewhere/new")
-    assert not index.is_current()
-    index.all()
+    installed_modules()
     assert len(reads) == 2
-    index.refresh()
-    index.all()
+    forget_installed_modules()
+    installed_modules()
     assert reads == ["amplifier.modules"] * 3
 
 

@@ -348,25 +348,6 @@ async def test_a_resolved_module_of_another_language_is_refused_by_its_id(
     assert caught.value.module_id == "tool-rusty"
 
 
-async def test_a_module_that_is_known_is_loaded_without_searching(installed: Installer) -> None:
-    async def ready(coordinator: ModuleCoordinator) -> None: ...
-
-    installed.add("tool-known", mounting("tools", "known", "t"), on_session_ready=ready)
-    loader, coordinator = ModuleLoader(), ModuleCoordinator()
-    assert loader.load_known("tool-known") is None
-    await loader.load("tool-known")
-
-    bound = loader.load_known("tool-known", {}, coordinator)
-
-    assert loader.load_known("tool-known") is not None
-    assert bound is not None
-    assert getattr(bound, "__on_session_ready__", None) == ("tool-known", ready)
-    await bound(coordinator)
-    assert coordinator.get("tools", "t") == "known"
-    await coordinator.mount("module-source-resolver", Folders())
-    assert loader.load_known("tool-known", {}, coordinator) is None
-
-
 async def test_what_a_resolver_had_is_not_found_without_the_resolver(
     installed: Installer, tmp_path: Path
 ) -> None:

@@ -8,7 +8,8 @@ import logging
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -88,43 +89,30 @@ def package_dir_of(entry_point: EntryPoint) -> Path | None:
     return directory if directory and (directory / "__init__.py").is_file() else None
 
 
-class EntryPointIndex:
-    """The installed modules by id.
+def installed_modules() -> dict[str, EntryPoint]:
+    """Return the entry points of the installed modules by id; of equal ids the first one counts.
 
     Reading the metadata of every installed distribution takes longer than starting a session, so
-    one reading serves the whole process until the import path changes or a refresh is asked for.
+    one reading serves the whole process until the import path changes.
     """
+    import importlib.metadata  # noqa: PLC0415 - an eighth of what importing the kernel costs
 
-    def __init__(self) -> None:
-        self._read_for: tuple[Any, list[str]] | None = None
-        self._by_id: dict[str, EntryPoint] = {}
-
-    def find(self, module_id: str) -> EntryPoint | None:
-        """Return the entry point of `module_id`, or None."""
-        return self.all().get(module_id)
-
-    def all(self) -> dict[str, EntryPoint]:
-        """Return every entry point of the group; for equal ids the first one found counts."""
-        if not self.is_current():
-            import importlib.metadata  # noqa: PLC0415 - an eighth of what importing the kernel costs
-
-            self._by_id = {}
-            for entry_point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
-                self._by_id.setdefault(entry_point.name, entry_point)
-            self._read_for = (importlib.metadata.entry_points, list(sys.path))
-        return self._by_id
-
-    def is_current(self) -> bool:
-        """Whether the metadata was read under the import path of now."""
-        metadata = sys.modules.get("importlib.metadata")
-        return metadata is not None and self._read_for == (metadata.entry_points, sys.path)
-
-    def refresh(self) -> None:
-        """Read the metadata again at the next question."""
-        self._read_for = None
+    return _read_entry_points(importlib.metadata.entry_points, tuple(sys.path))
 
 
-INSTALLED = EntryPointIndex()
+def forget_installed_modules() -> None:
+    """Read the metadata again at the next question."""
+    _read_entry_points.cache_clear()
+
+
+@lru_cache(maxsize=1)
+def _read_entry_points(
+    read: Callable[..., Iterable[EntryPoint]], search_path: tuple[str, ...]
+) -> dict[str, EntryPoint]:
+    found: dict[str, EntryPoint] = {}
+    for entry_point in read(group=ENTRY_POINT_GROUP):
+        found.setdefault(entry_point.name, entry_point)
+    return found
 
 
 def find_package_dir(module_id: str, path: Path) -> Path | None:

@@ -29,8 +29,10 @@ def mount_fault(mount: Any) -> tuple[str, str] | None:
 def ready_fault(package: Any) -> str | None:
     """Return what is wrong with the package's `on_session_ready`; None when it has none."""
     ready = getattr(package, "on_session_ready", None)
-    if ready is None:
-        return None
+    return None if ready is None else _fault_of_ready(ready)
+
+
+def _fault_of_ready(ready: Callable[..., Any]) -> str | None:
     if not inspect.iscoroutinefunction(ready):
         return "on_session_ready must be async (async def on_session_ready(coordinator))"
     takes_one = any(
@@ -44,11 +46,14 @@ def ready_fault(package: Any) -> str | None:
 
 def usable_ready(module_id: str, package: ModuleType | None) -> Callable[..., Any] | None:
     """Return the package's `on_session_ready`; a faulty one is skipped with a warning."""
-    fault = ready_fault(package)
+    ready = getattr(package, "on_session_ready", None)
+    if ready is None:
+        return None
+    fault = _fault_of_ready(ready)
     if fault is not None:
         logger.warning("on_session_ready skipped module=%s: %s", module_id, fault)
         return None
-    return getattr(package, "on_session_ready", None)
+    return ready
 
 
 def check_package(module_id: str, package: ModuleType, mount: Any) -> None:

@@ -7,6 +7,7 @@ import inspect
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any, cast
 
@@ -53,29 +54,29 @@ _DEFAULTS = {"orchestrator": "loop-basic", "context": "context-simple"}
 _SOURCES = {"orchestrator": "orchestrator_source", "context": "context_source"}
 
 
+@dataclass(eq=False)
 class MountedModule:
     """One entry of the mount plan and what became of it."""
 
-    # Set on the few instances that differ: a process may hold many thousands of these.
-    state = "mounted"
-    error: str | None = None
+    mount_point: str
+    module_id: str
     instance_id: str | None = None
-    required = False
+    required: bool = False
+    state: str = "mounted"
+    error: str | None = None
+    # What it mounted. When none of it is mounted any more, the module is gone.
+    objects: Sequence[Any] = ()
     cleanups: tuple[Callable[[], Any], ...] = ()
 
-    def __init__(self, mount_point: str, spec: dict[str, Any], objects: Sequence[Any] = ()) -> None:
-        self.mount_point = mount_point
-        self.module_id: str = spec["module"]
-        # What it mounted. When none of it is mounted any more, the module is gone.
-        self.objects = objects
-        if "instance_id" in spec:
-            self.instance_id = spec["instance_id"]
-        if "required" in spec:
-            self.required = bool(spec["required"])
+    @classmethod
+    def of(cls, mount_point: str, spec: dict[str, Any]) -> MountedModule:
+        """Return the record of a plan's entry."""
+        required = bool(spec.get("required", False))
+        return cls(mount_point, spec["module"], spec.get("instance_id"), required)
 
     @property
     def module_type(self) -> str:
-        """The module's type, as its mount point tells."""
+        """The module's type, which follows from its mount point."""
         return _TYPE_OF[self.mount_point]
 
     def status(self) -> ModuleStatus:
@@ -91,24 +92,12 @@ class MountWave:
     of every failure.
     """
 
-    __slots__ = (
-        "_announcements",
-        "_coordinator",
-        "_load_known",
-        "_loader",
-        "_plan",
-        "_ready",
-        "modules",
-    )
-
     def __init__(
         self, plan: dict[str, Any], coordinator: ModuleCoordinator, loader: ModuleLoader
     ) -> None:
         self._plan = plan
         self._coordinator = coordinator
         self._loader = loader
-        # A loader of somebody else's is asked for every module by the one method it must have.
-        self._load_known = loader.load_known if type(loader) is ModuleLoader else _unknown
         self._announcements: list[dict[str, Any]] = []
         self._ready: list[tuple[str, ReadyFunction]] = []
         self.modules: list[MountedModule] = []
@@ -153,7 +142,8 @@ class MountWave:
         except BaseException:
             _restore(coordinator, mount_point, before)
             raise
-        record = MountedModule(mount_point, spec, objects)
+        record = MountedModule.of(mount_point, spec)
+        record.objects = objects
         if cleanup is not None:
             record.cleanups = (cleanup,)
         ready = getattr(mount, "__on_session_ready__", None)
@@ -165,12 +155,11 @@ class MountWave:
         coordinator = self._coordinator
         if mount_point == "providers" and (tell := coordinator.get_capability(_BEFORE_LOAD)):
             await tell(coordinator, copy.deepcopy(spec))
-        module_id, config = spec["module"], spec.get("config")
-        known = self._load_known(module_id, config, coordinator)
-        if known is not None:
-            return known
         return await self._loader.load(
-            module_id, config, source_hint=spec.get("source"), coordinator=coordinator
+            spec["module"],
+            spec.get("config"),
+            source_hint=spec.get("source"),
+            coordinator=coordinator,
         )
 
     async def _failed(self, mount_point: str, spec: dict[str, Any], error: Exception) -> None:
@@ -192,8 +181,9 @@ class MountWave:
             ) from error
 
     def _record_failure(self, mount_point: str, spec: dict[str, Any], error: Exception) -> None:
-        record = MountedModule(mount_point, spec)
-        record.state, record.error = "failed", describe_error(error)
+        record = MountedModule.of(mount_point, spec)
+        record.state = "failed"
+        record.error = describe_error(error)
         self.modules.append(record)
         announcement = {
             "module_type": record.module_type,
@@ -316,10 +306,6 @@ def _not_installed(spec: dict[str, Any]) -> ModuleLoadError:
     return ModuleLoadError(
         "Provider mount did not install a new provider instance", module_id=spec["module"]
     )
-
-
-def _unknown(*_: Any) -> None:
-    return None
 
 
 def _entries(plan: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

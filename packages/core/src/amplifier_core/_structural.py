@@ -32,21 +32,22 @@ class _StructuralMeta(type(Protocol)):
     """What `runtime_checkable` does, except that it knows of optional members."""
 
     def __instancecheck__(cls, instance: object) -> bool:
-        members = cls.__dict__.get("_members")
-        if members is None:
+        if "_members" not in cls.__dict__:
             return super().__instancecheck__(instance)
-        return all(_has(instance, name) for name in members)
+        return not missing_members(instance, cls)
 
 
 def missing_members(instance: object, protocol: type) -> list[str]:
     """Return the members of a structural protocol that an object does not have."""
-    members: tuple[str, ...] = vars(protocol)["_members"]
-    return [name for name in members if not _has(instance, name)]
-
-
-def _has(instance: object, name: str) -> bool:
-    # The classes are asked first, so that no property runs merely because somebody looked.
-    for cls in instance.__class__.__mro__:
-        if name in vars(cls):
-            return vars(cls)[name] is not None
-    return getattr(instance, name, None) is not None
+    missing: list[str] = []
+    for name in protocol.__dict__["_members"]:
+        # The classes are asked first, so that no property runs merely because somebody looked.
+        for cls in instance.__class__.__mro__:
+            if name in cls.__dict__:
+                member = cls.__dict__[name]
+                break
+        else:
+            member = getattr(instance, name, None)
+        if member is None:
+            missing.append(name)
+    return missing

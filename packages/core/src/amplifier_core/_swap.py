@@ -96,7 +96,8 @@ class Swaps:
         before = self._coordinator.mount_points[mount_point]
         if replaces is not None and (mount_point not in NAMED or replaces not in before):
             raise MountError(f"`{replaces}` is not mounted at {mount_point}")
-        record, stage = MountedModule(mount_point, spec), _Stage(self._coordinator)
+        record = MountedModule.of(mount_point, spec)
+        stage = _Stage(self._coordinator)
         loader: Any = self._coordinator.loader
         try:
             mount = await loader.load(

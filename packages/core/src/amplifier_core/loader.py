@@ -7,21 +7,23 @@ import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from amplifier_core._discovery import (
-    INSTALLED,
     SEARCHED,
     TYPE_TO_MOUNT_POINT,
     declared_type,
     directories_of,
     find_mount,
     find_package_dir,
+    forget_installed_modules,
     guess_type,
     import_by_name,
     import_package,
+    installed_modules,
     modules_below,
     package_dir_of,
     package_name,
@@ -78,13 +80,26 @@ def module_failure_reason(error: BaseException) -> str:
     return error.reason_code if isinstance(error, ModuleError) else "unknown"
 
 
-class _Loaded(NamedTuple):
+@dataclass
+class _Loaded:
     """A module's own functions, and the directory a resolver named for it."""
 
+    module_id: str
     mount: Callable[..., Any]
-    is_async: bool
     on_session_ready: ReadyFunction | None
-    path: Path | None
+    path: Path | None = None
+
+    def bind(self, config: dict[str, Any] | None) -> MountFunction:
+        """Return the module's mount with its config, as a function of the coordinator alone."""
+        # A copy: modules write into what they are given, and the mount plan is not theirs.
+        own_config = dict(config or {})
+
+        def mount(coordinator: ModuleCoordinator) -> Awaitable[Any]:
+            return settled(self.mount(coordinator, own_config))
+
+        if self.on_session_ready is not None:
+            mount.__on_session_ready__ = (self.module_id, self.on_session_ready)  # type: ignore[attr-defined]
+        return mount
 
 
 class ModuleLoader:
@@ -101,7 +116,6 @@ class ModuleLoader:
         self._coordinator = coordinator
         self._search_paths = None if search_paths is None else list(search_paths)
         self._loaded_modules: dict[str, _Loaded] = {}
-        self._is_current = False
         self._added_paths: list[str] = []
         self._on_session_ready_queue: list[tuple[str, ReadyFunction]] = []
 
@@ -138,20 +152,7 @@ class ModuleLoader:
         except Exception as error:
             logger.error("Failed to load module '%s': %s", module_id, error_text(error))
             raise
-        return _bind(module_id, loaded, config)
-
-    def load_known(
-        self,
-        module_id: str,
-        config: dict[str, Any] | None = None,
-        coordinator: ModuleCoordinator | None = None,
-    ) -> MountFunction | None:
-        """Do what `load` does when it takes no searching, else return None."""
-        owner = self._coordinator or coordinator
-        if owner is not None and owner.mount_points["module-source-resolver"] is not None:
-            return None
-        loaded = self._known(module_id)
-        return None if loaded is None else _bind(module_id, loaded, config)
+        return loaded.bind(config)
 
     async def discover(self) -> list[ModuleInfo]:
         """Return the modules that entry points and search paths offer, by id.
@@ -159,7 +160,7 @@ class ModuleLoader:
         No module's code runs: types are read from the source, else told from the ids.
         """
         found: dict[str, ModuleInfo] = {}
-        for module_id, entry_point in INSTALLED.all().items():
+        for module_id, entry_point in installed_modules().items():
             distribution = getattr(entry_point, "dist", None)
             version = _NO_VERSION if distribution is None else distribution.version
             found[module_id] = _info(module_id, version, package_dir_of(entry_point))
@@ -213,33 +214,17 @@ class ModuleLoader:
         self, module_id: str, config: dict[str, Any] | None = None
     ) -> MountFunction:
         """Load without a resolver. The contract names this method; subclasses override it."""
-        loaded = self._known(module_id)
-        if loaded is None:
-            loaded = self._loaded_modules[module_id] = self._find(module_id)
-        return _bind(module_id, loaded, config)
-
-    def _known(self, module_id: str) -> _Loaded | None:
-        """Return what direct discovery found before, here or in another loader of the process."""
-        loaded = self._loaded_modules.get(module_id) or self._remembered(module_id)
-        return None if loaded is None or loaded.path is not None else loaded
-
-    def _remembered(self, module_id: str) -> _Loaded | None:
-        """Return what direct discovery found for another loader of the process."""
-        if not self._is_current:
-            self._is_current = True
-            if not INSTALLED.is_current():
-                _direct.clear()
-        known = _direct.get(module_id)
-        if known is None or sys.modules.get(known[0].__name__) is not known[0]:
-            return None
-        self._loaded_modules[module_id] = known[1]
-        return known[1]
+        loaded = self._loaded_modules.get(module_id)
+        if loaded is None or loaded.path is not None:
+            loaded = self._find(module_id)
+            self._loaded_modules[module_id] = loaded
+        return loaded.bind(config)
 
     def _find(self, module_id: str) -> _Loaded:
         loaded = self._load_entry_point(module_id) or self._load_filesystem(module_id)
         if loaded is None:
             # It may have been installed since the metadata was read.
-            INSTALLED.refresh()
+            forget_installed_modules()
             loaded = self._load_entry_point(module_id)
         if loaded is None:
             raise ModuleNotFoundError(
@@ -251,7 +236,7 @@ class ModuleLoader:
         return loaded
 
     def _load_entry_point(self, module_id: str) -> _Loaded | None:
-        entry_point = INSTALLED.find(module_id)
+        entry_point = installed_modules().get(module_id)
         if entry_point is None:
             return None
         try:
@@ -264,7 +249,7 @@ class ModuleLoader:
                 reason_code="invalid_entry_point",
             ) from error
         module = sys.modules.get(getattr(mount, "__module__", ""))
-        return _remember(module_id, mount, module)
+        return _Loaded(module_id, mount, usable_ready(module_id, module))
 
     def _load_filesystem(self, module_id: str) -> _Loaded | None:
         package = import_by_name(package_name(module_id))
@@ -275,7 +260,9 @@ class ModuleLoader:
                     package = self._import_from(found)
                     break
         mount = getattr(package, "mount", None)
-        return None if mount is None else _remember(module_id, mount, package)
+        if mount is None:
+            return None
+        return _Loaded(module_id, mount, usable_ready(module_id, package))
 
     async def _load_resolved(self, module_id: str, resolver: Any, hint: Any) -> _Loaded:
         """Return the module from where the resolver says; it may pass the question on."""
@@ -306,7 +293,7 @@ class ModuleLoader:
         package = self._import_from(directory)
         module, mount = find_mount(package, _named_entry_point(source))
         check_package(module_id, module, mount)
-        loaded = _loaded(module_id, mount, module, path)
+        loaded = _Loaded(module_id, mount, usable_ready(module_id, module), path)
         self._loaded_modules[module_id] = loaded
         return loaded
 
@@ -317,40 +304,6 @@ class ModuleLoader:
             SEARCHED.add(root)
             self._added_paths.append(root)
         return import_package(directory)
-
-
-def _loaded(
-    module_id: str, mount: Callable[..., Any], package: ModuleType | None, path: Path | None
-) -> _Loaded:
-    is_async = inspect.iscoroutinefunction(mount)
-    return _Loaded(mount, is_async, usable_ready(module_id, package), path)
-
-
-# What direct discovery found, for every loader of the process: ten thousand sessions ask for the
-# same few modules. Only good while the package that was found is the one that is loaded.
-_direct: dict[str, tuple[ModuleType, _Loaded]] = {}
-
-
-def _remember(module_id: str, mount: Callable[..., Any], package: ModuleType | None) -> _Loaded:
-    loaded = _loaded(module_id, mount, package, None)
-    if package is not None:
-        _direct[module_id] = (package, loaded)
-    return loaded
-
-
-def _bind(module_id: str, loaded: _Loaded, config: dict[str, Any] | None) -> MountFunction:
-    """Return the module's mount with its config, as a function of the coordinator alone."""
-    raw, is_async = loaded.mount, loaded.is_async
-    # A copy: modules write into what they are given, and the mount plan is not theirs.
-    own_config = dict(config) if config else {}
-
-    def mount(coordinator: ModuleCoordinator) -> Awaitable[Any]:
-        outcome = raw(coordinator, own_config)
-        return outcome if is_async else settled(outcome)
-
-    if loaded.on_session_ready is not None:
-        mount.__on_session_ready__ = (module_id, loaded.on_session_ready)  # type: ignore[attr-defined]
-    return mount
 
 
 async def _ask_resolver(resolver: Any, module_id: str, hint: Any) -> Any:
