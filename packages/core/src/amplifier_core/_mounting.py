@@ -83,6 +83,15 @@ class MountedModule:
         """Return this as it appears in the session's status."""
         return ModuleStatus.model_validate(self, from_attributes=True)
 
+    def describe_failure(self, error: Exception) -> dict[str, Any]:
+        """Return what `module:load_failed` announces about this module."""
+        return {
+            "module_type": self.module_type,
+            "module_id": self.module_id,
+            "error": error_text(error),
+            "reason_code": module_failure_reason(error),
+        }
+
 
 class MountWave:
     """Mounts everything a plan names: orchestrator, context, providers, tools, hooks.
@@ -185,13 +194,7 @@ class MountWave:
         record.state = "failed"
         record.error = describe_error(error)
         self.modules.append(record)
-        announcement = {
-            "module_type": record.module_type,
-            "module_id": record.module_id,
-            "error": error_text(error),
-            "reason_code": module_failure_reason(error),
-            "required": record.required,
-        }
+        announcement = {**record.describe_failure(error), "required": record.required}
         if record.instance_id is not None:
             announcement["instance_id"] = record.instance_id
         self._announcements.append(announcement)

@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from amplifier_core import events
 from amplifier_core._mounting import PROTOCOLS, MountedModule, adopt, tell_ready
 from amplifier_core.coordinator import NAMED, ModuleCoordinator
-from amplifier_core.errors import (
-    ModuleValidationError,
-    MountError,
-    describe_error,
-    error_text,
-)
-from amplifier_core.loader import ReadyFunction, module_failure_reason
+from amplifier_core.errors import ModuleValidationError, MountError, describe_error
+from amplifier_core.loader import ReadyFunction
 from amplifier_core.models import HookResult
 
 logger = logging.getLogger(__name__)
@@ -53,21 +49,28 @@ class _Stage(ModuleCoordinator):
         self.__dict__ = vars(real)
 
 
+@dataclass(eq=False)
 class _Swap:
     """One exchange: what comes, what goes, and what was seen of it since."""
 
-    def __init__(
-        self, mount_point: str, record: MountedModule, stage: _Stage, incoming: dict[str, Any]
-    ) -> None:
-        self.mount_point = mount_point
-        self.record = record
-        self.stage = stage
-        self.incoming = incoming
-        self.outgoing: dict[str, Any] = {}
-        self.replaces: str | None = None
-        self.failure: str | None = None
-        self.ready: tuple[str, ReadyFunction] | None = None
-        self.stop_watching: Callable[[], None] = lambda: None
+    mount_point: str
+    record: MountedModule
+    stage: _Stage
+    incoming: dict[str, Any]
+    replaces: str | None
+    ready: tuple[str, ReadyFunction] | None
+    outgoing: dict[str, Any] = field(default_factory=dict[str, Any])
+    failure: str | None = None
+    stop_watching: Callable[[], None] = lambda: None
+
+    def describe(self) -> dict[str, Any]:
+        """Return what is announced about this exchange."""
+        return {
+            "mount_point": self.mount_point,
+            "module_id": self.record.module_id,
+            "names": list(self.incoming),
+            "replaced": list(self.outgoing),
+        }
 
 
 class Swaps:
@@ -108,19 +111,20 @@ class Swaps:
             )
             returned = await mount(stage)
             stage.register_cleanup(await adopt(stage, mount_point, returned, before))
-            swap = _Swap(mount_point, record, stage, _incoming(mount_point, stage, before, record))
+            incoming = _incoming(mount_point, stage, before, record)
         except BaseException as error:
             await self._release(stage.cleanups)
             if isinstance(error, Exception):
-                await self._announce_failure(record, error)
+                announcement = record.describe_failure(error)
+                await self._coordinator.hooks.emit(events.MODULE_LOAD_FAILED, announcement)
             raise
-        swap.replaces = replaces
-        swap.ready = getattr(mount, "__on_session_ready__", None)
-        record.state, record.objects = "swapped", list(swap.incoming.values())
+        record.state = "swapped"
+        record.objects = list(incoming.values())
         record.cleanups = stage.cleanups
         for cleanup in record.cleanups:
             self._coordinator.register_cleanup(cleanup)
-        self._staged.append(swap)
+        ready = getattr(mount, "__on_session_ready__", None)
+        self._staged.append(_Swap(mount_point, record, stage, incoming, replaces, ready))
 
     def note_turn(self, error: BaseException | None, *, conclusive: bool) -> None:
         """Remember how a turn went, for the modules on probation."""
@@ -137,15 +141,20 @@ class Swaps:
             while self._staged:
                 await self._switch(self._staged[0])
         # After the change: whoever hears of it may want to run a turn or swap something else.
-        ready, self._ready = self._ready, []
+        ready = self._ready
+        self._ready = []
         await tell_ready(self._coordinator, ready)
-        announcements, self._announcements = self._announcements, []
+        announcements = self._announcements
+        self._announcements = []
         for event, payload in announcements:
             await self._coordinator.hooks.emit(event, payload)
 
     async def _judge(self) -> None:
-        probation, self._on_probation = self._on_probation, []
-        turn_error, self._error, self._good_turn = self._error, None, False
+        probation = self._on_probation
+        turn_error = self._error
+        self._on_probation = []
+        self._error = None
+        self._good_turn = False
         # Backwards, so that of two exchanges in one place the first brings back the original.
         for swap in reversed(probation):
             swap.stop_watching()
@@ -158,11 +167,7 @@ class Swaps:
             await self._release(record.cleanups)
 
     async def _switch(self, swap: _Swap) -> None:
-        mounted = self._coordinator.mount_points[swap.mount_point]
-        if swap.mount_point in NAMED:
-            swap.outgoing = _outgoing(mounted, swap)
-        else:
-            swap.outgoing = {swap.mount_point: mounted}
+        swap.outgoing = _outgoing(self._coordinator, swap)
         try:
             await self._hand_over(swap.mount_point, swap.outgoing, swap.incoming)
         except Exception as error:
@@ -179,7 +184,7 @@ class Swaps:
         self._on_probation.append(swap)
         if swap.ready is not None:
             self._ready.append(swap.ready)
-        self._announcements.append((events.MODULE_SWAPPED, _payload(swap)))
+        self._announcements.append((events.MODULE_SWAPPED, swap.describe()))
 
     async def _roll_back(self, swap: _Swap, error: BaseException | str) -> None:
         try:
@@ -194,7 +199,7 @@ class Swaps:
         await self._release(swap.record.cleanups)
         text = describe_error(error) if isinstance(error, BaseException) else error
         logger.warning("module rolled back id=%s: %s", swap.record.module_id, text)
-        self._announcements.append((events.MODULE_ROLLED_BACK, {**_payload(swap), "error": text}))
+        self._announcements.append((events.MODULE_ROLLED_BACK, {**swap.describe(), "error": text}))
 
     async def _release(self, cleanups: tuple[Callable[[], Any], ...]) -> None:
         for cleanup in reversed(cleanups):
@@ -214,14 +219,13 @@ class Swaps:
             self._coordinator.mount_points[mount_point] = come[mount_point]
             return
         slot: dict[str, Any] = self._coordinator.mount_points[mount_point]
-        behind = list(slot.items())
-        place = next((i for i, (name, _) in enumerate(behind) if name in out), len(behind))
-        kept = [
-            [pair for pair in part if pair[0] not in out]
-            for part in (behind[:place], behind[place:])
-        ]
+        after: dict[str, Any] = {}
+        for name, module in slot.items():
+            # The first that goes gives its place to all that come.
+            after.update(come if name in out else {name: module})
+        after.update(come)
         slot.clear()
-        for name, module in [*kept[0], *come.items(), *kept[1]]:
+        for name, module in after.items():
             _ = self._coordinator.mount(mount_point, module, name=name)
 
     def _watch(self, swap: _Swap) -> None:
@@ -243,17 +247,6 @@ class Swaps:
         present = [mounted["orchestrator"], mounted["context"]]
         present += [*mounted["providers"].values(), *mounted["tools"].values()]
         return _share(record.objects, replaced) and not _share(record.objects, present)
-
-    async def _announce_failure(self, record: MountedModule, error: Exception) -> None:
-        await self._coordinator.hooks.emit(
-            events.MODULE_LOAD_FAILED,
-            {
-                "module_type": record.module_type,
-                "module_id": record.module_id,
-                "error": error_text(error),
-                "reason_code": module_failure_reason(error),
-            },
-        )
 
 
 def _share(some: Sequence[Any], others: Sequence[Any]) -> bool:
@@ -281,18 +274,12 @@ def _incoming(
     return incoming
 
 
-def _outgoing(mounted: dict[str, Any], swap: _Swap) -> dict[str, Any]:
-    """Return what the new modules take the place of."""
+def _outgoing(coordinator: ModuleCoordinator, swap: _Swap) -> dict[str, Any]:
+    """Return what the new modules take the place of, by name."""
+    mounted = coordinator.mount_points[swap.mount_point]
+    if swap.mount_point not in NAMED:
+        return {swap.mount_point: mounted}
     names = [name for name in mounted if name in swap.incoming or name == swap.replaces]
     if not names and len(mounted) == 1:
         names = list(mounted)
     return {name: mounted[name] for name in names}
-
-
-def _payload(swap: _Swap) -> dict[str, Any]:
-    return {
-        "mount_point": swap.mount_point,
-        "module_id": swap.record.module_id,
-        "names": list(swap.incoming),
-        "replaced": list(swap.outgoing),
-    }
