@@ -32,15 +32,12 @@ class CancellationToken:
     (`add_interrupt`). A request reaches children, never parents, and is only undone by `reset`.
     """
 
-    __slots__ = ("__weakref__", "_callbacks", "_children", "_interrupts", "_running", "_state")
-
     def __init__(self) -> None:
         self._state = CancellationState.NONE
-        # Most sessions are never cancelled: the collections are made on first use.
-        self._running: dict[str, str] | None = None
-        self._children: list[CancellationToken] | None = None
-        self._callbacks: list[Callable[[], object]] | None = None
-        self._interrupts: tuple[Callable[[], object], ...] = ()
+        self._running: dict[str, str] = {}
+        self._children: list[CancellationToken] = []
+        self._callbacks: list[Callable[[], object]] = []
+        self._interrupts: list[Callable[[], object]] = []
 
     @property
     def state(self) -> CancellationState:
@@ -77,54 +74,47 @@ class CancellationToken:
     def reset(self) -> None:
         """Forget the request and the running tools; children and callbacks stay as they are."""
         self._state = CancellationState.NONE
-        self._running = None
+        self._running.clear()
 
     def register_tool_start(self, call_id: str, name: str) -> None:
         """Note that a tool call is running."""
-        if self._running is None:
-            self._running = {}
         self._running[call_id] = name
 
     def register_tool_complete(self, call_id: str) -> None:
         """Note that a tool call ended; unknown ids are ignored."""
-        if self._running is not None:
-            self._running.pop(call_id, None)
+        self._running.pop(call_id, None)
 
     @property
     def running_tools(self) -> set[str]:
         """The ids of the tool calls running now."""
-        return set(self._running or ())
+        return set(self._running)
 
     @property
     def running_tool_names(self) -> list[str]:
         """The names of the tools running now, one per call."""
-        return list((self._running or {}).values())
+        return list(self._running.values())
 
     def register_child(self, child: CancellationToken) -> None:
         """Pass this token's present and future requests on to `child`."""
-        if self._children is None:
-            self._children = []
         self._children.append(child)
         if self.is_cancelled:
             child._strengthen(self._state)
 
     def unregister_child(self, child: CancellationToken) -> None:
         """Stop passing requests on to `child`."""
-        self._children = [each for each in self._children or () if each is not child]
+        self._children = [each for each in self._children if each is not child]
 
     def on_cancel(self, callback: Callable[[], object]) -> None:
         """Add a callback, sync or async, for `trigger_callbacks`."""
-        if self._callbacks is None:
-            self._callbacks = []
         self._callbacks.append(callback)
 
     def add_interrupt(self, interrupt: Callable[[], object]) -> None:
-        """Call `interrupt` at once whenever an immediate stop is requested."""
-        self._interrupts += (interrupt,)
+        """Call `interrupt` immediately whenever an immediate stop is requested."""
+        self._interrupts.append(interrupt)
 
     def remove_interrupt(self, interrupt: Callable[[], object]) -> None:
         """Undo `add_interrupt`."""
-        self._interrupts = tuple([each for each in self._interrupts if each is not interrupt])
+        self._interrupts = [each for each in self._interrupts if each is not interrupt]
 
     async def trigger_callbacks(self) -> None:
         """Run every `on_cancel` callback in order; failures are logged and do not stop the rest.
@@ -132,7 +122,7 @@ class CancellationToken:
         KeyboardInterrupt, SystemExit and a cancellation of the caller are raised after all ran.
         """
         fatal: BaseException | None = None
-        for callback in list(self._callbacks or ()):
+        for callback in list(self._callbacks):
             try:
                 await settled(callback())
             except Exception:
@@ -150,8 +140,8 @@ class CancellationToken:
         if changed:
             self._state = state
             if state is CancellationState.IMMEDIATE:
-                for interrupt in self._interrupts:
+                for interrupt in list(self._interrupts):
                     interrupt()
-        for child in list(self._children or ()):
+        for child in list(self._children):
             child._strengthen(state)
         return changed
