@@ -13,8 +13,9 @@ ORIGINAL = "amplifier-core==2.0.2"
 OUR_FOLDERS = (
     "packages/core",
     "packages/kit",
-    "modules/loop-basic",
-    "modules/context-simple",
+    "packages/sandbox",
+    "modules/loops",
+    "modules/contexts",
     "modules/provider-mock",
 )
 
