@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from amplifier_core._tasks import settled
-from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_core.approval import ApprovalSystem, ApprovalTimeoutError
+from amplifier_core.display import DisplaySystem
 from amplifier_core.models import ContextInjection, HookResult, UserMessage, sanitize_for_llm
 
 logger = logging.getLogger(__name__)
@@ -113,9 +114,7 @@ async def _store(coordinator: ResultHost, injection: ContextInjection) -> None:
     await settled(context.add_message(message))
 
 
-async def _show(
-    coordinator: ModuleCoordinator, messages: list[UserMessage], hook_name: str
-) -> None:
+async def _show(coordinator: ResultHost, messages: list[UserMessage], hook_name: str) -> None:
     display: Any = coordinator.display_system
     for message in messages:
         source = f"hook:{message.source or hook_name}"

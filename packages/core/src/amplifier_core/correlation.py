@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, cast
 from uuid import uuid4
 
 __all__ = [

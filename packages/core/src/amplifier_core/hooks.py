@@ -15,7 +15,13 @@ from typing import Any, Literal, TypeAlias, cast
 from amplifier_core._isolation import OpaquePayload, Payload, convert
 from amplifier_core._tasks import is_being_cancelled, limited, settled
 from amplifier_core._verdict import INVALID_ANSWER, Verdict, parse_answer
-from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
+from amplifier_core.correlation import (
+    CORRELATED_EVENTS,
+    REQUEST_ID_FIELD,
+    TOOL_CALL_EVENTS,
+    follow_tool_call,
+    resolve_request_id,
+)
 from amplifier_core.errors import describe_error
 from amplifier_core.events import HOOK_FAILED
 from amplifier_core.models import ContextInjection, HookResult
@@ -33,8 +39,8 @@ logger = logging.getLogger(__name__)
 
 EVERY_EVENT = "*"
 
-# Seconds. Published guards ask the user inside their handler: a question waits 300 s by default,
-# and one without a limit should survive a lunch. What takes longer still has to say so.
+# Seconds. Guards ask the user inside their handler: a question waits 300 s by default, and one
+# without a limit should outlast a break. A handler that needs longer says so.
 DEFAULT_TIMEOUT = 3600.0
 
 Handler: TypeAlias = Callable[[str, Any], Any]
@@ -210,6 +216,8 @@ class HookRegistry:
         """
         if event in CORRELATED_EVENTS:
             data = _correlated(event, data)
+        if event in TOOL_CALL_EVENTS:
+            follow_tool_call(event, data, self)
         hearing = self._hearing(event)
         if not hearing:
             result = HookResult(action="continue")
