@@ -66,6 +66,7 @@ class HookTrace:
 class _Registration:
     """One handler of one event, or of every event."""
 
+    owner: HookRegistry
     event: str
     handler: Handler
     name: str
@@ -126,7 +127,7 @@ class HookRegistry:
             raise ValueError(f"on_error must be 'continue' or 'deny', not {on_error!r}")
         name = name or self._next_name(handler)
         place = (priority, next(_numbers))
-        registration = _Registration(event, handler, name, timeout, on_error, place)
+        registration = _Registration(self, event, handler, name, timeout, on_error, place)
         self._handlers.setdefault(event, []).append(registration)
 
         def unregister() -> None:
@@ -169,19 +170,17 @@ class HookRegistry:
         `owner` is the id of the session that registered the handler: an inherited guard has that
         of an ancestor, and a registry without a session has None.
         """
-        return {
-            event: [
-                {
+        described: dict[str, list[dict[str, Any]]] = {}
+        for event in self._known_events():
+            for each in self._hearing(event):
+                facts = {
                     "name": each.name,
-                    "priority": each.priority,
+                    "priority": each.place[0],
                     "guard": each.on_error == "deny",
                     "owner": each.owner._defaults.get("session_id"),
                 }
-                for each in registrations
-            ]
-            for event, registrations in self._handlers.items()
-            if registrations
-        }
+                described.setdefault(event, []).append(facts)
+        return described
 
     def set_default_fields(self, **fields: Any) -> None:
         """Put `fields` under the data of every event from now on; replaces earlier ones."""
