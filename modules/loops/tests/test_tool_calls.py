@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import threading
 from datetime import UTC, datetime
 from types import FunctionType, SimpleNamespace
 from typing import Any
@@ -364,3 +365,19 @@ async def test_an_unknown_tool_is_never_announced_to_those_who_ask() -> None:
 
     assert turn.told("tool:pre") == []
     assert "there is no tool `missing`; available: none" in turn.results[0]
+
+
+async def test_a_tool_may_be_a_plain_function_and_runs_in_a_thread() -> None:
+    class Plain:
+        name = "plain"
+        description = "Not async."
+        input_schema: dict[str, Any] = {"type": "object", "properties": {}}
+
+        def execute(self, input: dict[str, Any]) -> ToolResult:
+            return ToolResult(output=threading.current_thread() is threading.main_thread())
+
+    turn = Turn(await loop(), calls("plain"), "Done.", tools=[Plain()])
+
+    assert await turn.run() == "Done."
+
+    assert turn.results == ["False"]

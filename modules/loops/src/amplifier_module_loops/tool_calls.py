@@ -14,6 +14,7 @@ from amplifier_core.correlation import tool_call
 from amplifier_core.history import interrupted_result
 from amplifier_core.message_models import ToolCall
 from amplifier_core.models import HookResult
+from amplifier_kit.tool_execution import execute_tool
 from amplifier_kit.tool_inputs import broken_problem
 from amplifier_kit.turn_events import TOOL_ABANDONED, TOOL_DENIED, TOOL_HEARTBEAT
 from amplifier_kit.valid_text import valid
@@ -279,7 +280,7 @@ class ToolCalls:
             run.tool_starts(tool)
             if token is not None:
                 token.register_tool_start(call_id, name)
-            return await tool.execute(run.tool_input)
+            return await execute_tool(tool, run.tool_input)
         finally:
             run.is_running = False
             run.give_back_slot()

@@ -103,7 +103,7 @@ class Tool(Protocol):
         """Run once.
 
         Expected failures, bad input among them, come back as `ToolResult(success=False)`. An
-        exception means a bug in the tool: the loop reports it as `tool:error` and goes on.
+        exception means a bug in the tool: the loop reports it as `tool:error` and continues.
         """
         ...
 

@@ -12,6 +12,7 @@ import click
 from amplifier_cli.failures import CommandError
 from amplifier_cli.output import say, say_json, styled
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
+from amplifier_kit.tool_execution import execute_tool
 
 if TYPE_CHECKING:
     from amplifier_cli.bare_session import MountedTools
@@ -93,7 +94,7 @@ def invoke(
 
     async def call() -> Any:
         async with _tools(**wishes) as mounted:
-            return await _named(mounted, name).execute(values)
+            return await execute_tool(_named(mounted, name), values)
 
     result = asyncio.run(call())
     output: Any = result.output if result.success else result.error

@@ -15,6 +15,7 @@ from amplifier_foundation.recording.frames import (
 )
 from amplifier_foundation.recording.plain import digest_of, plain, plain_model
 from amplifier_kit.proxy import Proxy
+from amplifier_kit.tool_execution import execute_tool
 from amplifier_kit.valid_text import valid
 
 
@@ -145,7 +146,7 @@ class RecordedTool(_Recorded):
         call = await recorder.begin_tool_call(name, self._inner, call_id, input)
         try:
             with entered(recorder, call.id):
-                result = valid(await self._inner.execute(input))
+                result = valid(await execute_tool(self._inner, input))
         except BaseException as error:
             await recorder.end_call(call, error=error)
             raise

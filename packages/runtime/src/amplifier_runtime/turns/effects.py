@@ -10,6 +10,7 @@ from amplifier_core.models import ToolResult
 from amplifier_foundation.recording.error_codec import build_error, plain_error
 from amplifier_foundation.recording.plain import plain
 from amplifier_kit.notices import show
+from amplifier_kit.tool_execution import execute_tool
 from amplifier_kit.valid_text import valid
 from amplifier_runtime.turns.journal import inside
 from amplifier_runtime.turns.turn_run import TurnRun
@@ -39,7 +40,7 @@ async def perform(run: TurnRun, key: str, name: str, tool: Any, given: dict[str,
         await run.stand()
     try:
         with inside(f"{key}/", is_unsafe=is_unsafe):
-            result = valid(await tool.execute(given))
+            result = valid(await execute_tool(tool, given))
     except Exception as error:
         await run.write(key, {"error": plain_error(error)})
         raise
