@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amplifier_core import ChatRequest, ChatResponse, ContextLengthError, ProviderInfo, TextBlock
-from amplifier_core.history import repair_history
+from amplifier_kit.history_repair import repair_history
 
 Message = dict[str, Any]
 Mount = Callable[..., Awaitable[tuple[Any, Callable[[], Awaitable[None]]]]]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import ChatRequest, LLMError, Message, MockCoordinator
-from amplifier_core.history import RequestHistory
+from amplifier_core.history import calls_in, interrupted_result, unanswered_calls
 from amplifier_core.validation.faults import LAWS, RECOMMENDED, RecommendationWarning
 from amplifier_core.validation.faults import OrchestratorFaultTests as FaultTests
 from contract.requirements import requirement
@@ -73,9 +73,9 @@ class Loop:
 
     async def _request(self, context: Any) -> ChatRequest:
         stored = await context.get_messages_for_request()
-        if self._fault == "loop.orphan":
-            return ChatRequest(messages=[Message(**message) for message in stored])
-        return ChatRequest(messages=RequestHistory().prepare(stored)[0])
+        if self._fault != "loop.orphan":
+            stored = _answered(stored)
+        return ChatRequest(messages=[Message(**message) for message in stored])
 
     async def _run_all(self, calls: list[Any], context: Any, tools: Any, hooks: Any) -> None:
         outputs = dict.fromkeys((call.id for call in calls), "[interrupted]")
@@ -201,3 +201,15 @@ async def test_a_failure_that_is_told_in_the_answer_is_enough() -> None:
                 return f"The model could not be asked: {error}"
 
     await Suite().test_a_provider_error_reaches_the_caller(Telling(), MockCoordinator())
+
+
+def _answered(stored: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a history with an answer after each call that has none."""
+    open_calls = unanswered_calls(stored)
+    answered: list[dict[str, Any]] = []
+    for message in stored:
+        answered.append(message)
+        for call_id, name in calls_in(message).items():
+            if call_id in open_calls:
+                answered.append(interrupted_result(call_id, name))
+    return answered

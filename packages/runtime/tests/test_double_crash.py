@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from event_stage import all_entries
 
-from amplifier_core.history import repair_history
+from amplifier_kit.history_repair import repair_history
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.log.event_log import TURN_ENDED

@@ -6,8 +6,8 @@ import logging
 from typing import Any
 
 from amplifier_core.errors import describe_error
-from amplifier_core.history import repair_history
 from amplifier_core.message_models import ChatRequest
+from amplifier_kit.history_repair import repair_history
 from amplifier_module_contexts.announcer import Announcer
 from amplifier_module_contexts.compaction import View
 

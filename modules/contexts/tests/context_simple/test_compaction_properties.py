@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_core.history import repair_history
 from amplifier_core.llm_errors import ContextLengthError
+from amplifier_kit.history_repair import repair_history
 from amplifier_module_contexts.context_simple import SimpleContextManager
 from amplifier_module_contexts.size import message_size
 from contract.requirements import requirement

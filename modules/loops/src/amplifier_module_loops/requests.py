@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from amplifier_core import events
-from amplifier_core.history import RequestHistory
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_core.message_models import ChatRequest, Message, ResponseFormat, ToolSpec
+from amplifier_kit.history_repair import RequestHistory
 from amplifier_kit.tokens import Sizes, Window, window_of
 from amplifier_kit.turn_events import CONTEXT_OVERFLOW, CONTEXT_UNCOUNTED
 from amplifier_module_loops.announcer import Announcer

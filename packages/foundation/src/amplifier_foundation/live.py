@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_core import events
 from amplifier_core.errors import AmplifierError, SessionError, describe_error
-from amplifier_core.history import repair_history
 from amplifier_core.session import AmplifierSession
 from amplifier_foundation.child_logs import child_logs
 from amplifier_foundation.errors import FoundationError
@@ -25,6 +24,7 @@ from amplifier_foundation.reading.state import SessionState, state_of
 from amplifier_foundation.recording.recorder import FAILED, OpenChild, Recorder
 from amplifier_foundation.spawn.capabilities import offer_spawning
 from amplifier_foundation.spawn.ended_children import EndedChildren
+from amplifier_kit.history_repair import repair_history
 from amplifier_kit.notices import show
 from amplifier_kit.secrets.errors import scrub_error
 from amplifier_kit.secrets.messages import MessageScrubber

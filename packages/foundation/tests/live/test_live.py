@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from amplifier_core.errors import SessionError
-from amplifier_core.history import repair_history
-from amplifier_foundation.bundles.bundle import Missing
+from amplifier_foundation.bundles.missing import Missing
 from amplifier_foundation.live import LiveSession, open_live
 from amplifier_foundation.reading.requests import requests_in
 from amplifier_foundation.recording.recorder import FAILED, RecordingFailedError
 from amplifier_foundation.replay import fork
 from amplifier_foundation.store import SessionHeldError, SessionStore
+from amplifier_kit.history_repair import repair_history
 from end_to_end.recorded_sessions import Lines, call, plan_of
 
 LIST = {"module": "tool-todo"}

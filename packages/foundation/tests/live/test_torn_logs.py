@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from amplifier_core.history import repair_history
 from amplifier_foundation.live import open_live
 from amplifier_foundation.reading.requests import requests_in
 from amplifier_foundation.store import SessionStore
+from amplifier_kit.history_repair import repair_history
 from end_to_end.recorded_sessions import NAMES, plan_of, record
 
 GOING_ON = plan_of(["Going on."], tools=({"module": "tool-todo"},))

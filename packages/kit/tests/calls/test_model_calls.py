@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from amplifier_core.history import Repair
 from amplifier_core.llm_errors import (
     InvalidRequestError,
     LLMError,
@@ -32,6 +31,7 @@ from amplifier_kit.calls.block_stream import BlockStream
 from amplifier_kit.calls.model_calls import Call, ModelCalls
 from amplifier_kit.calls.prefix import Prefix
 from amplifier_kit.calls.settings import ProviderSettings
+from amplifier_kit.history_repair import Repair
 
 REQUEST = ChatRequest(messages=[Message(role="user", content="hi")])
 QUICK: dict[str, Any] = {"min_retry_delay_seconds": 0, "max_retries": 2}

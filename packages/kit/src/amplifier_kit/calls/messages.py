@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from amplifier_core.history import Repair, repair_history
 from amplifier_core.message_models import (
     ContentBlockUnion,
     ImageBlock,
@@ -19,6 +18,7 @@ from amplifier_core.message_models import (
     ToolCall,
     ToolResultBlock,
 )
+from amplifier_kit.history_repair import Repair, repair_history
 
 W = TypeVar("W")
 

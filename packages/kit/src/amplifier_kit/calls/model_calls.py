@@ -13,7 +13,6 @@ from typing import Any
 from amplifier_core import events
 from amplifier_core.correlation import new_request_id
 from amplifier_core.errors import error_text
-from amplifier_core.history import Repair
 from amplifier_core.llm_errors import LLMError, LLMTimeoutError
 from amplifier_core.message_models import ChatRequest, ChatResponse, Degradation, Usage
 from amplifier_core.redaction import redact_secrets
@@ -24,6 +23,7 @@ from amplifier_kit.calls.prefix import Miss, Prefix, PrefixWatch
 from amplifier_kit.calls.price_table import price_table
 from amplifier_kit.calls.settings import ProviderSettings
 from amplifier_kit.calls.shortfalls import DEGRADED, joined
+from amplifier_kit.history_repair import Repair
 from amplifier_kit.notices import show
 from amplifier_kit.valid_text import valid
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from amplifier_core.history import INTERRUPTED, Repair, RequestHistory
+from amplifier_core.history import INTERRUPTED
+from amplifier_kit.history_repair import Repair, RequestHistory
 from contract.requirements import requirement
 
 Stored = dict[str, Any]
