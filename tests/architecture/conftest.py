@@ -15,7 +15,8 @@ PYPROJECT = """
 [tool.amplifier.sizes]
 file = 600
 function = 80
-kernel = 3500
+mechanism = 3200
+vocabulary = 2500
 
 [tool.amplifier.words.names]
 """
