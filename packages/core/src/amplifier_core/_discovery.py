@@ -55,7 +55,7 @@ _SUBSTRINGS = (
 
 
 def package_name(module_id: str) -> str:
-    """Return the name of the package that holds `module_id`."""
+    """Return the name of the package of `module_id`."""
     return f"amplifier_module_{module_id.replace('-', '_')}"
 
 

@@ -78,7 +78,8 @@ async def _inject(
 def _charge(coordinator: ResultHost, injection: ContextInjection) -> None:
     """Count an injection against the turn's budget, which warns and does not forbid."""
     tokens = len(injection.content) // _CHARS_PER_TOKEN
-    used, budget = coordinator.count_injection(tokens), coordinator.injection_budget_per_turn
+    used = coordinator.count_injection(tokens)
+    budget = coordinator.injection_budget_per_turn
     if budget is not None and used > budget:
         logger.warning(
             "Warning: Hook injection budget exceeded hook=%s used=%d budget=%d",

@@ -144,7 +144,7 @@ def _renderings(value: Any) -> Iterator[Callable[[], Any]]:
 def _text(value: Any) -> str:
     try:
         return str(value)
-    except Exception:  # noqa: BLE001 - the value's own __str__ is broken; its identity still tells
+    except Exception:  # noqa: BLE001 - the value's own __str__ is broken
         return object.__repr__(value)
 
 

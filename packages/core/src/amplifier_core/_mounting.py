@@ -1,4 +1,4 @@
-"""Mounting the modules of a mount plan: load, mount, remember, and say what failed."""
+"""Mounting the modules of a mount plan: load, mount, record, and announce what failed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TYPE_OF = {
     "hooks": "hook",
 }
 _ESSENTIAL = {"orchestrator": "orchestrator", "context": "context manager"}
-# Capabilities by which an app hears of each provider before it is loaded, and when it fails.
+# Capabilities by which an app is called before each provider is loaded, and when it fails.
 _BEFORE_LOAD = "provider.before_load"
 _LOAD_FAILURE = "provider.load_failure"
 _DEFAULTS = {"orchestrator": "loop-basic", "context": "context-simple"}
@@ -116,7 +116,7 @@ class MountWave:
 
         Raises:
             SessionError: a module that the session cannot do without did not mount.
-            ValueError: two instances of one provider cannot be told apart.
+            ValueError: two instances of one provider have the same name.
         """
         seconds = self._coordinator.mount_timeout
         try:
@@ -132,7 +132,7 @@ class MountWave:
         self._ready += self._loader.get_on_session_ready_queue()
         if self._ready:
             self._loader.clear_on_session_ready_queue()
-            await tell_ready(self._coordinator, self._ready)
+            await call_ready(self._coordinator, self._ready)
 
     async def _mount(self, mount_point: str, spec: dict[str, Any]) -> None:
         coordinator = self._coordinator
@@ -162,8 +162,9 @@ class MountWave:
 
     async def _load(self, mount_point: str, spec: dict[str, Any]) -> MountFunction:
         coordinator = self._coordinator
-        if mount_point == "providers" and (tell := coordinator.get_capability(_BEFORE_LOAD)):
-            await tell(coordinator, copy.deepcopy(spec))
+        before_load = coordinator.get_capability(_BEFORE_LOAD)
+        if mount_point == "providers" and before_load is not None:
+            await before_load(coordinator, copy.deepcopy(spec))
         return await self._loader.load(
             spec["module"],
             spec.get("config"),
@@ -173,15 +174,17 @@ class MountWave:
 
     async def _failed(self, mount_point: str, spec: dict[str, Any], error: Exception) -> None:
         """Take note of a failure; raise when the session cannot do without the module."""
-        kind, module_id = _TYPE_OF[mount_point], spec["module"]
+        kind = _TYPE_OF[mount_point]
+        module_id = spec["module"]
         essential = _ESSENTIAL.get(mount_point)
         if essential is None:
             logger.warning(
                 "Failed to load %s '%s': %s", kind, module_id, error_text(error), exc_info=error
             )
             self._record_failure(mount_point, spec, error)
-        if mount_point == "providers" and (tell := self._coordinator.get_capability(_LOAD_FAILURE)):
-            await tell(self._coordinator, copy.deepcopy(spec), error)
+        on_failure = self._coordinator.get_capability(_LOAD_FAILURE)
+        if mount_point == "providers" and on_failure is not None:
+            await on_failure(self._coordinator, copy.deepcopy(spec), error)
         if essential is not None or spec.get("required"):
             missing = essential or f"required {kind} '{module_id}'"
             raise SessionError(
@@ -200,10 +203,10 @@ class MountWave:
         self._announcements.append(announcement)
 
 
-async def tell_ready(
+async def call_ready(
     coordinator: ModuleCoordinator, queue: list[tuple[str, ReadyFunction]]
 ) -> None:
-    """Tell modules, in order, that all are mounted; a failure is announced and the rest goes on."""
+    """Call each module's `on_session_ready` in order; a failure is announced and skipped."""
     for module_id, on_session_ready in queue:
         try:
             await on_session_ready(coordinator)
@@ -287,7 +290,8 @@ async def _settle_provider(
     objects: list[Any],
 ) -> None:
     """Make sure that a provider came, and give it the name its entry asks for."""
-    default, instance_id = spec["module"].removeprefix("provider-"), spec.get("instance_id")
+    default = spec["module"].removeprefix("provider-")
+    instance_id = spec.get("instance_id")
     if instance_id is None or instance_id == default:
         if not objects:
             raise _not_installed(spec)

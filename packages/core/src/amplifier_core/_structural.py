@@ -41,7 +41,7 @@ def missing_members(instance: object, protocol: type) -> list[str]:
     """Return the members of a structural protocol that an object does not have."""
     missing: list[str] = []
     for name in protocol.__dict__["_members"]:
-        # The classes are asked first, so that no property runs merely because somebody looked.
+        # The classes are asked first, so that no property runs.
         for cls in instance.__class__.__mro__:
             if name in cls.__dict__:
                 member = cls.__dict__[name]

@@ -1,4 +1,4 @@
-"""Exchanging a module in a living session: staged, switched between turns, kept or rolled back."""
+"""Replacing a module in a running session: staged, switched between turns, kept or rolled back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from amplifier_core import events
-from amplifier_core._mounting import PROTOCOLS, MountedModule, adopt, tell_ready
+from amplifier_core._mounting import PROTOCOLS, MountedModule, adopt, call_ready
 from amplifier_core.coordinator import NAMED, ModuleCoordinator
 from amplifier_core.errors import ModuleValidationError, MountError, describe_error
 from amplifier_core.loader import ReadyFunction
@@ -17,7 +17,7 @@ from amplifier_core.models import HookResult
 
 logger = logging.getLogger(__name__)
 
-# What tells of a failure that the loop survived, and the field that names the culprit.
+# The event of a failure that the loop survived, and its field that names the module.
 _FAILURES = {
     "providers": (events.PROVIDER_ERROR, "provider"),
     "tools": (events.TOOL_ERROR, "tool_name"),
@@ -143,7 +143,7 @@ class Swaps:
         # After the change: whoever hears of it may want to run a turn or swap something else.
         ready = self._ready
         self._ready = []
-        await tell_ready(self._coordinator, ready)
+        await call_ready(self._coordinator, ready)
         announcements = self._announcements
         self._announcements = []
         for event, payload in announcements:
@@ -208,7 +208,7 @@ class Swaps:
     async def _hand_over(
         self, mount_point: str, giving: dict[str, Any], taking: dict[str, Any]
     ) -> None:
-        """Let a context that comes know what the one that goes knows."""
+        """Give the messages of the context that goes to the one that comes."""
         if mount_point == "context" and giving["context"] is not None:
             messages = await giving["context"].get_messages()
             await taking["context"].set_messages(messages)

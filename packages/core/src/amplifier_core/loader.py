@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 MountFunction: TypeAlias = Callable[["ModuleCoordinator"], Awaitable[Any]]
 ReadyFunction: TypeAlias = Callable[["ModuleCoordinator"], Awaitable[None]]
 
-# Modules in a bare directory have no distribution to tell their version.
+# The version of a module in a bare directory, which has no distribution.
 _NO_VERSION = "1.0.0"
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -157,7 +157,7 @@ class ModuleLoader:
     async def discover(self) -> list[ModuleInfo]:
         """Return the modules that entry points and search paths offer, by id.
 
-        No module's code runs: types are read from the source, else told from the ids.
+        No module's code runs: types are read from the source, else guessed from the ids.
         """
         found: dict[str, ModuleInfo] = {}
         for module_id, entry_point in installed_modules().items():
@@ -207,7 +207,7 @@ class ModuleLoader:
         try:
             return owner.get("module-source-resolver")
         except ValueError:
-            # A coordinator of somebody else's need not know this mount point.
+            # Another implementation of a coordinator need not know this mount point.
             return None
 
     async def _load_direct(

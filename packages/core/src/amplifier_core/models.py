@@ -34,14 +34,12 @@ def _new_list() -> list[Any]:
     return []
 
 
-_UNSAFE_ASCII = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127])
 _UNSAFE = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]"
 
 
 def sanitize_for_llm(text: str) -> str:
     """Remove control characters, except TAB, LF and CR, and lone surrogates."""
-    # On ASCII, and only there, `translate` is five times quicker.
-    return text.translate(_UNSAFE_ASCII) if text.isascii() else re.sub(_UNSAFE, "", text)
+    return re.sub(_UNSAFE, "", text)
 
 
 def json_default(obj: object) -> str:
@@ -144,7 +142,7 @@ class ContextInjection(BaseModel, defer_build=True):
 
 
 class UserMessage(BaseModel, defer_build=True):
-    """One message of a hook to the person in front of the session."""
+    """One message of a hook to the user."""
 
     text: str
     level: Literal["info", "warning", "error"] = "info"
@@ -276,7 +274,7 @@ class ConfigField(BaseModel, defer_build=True):
 class ProviderInfo(BaseModel, defer_build=True):
     """What a provider says about itself.
 
-    `defaults` should hold `context_window` and `max_output_tokens`: contexts size requests by them.
+    `defaults` should have `context_window` and `max_output_tokens`: contexts size requests by them.
     """
 
     id: str

@@ -37,8 +37,6 @@ _NOT_GIVEN: Any = object()
 class RecordingHooks(HookRegistry):
     """A real hook registry that also keeps what was registered, in `registered`."""
 
-    __slots__ = ("registered",)
-
     def __init__(self) -> None:
         super().__init__()
         self.registered: list[tuple[str, Any]] = []
