@@ -308,7 +308,17 @@ async def test_a_good_turn_after_a_swap_is_completed(installed: Installer) -> No
     [
         ("session", ["AmplifierSession"]),
         ("coordinator", ["ModuleCoordinator"]),
-        ("hooks", ["ContextInjection", "HookRegistry", "HookResult"]),
+        (
+            "hooks",
+            [
+                "DEFAULT_TIMEOUT",
+                "EVERY_EVENT",
+                "ContextInjection",
+                "HookRegistry",
+                "HookResult",
+                "HookTrace",
+            ],
+        ),
         (
             "loader",
             [
