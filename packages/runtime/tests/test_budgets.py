@@ -21,6 +21,7 @@ from limits_stage import (
 )
 from runtime_stage import Trace, rows
 
+from amplifier_kit.calls.call_costs import NOTHING
 from amplifier_runtime.children.children import Children
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
@@ -110,6 +111,34 @@ async def test_a_child_with_the_budget_of_its_parent_has_no_account_of_its_own(
         await answer(Client(database, "t"), "root", tree_with({}, tmp_path / "trace", hooks=hooks))
     accounts = await rows(database, "SELECT account_id FROM accounts")
     assert [each["account_id"] for each in accounts] == ["tree:root"]
+
+
+async def test_a_budget_is_known_by_what_its_hook_declares_whatever_the_module_is_called(
+    url: str, database: Database
+) -> None:
+    hooks = [{"module": "hooks-terms", "config": {"steps": 2}}]
+    given = plan(*(status_call(n) for n in range(9)), hooks=hooks)
+    async with worker(url):
+        said = await answer(Client(database, "t"), "s", given)
+    assert "2 of 2 model calls are used" in said
+
+
+async def test_a_limit_on_calls_alone_does_not_limit_how_long_an_answer_is(
+    database: Database,
+) -> None:
+    [claim] = await claimed(database, "s")
+    budgets, purse = Budgets(database), Purse("tree:s", "")
+    await budgets.set_tree("t", "s", calls=9)
+    unlimited = await budgets.hold(claim, purse, "llm:1/1", CALL)
+    await budgets.set_tree("t", "s", calls=9, tokens=500)
+    limited = await budgets.hold(claim, purse, "llm:2/1", CALL._replace(wanted=300))
+    assert isinstance(unlimited, Hold)
+    assert unlimited.output_tokens is None
+    assert isinstance(limited, Shortage)
+    await budgets.settle(claim, unlimited, NOTHING)
+    limited = await budgets.hold(claim, purse, "llm:2/1", CALL._replace(wanted=300))
+    assert isinstance(limited, Hold)
+    assert limited.output_tokens == 300
 
 
 async def test_what_a_dead_worker_had_set_aside_is_charged_to_all_in_its_line(

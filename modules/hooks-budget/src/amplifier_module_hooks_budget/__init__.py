@@ -7,6 +7,7 @@ from typing import Any
 
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_kit.calls.paid_provider import BUDGET, BudgetTerms
 from amplifier_kit.calls.price_table import price_table
 from amplifier_kit.configuration import read_config
 from amplifier_module_hooks_budget.config import BudgetConfig
@@ -44,6 +45,8 @@ async def mount(
     prices.take_budget(settings.prices)
     if budget.account is not None:
         budget.account.prices = prices
+    terms: BudgetTerms = settings
+    coordinator.register_capability(BUDGET, terms)
     coordinator.register_capability("budget.ledger", budget.ledger)
     coordinator.register_capability("budget.lease", budget.lease)
     coordinator.register_capability("budget.status", budget.status)

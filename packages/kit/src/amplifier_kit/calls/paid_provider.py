@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Generic, Protocol, TypeVar
 
 from amplifier_core.llm_errors import InvalidRequestError, LLMError
@@ -26,8 +27,47 @@ from amplifier_kit.calls.price_finder import PriceFinder
 from amplifier_kit.calls.price_table import PriceTable, priced_at, with_cost
 from amplifier_kit.calls.prices import Price, free
 from amplifier_kit.calls.requests import with_options
+from amplifier_kit.calls.settings import Pricing
 
-__all__ = ["Hold", "Ledger", "PaidProvider", "Shortage", "pay_retry"]
+__all__ = ["BUDGET", "BudgetTerms", "Hold", "Ledger", "PaidProvider", "Shortage", "pay_retry"]
+
+
+BUDGET = "budget.terms"
+"""The capability by which a hook says what the plan of its session limits: its `BudgetTerms`."""
+
+
+class BudgetTerms(Protocol):
+    """What a plan allows its session and all below it; None is no limit."""
+
+    @property
+    def usd(self) -> Decimal | None:
+        """US dollars."""
+        ...
+
+    @property
+    def tokens(self) -> int | None:
+        """Input and output together."""
+        ...
+
+    @property
+    def steps(self) -> int | None:
+        """Model calls."""
+        ...
+
+    @property
+    def settle(self) -> str:
+        """`usage`, or `worst_case` where nothing of what was set aside is given back."""
+        ...
+
+    @property
+    def unknown_price(self) -> str:
+        """`refuse` or `allow`, for a model without a price where dollars are limited."""
+        ...
+
+    @property
+    def prices(self) -> Mapping[str, Pricing]:
+        """By `provider/model` or provider."""
+        ...
 
 
 @dataclass(slots=True)

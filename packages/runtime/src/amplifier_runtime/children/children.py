@@ -42,7 +42,6 @@ class _LiveChild:
     def __init__(self, run: TurnRun, child: Row | None) -> None:
         self.run = run
         self.child = child
-        self.ancestors: list[AmplifierSession] = []
         self.turn_end: str | None = None
 
     async def note_turn_end(self, event: str, data: dict[str, Any]) -> None:
@@ -98,7 +97,7 @@ class Children(TurnPart):
 
         child, above, has_any = await self._host.database.run(read)
         limits = None if child is None else json.loads(child["limits"])
-        live = self._live[run.token] = _LiveChild(run, child)
+        self._live[run.token] = _LiveChild(run, child)
         coordinator = run.session.coordinator
         runner = ChildTurns(run, self._host, limits, has_any=has_any)
         coordinator.register_capability(RUNNER, runner)
@@ -108,13 +107,13 @@ class Children(TurnPart):
             told = child["told_depth"]
             depth = child["depth"] if told is None else told
             coordinator.register_capability(TOLD_DEPTH, depth)
-            live.ancestors = await _open_ancestors(above, run.keys)
-            inherit(run.session, live.ancestors[-1])
+            run.ancestors = await _open_ancestors(above, run.keys)
+            inherit(run.session, run.ancestors[-1])
 
     async def attach(self, run: TurnRun) -> None:
         """Let the guards of those above ask and show where the child does."""
         live, coordinator = self._live[run.token], run.session.coordinator
-        for session in live.ancestors:
+        for session in run.ancestors:
             session.coordinator.approval_system = coordinator.approval_system
             session.coordinator.display_system = coordinator.display_system
         if live.child is not None:
@@ -138,9 +137,8 @@ class Children(TurnPart):
 
     async def close(self, run: TurnRun) -> None:
         """Close the sessions of the ancestors."""
-        live = self._live.pop(run.token, None)
-        if live is not None:
-            await _close_ancestors(live.ancestors)
+        self._live.pop(run.token, None)
+        await _close_ancestors(run.ancestors)
 
     async def _look_after(self, database: Database) -> None:
         while True:

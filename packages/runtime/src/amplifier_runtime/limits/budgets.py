@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from amplifier_kit.calls import paid_provider
 from amplifier_kit.calls.call_costs import ENDLESS, Amount, Fit, WorstCase
+from amplifier_kit.calls.paid_provider import BudgetTerms
 from amplifier_runtime.database.database import (
     Connection,
     Database,
@@ -223,10 +224,9 @@ def open_account(
     )
 
 
-def open_tree(connection: Connection, tenant_id: str, root_id: str, config: dict[str, Any]) -> None:
-    """Open the account of a tree by the configuration of hooks-budget, unless there is one."""
-    usd = config.get("usd")
-    limits = (None if usd is None else Decimal(str(usd)), config.get("tokens"), config.get("steps"))
+def open_tree(connection: Connection, tenant_id: str, root_id: str, terms: BudgetTerms) -> None:
+    """Open the account of a tree by what its plan says, unless there is one."""
+    limits = (terms.usd, terms.tokens, terms.steps)
     if any(each is not None for each in limits):
         open_account(connection, _tree(root_id), tenant_id, *limits, renew=False)
 

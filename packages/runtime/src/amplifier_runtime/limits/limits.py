@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from amplifier_core import events
+from amplifier_core.session import AmplifierSession
+from amplifier_kit.calls.paid_provider import BUDGET, BudgetTerms
 from amplifier_kit.calls.price_table import PriceTable, price_table
 from amplifier_kit.calls.settings import Pricing
 from amplifier_runtime.children.child_rows import ancestors_of, child_of
@@ -32,15 +34,15 @@ __all__ = ["Limits", "admit"]
 _BEHIND_THE_STEP = sys.maxsize + 1
 # A payment that takes longer has failed, and the call is not tried again.
 _LONGEST_PAYMENT_SECONDS = 30.0
-_BUDGET_HOOK = "hooks-budget"
 
 
 class Limits(TurnPart):
     """Puts the providers of every turn under what `rates` and `budgets` say.
 
-    The budget of a tree is the one that hooks-budget has in the root's plan, unless `Budgets` was
-    told another; an agent whose plan has another than its parent's has an account of its own, which
-    its calls and those of all agents below it are paid from as well.
+    The budget of a tree is the one that the root's plan mounts, as its hook declares it by the
+    capability `budget.terms`, unless `Budgets` has set another. An agent whose plan has another
+    than its parent's has an account of its own, which its calls and those of all agents below it
+    are paid from as well. The sessions above an agent are those that `Children` has opened.
 
     `prices` are US dollars per million tokens by provider or provider/model; those in a plan win.
     Providers of `composite_providers` only ask others, which are counted instead.
@@ -68,42 +70,15 @@ class Limits(TurnPart):
             raise run.end(Suspended(DRAIN))
 
     async def attach(self, run: TurnRun) -> None:
-        """Stand between the journal and the providers, if anything limits them."""
+        """Put the providers under the budgets and rates that there are."""
         assert self._database is not None
-        database, claim = self._database, run.claim
-        budgets = Budgets(database)
-
-        def read(connection: Connection) -> tuple[list[dict[str, Any]], Purse | None, set[str]]:
-            line = _plans_in_line(connection, claim)
-            above, mine = [{}, *map(_budget_in, line.values())][-2:]
-            # What a child has from its parent's plan limits the parent already.
-            if mine != above:
-                open_tree(connection, claim.tenant_id, claim.session_id, mine)
-            if claim.runs > 1:
-                check_fence(connection, claim.session_id, claim.epoch)
-                settle_lost(connection, None, claim.turn_id)
-            purse = budgets.purse(connection, claim.tenant_id, list(line))
-            return list(line.values()), purse, bucket_names(connection)
-
-        plans, purse, buckets = await database.run(read)
-        # Also where no money is limited, because what calls cost is shown.
-        terms = _terms(plans, price_table(run.session.coordinator), self._prices)
-        if purse is None and not buckets:
-            return
-        meter = None if purse is None else Meter(run, budgets, purse, terms)
-
-        def wrap(name: str, module: Any) -> Any:
-            if name in self._composites:
-                return module
-            if meter is not None:
-                module = MeteredProvider(name, module, meter)
-            rates = self._rates(claim.tenant_id, name, buckets)
-            return RatedProvider(module, rates, run) if rates else module
-
+        budgets = Budgets(self._database)
+        plans, purse, buckets = await self._database.run(lambda c: _open(c, run, budgets))
+        tables = self._price_tables(run, plans)
+        meter: Meter | None = None
         coordinator = run.session.coordinator
-        coordinator.interpose("providers", wrap, name=NAME, priority=_BEHIND_THE_STEP, inherit=True)
-        coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
-        if meter is not None:
+        if purse is not None:
+            meter = Meter(run, budgets, purse, _terms(_budgets_in_line(run), tables))
             # A guard, so that children forked in this process have it too.
             coordinator.hooks.register(
                 events.PROVIDER_RETRY,
@@ -112,6 +87,32 @@ class Limits(TurnPart):
                 timeout=_LONGEST_PAYMENT_SECONDS,
                 on_error="deny",
             )
+        elif not buckets:
+            return
+
+        def wrap(name: str, module: Any) -> Any:
+            if name in self._composites:
+                return module
+            if meter is not None:
+                module = MeteredProvider(name, module, meter)
+            rates = self._rates(run.claim.tenant_id, name, buckets)
+            return RatedProvider(module, rates, run) if rates else module
+
+        coordinator.interpose("providers", wrap, name=NAME, priority=_BEHIND_THE_STEP, inherit=True)
+        coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
+
+    def _price_tables(self, run: TurnRun, plans: list[dict[str, Any]]) -> list[PriceTable]:
+        """Return the prices of the sessions in a line, the root first.
+
+        The session itself has those of the fleet from here, also where no money is limited, because
+        what calls cost is shown.
+        """
+        above = zip(plans, map(_budget_of, run.ancestors), strict=False)
+        tables = [_table_of(plan, budget) for plan, budget in above]
+        tables.append(price_table(run.session.coordinator))
+        for table in tables:
+            table.take_fleet(self._prices)
+        return tables
 
     def commit(self, connection: Connection, run: TurnRun, outcome: Outcome) -> None:
         """Leave nothing set aside for a turn that has ended."""
@@ -154,42 +155,51 @@ def admit(connection: Connection, claim: Claim) -> bool:
     return admitted == 1
 
 
-def _plans_in_line(connection: Connection, claim: Claim) -> dict[str, dict[str, Any]]:
-    """Return the plans of a session and of those above it, by session, the root first."""
-    above = ancestors_of(connection, child_of(connection, claim.session_id))
-    plans = {row["session_id"]: json.loads(row["plan"]) for row in above}
-    plans[claim.session_id] = claim.plan
-    return plans
+def _open(
+    connection: Connection, run: TurnRun, budgets: Budgets
+) -> tuple[list[dict[str, Any]], Purse | None, set[str]]:
+    """Open the accounts of a run, and return the plans in its line, its purse and all buckets."""
+    claim = run.claim
+    rows = ancestors_of(connection, child_of(connection, claim.session_id))
+    line = {row["session_id"]: json.loads(row["plan"]) for row in rows}
+    line[claim.session_id] = claim.plan
+    *above, mine = _budgets_in_line(run)
+    # What a child has from its parent's plan limits the parent already.
+    if mine is not None and [mine] != above[-1:]:
+        open_tree(connection, claim.tenant_id, claim.session_id, mine)
+    if claim.runs > 1:
+        check_fence(connection, claim.session_id, claim.epoch)
+        settle_lost(connection, None, claim.turn_id)
+    purse = budgets.purse(connection, claim.tenant_id, list(line))
+    return list(line.values()), purse, bucket_names(connection)
 
 
-def _budget_in(plan: dict[str, Any]) -> dict[str, Any]:
-    for hook in plan.get("hooks") or ():
-        if hook.get("module") == _BUDGET_HOOK:
-            return hook.get("config") or {}
-    return {}
+def _budgets_in_line(run: TurnRun) -> list[BudgetTerms | None]:
+    """Return what each session from the root down to that of the run limits."""
+    return [_budget_of(each) for each in (*run.ancestors, run.session)]
 
 
-def _terms(plans: Sequence[dict[str, Any]], own: PriceTable, fleet: Mapping[str, Pricing]) -> Terms:
-    """Return what applies to the last of a line: nobody is more generous than those above it.
+def _budget_of(session: AmplifierSession) -> BudgetTerms | None:
+    """Return what the plan of a session limits, as the hook that it mounts for this says."""
+    return session.coordinator.get_capability(BUDGET)
 
-    `own` is the price table of the session itself, which is the last.
-    """
-    configs = [_budget_in(plan) for plan in plans]
-    tables = [*(_table_of(plan) for plan in plans[:-1]), own]
-    own.take_budget(_prices_in(configs[-1]))
-    for table in tables:
-        table.take_fleet(fleet)
-    deciding = [each for each in configs if each.get("usd") is not None] or configs[:1]
+
+def _terms(budgets: Sequence[BudgetTerms | None], tables: Sequence[PriceTable]) -> Terms:
+    """Return what applies to the last of a line: nobody is more generous than those above it."""
+    known = [each for each in budgets if each is not None]
+    in_dollars = [each for each in known if each.usd is not None]
+    # Dollars may be limited by a quota alone; then the root's plan decides.
+    deciding = in_dollars or budgets[:1]
     return Terms(
         tables,
-        allows_unpriced=all(each.get("unknown_price") == "allow" for each in deciding),
-        charges_worst_case=any(each.get("settle") == "worst_case" for each in configs),
+        allows_unpriced=all(each and each.unknown_price == "allow" for each in deciding),
+        charges_worst_case=any(each.settle == "worst_case" for each in known),
     )
 
 
-def _table_of(plan: dict[str, Any]) -> PriceTable:
+def _table_of(plan: dict[str, Any], budget: BudgetTerms | None) -> PriceTable:
     """Return the prices of a session that runs elsewhere, if it runs."""
-    table = PriceTable(_prices_in(_budget_in(plan)))
+    table = PriceTable(None if budget is None else budget.prices)
     table.take_plan(plan)
     for entry in plan.get("providers") or ():
         config: dict[str, Any] = entry.get("config") or {}
@@ -197,8 +207,3 @@ def _table_of(plan: dict[str, Any]) -> PriceTable:
             name: str = config.get("name") or entry["module"].removeprefix("provider-")
             table.take_pricing(name, Pricing.model_validate(config["pricing"]))
     return table
-
-
-def _prices_in(budget: dict[str, Any]) -> dict[str, Pricing]:
-    told: dict[str, Any] = budget.get("prices") or {}
-    return {name: Pricing.model_validate(each) for name, each in told.items()}

@@ -104,6 +104,8 @@ class TurnRun:
         self.signals_seen = claim.signals
         # What the plan refers to; None where plans are used as they are.
         self.keys: PlanKeys | None = None
+        # The sessions above this one, the root first: opened here for their hooks and their state.
+        self.ancestors: list[AmplifierSession] = []
         # Awaited before every call that no earlier run has kept.
         self.gates: list[Gate] = []
         # Awaited before every write: what must not be later than the journal goes first.
