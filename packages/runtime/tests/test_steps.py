@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from amplifier_runtime.database.engine import Write
 from amplifier_runtime.errors import Fenced, Suspended
 from amplifier_runtime.turns.claims import Claim
 from amplifier_runtime.turns.effects import OUTCOME_UNKNOWN
-from amplifier_runtime.turns.journal import Journal
+from amplifier_runtime.turns.journal import Journal, announce, kept_model
 from amplifier_runtime.turns.steps import DIVERGED, stand_between
 from amplifier_runtime.turns.turn_run import TurnRun
 
@@ -302,3 +303,16 @@ async def test_what_is_mounted_keeps_its_attributes_to_read_and_to_set() -> None
     assert play.get("tool").effect == "pure"
     play.get("tool").description = "another"
     assert tool.description == "another"
+
+
+def test_an_answer_that_cannot_be_written_whole_is_kept_all_the_same() -> None:
+    """It is paid for by then; an object that a provider put into it becomes a text."""
+    answer = ChatResponse(content=[TextBlock(text="Done.")], metadata={"raw": object()})
+
+    kept = json.loads(json.dumps(kept_model(answer)))
+
+    assert ChatResponse.model_validate(kept).content == answer.content
+
+
+def test_what_is_none_is_kept_too() -> None:
+    assert kept_model(ToolResult(output="42")) == {"success": True, "output": "42", "error": None}

@@ -22,9 +22,12 @@ _QUICK: dict[str, Any] = {"beat_seconds": 0.1, "dead_after_seconds": 0.4, "poll_
 pytestmark = pytest.mark.parametrize("new_url", ["sqlite"], indirect=True)
 
 
+def _left() -> dict[str, list[dict[str, Any]]]:
+    return json.loads(_LEFT.read_text(encoding="utf-8"))
+
+
 def _insert_all(connection: Connection) -> None:
-    left: dict[str, list[dict[str, Any]]] = json.loads(_LEFT.read_text(encoding="utf-8"))
-    for table, found in left.items():
+    for table, found in _left().items():
         for row in found:
             names = ", ".join(row)
             values = ", ".join(f":{name}" for name in row)
@@ -73,7 +76,7 @@ async def test_the_names_in_the_engines_tables_are_those_of_every_version(
     assert workflow["config_name"] is None
     steps = await rows(database, "SELECT function_name FROM operation_outputs")
     assert [step["function_name"] for step in steps] == ["amplifier.loop"]
-    kept = await rows(database, "SELECT key, serialization FROM workflow_events")
+    kept = await rows(database, "SELECT key, value, serialization FROM workflow_events")
     assert {each["serialization"] for each in kept} == {"amplifier_json"}
     assert sorted(each["key"] for each in kept) == [
         "llm:1:558ac4302bf26907110dbec7",
@@ -82,3 +85,8 @@ async def test_the_names_in_the_engines_tables_are_those_of_every_version(
         "tool:call_2:759d444e864ac792d51793a1:1",
         "tool:call_2:759d444e864ac792d51793a1:1:started",
     ]
+    # What is kept under them is the same too, but for the token of the run.
+    before = {each["key"]: each["value"] for each in _left()["workflow_events"]}
+    for each in kept:
+        if each["key"] in before and not each["key"].endswith(":started"):
+            assert each["value"] == before[each["key"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from amplifier_core.effects import declaration_of
@@ -12,12 +11,10 @@ from amplifier_foundation.recording.plain import plain
 from amplifier_kit.notices import show
 from amplifier_kit.tool_execution import execute_tool
 from amplifier_kit.valid_text import valid
-from amplifier_runtime.turns.journal import inside
+from amplifier_runtime.turns.journal import inside, kept_model
 from amplifier_runtime.turns.turn_run import TurnRun
 
 __all__ = ["OUTCOME_UNKNOWN", "perform", "restore_result"]
-
-logger = logging.getLogger(__name__)
 
 OUTCOME_UNKNOWN = "tool:outcome_unknown"
 _SAID = (
@@ -68,17 +65,8 @@ def restore_result(outcome: dict[str, Any]) -> Any:
 
 def _plain_result(result: Any) -> dict[str, Any]:
     if isinstance(result, ToolResult):
-        return {"result": _dumped(result), "is_tool_result": True}
+        return {"result": kept_model(result), "is_tool_result": True}
     return {"result": plain(result), "is_tool_result": False}
-
-
-def _dumped(result: ToolResult) -> Any:
-    try:
-        return result.model_dump(mode="json")
-    except Exception:
-        # A tool may return what pydantic cannot write; as text it still tells.
-        logger.debug("result not dumped", exc_info=True)
-        return plain(result)
 
 
 async def _unknown(run: TurnRun, key: str, name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Generator
@@ -11,7 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from amplifier_core.correlation import claim_tool_call, current_tool_call
+from amplifier_core.message_models import ChatResponse
+from amplifier_core.models import ToolResult
 from amplifier_foundation.recording.plain import plain
 from amplifier_kit.valid_text import valid_text
 
@@ -22,11 +24,13 @@ __all__ = [
     "call_digest",
     "inside",
     "is_repeatable",
+    "kept_model",
     "latest_model_call",
     "scope",
 ]
 
-_CLAIMED = "runtime"
+logger = logging.getLogger(__name__)
+
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # Which call the running code is inside of: calls made there are kept under its key.
 _scope: ContextVar[str] = ContextVar("amplifier_durable_scope", default="")
@@ -72,6 +76,28 @@ def asking_call_id() -> str:
 def latest_model_call() -> ModelCall | None:
     """Return the model call that was made last in this task, if any."""
     return _model_call.get()
+
+
+def _announced_id(tool_name: str) -> str:
+    announced = _announced.get()
+    if announced is None or announced[0] != tool_name:
+        return ""
+    _announced.set(None)
+    return announced[1]
+
+
+def kept_model(model: ChatResponse | ToolResult) -> Any:
+    """Return a model as the journal keeps it: JSON data with all fields.
+
+    Not `plain_model` of the foundation, which leaves out what is None: a call that was kept reads
+    like one that was made, and journals of earlier versions have these fields.
+    """
+    try:
+        return model.model_dump(mode="json")
+    except Exception:
+        # It may contain what pydantic cannot write; as text it still says something.
+        logger.debug("model not dumped type=%s", type(model).__name__, exc_info=True)
+        return plain(model)
 
 
 def call_digest(*parts: Any) -> str:

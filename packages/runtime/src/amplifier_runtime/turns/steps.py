@@ -13,7 +13,14 @@ from amplifier_kit.notices import show
 from amplifier_kit.proxy import Proxy
 from amplifier_kit.valid_text import valid
 from amplifier_runtime.turns.effects import OUTCOME_UNKNOWN, perform, restore_result
-from amplifier_runtime.turns.journal import ModelCall, call_digest, inside, scope
+from amplifier_runtime.turns.journal import (
+    ModelCall,
+    announce,
+    call_digest,
+    inside,
+    kept_model,
+    scope,
+)
 from amplifier_runtime.turns.turn_run import RESUMED, TurnRun
 
 __all__ = ["DIVERGED", "stand_between"]
@@ -91,7 +98,8 @@ class _Provider(_Step):
             except Exception as error:
                 await run.write(call.key, {**call.facts, "outcome": {"error": plain_error(error)}})
                 raise
-            await run.write(call.key, {**call.facts, "outcome": {"response": _dumped(response)}})
+            kept = kept_model(response) if isinstance(response, ChatResponse) else plain(response)
+            await run.write(call.key, {**call.facts, "outcome": {"response": kept}})
             return response
 
     def __getattr__(self, name: str) -> Any:
@@ -137,12 +145,6 @@ def _outcome(kept: dict[str, Any]) -> dict[str, Any]:
     if "error" in kept:
         raise build_error(kept["error"])
     return kept
-
-
-def _dumped(response: Any) -> Any:
-    return (
-        response.model_dump(mode="json") if isinstance(response, ChatResponse) else plain(response)
-    )
 
 
 def _gather(seen: list[Any], chunk: Any) -> None:
