@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from amplifier_kit.history_repair import repair_history
-from amplifier_runtime.asking import ANSWERED, ASKED
-from amplifier_runtime.effects import OUTCOME_UNKNOWN
-from amplifier_runtime.event_rows import SUPERSEDED
-from amplifier_runtime.events import TURN_ENDED
-from amplifier_runtime.steps import DIVERGED
-from amplifier_runtime.turns import RESUMED
+from amplifier_runtime.log.event_log import TURN_ENDED
+from amplifier_runtime.log.event_rows import SUPERSEDED
+from amplifier_runtime.signals.asking import ANSWERED, ASKED
+from amplifier_runtime.turns.effects import OUTCOME_UNKNOWN
+from amplifier_runtime.turns.steps import DIVERGED
+from amplifier_runtime.turns.turn_run import RESUMED
 from chaos.evidence import Event, Evidence
 from chaos.script import CHILDREN, answer_to
 from chaos.vendor import Ask

@@ -28,8 +28,6 @@ from amplifier_core.message_models import ChatRequest, ChatResponse, Usage
 from amplifier_core.session import AmplifierSession
 from amplifier_kit.calls.settings import Pricing
 from amplifier_kit.history_repair import repair_history
-from amplifier_runtime.asking import ANSWERED, ASKED
-from amplifier_runtime.budgets import Budgets
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.limits.budgets import Budgets

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from amplifier_core.errors import SessionError
-from amplifier_foundation.bundles.missing import Missing
+from amplifier_foundation.bundles.bundle import Missing
 from amplifier_foundation.live import LiveSession, open_live
 from amplifier_foundation.reading.requests import requests_in
 from amplifier_foundation.recording.recorder import FAILED, RecordingFailedError

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from amplifier_core.correlation import claim_tool_call, current_tool_call
 from amplifier_core.message_models import ChatResponse
 from amplifier_core.models import ToolResult
 from amplifier_foundation.recording.plain import plain
@@ -31,6 +32,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
+_CLAIMED = "runtime"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # Which call the running code is inside of: calls made there are kept under its key.
 _scope: ContextVar[str] = ContextVar("amplifier_durable_scope", default="")
@@ -76,14 +78,6 @@ def asking_call_id() -> str:
 def latest_model_call() -> ModelCall | None:
     """Return the model call that was made last in this task, if any."""
     return _model_call.get()
-
-
-def _announced_id(tool_name: str) -> str:
-    announced = _announced.get()
-    if announced is None or announced[0] != tool_name:
-        return ""
-    _announced.set(None)
-    return announced[1]
 
 
 def kept_model(model: ChatResponse | ToolResult) -> Any:

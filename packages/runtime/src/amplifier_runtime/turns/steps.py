@@ -13,14 +13,7 @@ from amplifier_kit.notices import show
 from amplifier_kit.proxy import Proxy
 from amplifier_kit.valid_text import valid
 from amplifier_runtime.turns.effects import OUTCOME_UNKNOWN, perform, restore_result
-from amplifier_runtime.turns.journal import (
-    ModelCall,
-    announce,
-    call_digest,
-    inside,
-    kept_model,
-    scope,
-)
+from amplifier_runtime.turns.journal import ModelCall, call_digest, inside, kept_model, scope
 from amplifier_runtime.turns.turn_run import RESUMED, TurnRun
 
 __all__ = ["DIVERGED", "stand_between"]
