@@ -96,9 +96,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def type_of(package: Path) -> str | None:
-    """Return the type of the module in `package`, told from its name."""
-    match = _PACKAGE.match(package.name) or _FOLDER.match(package.parent.name)
-    return None if match is None else _TYPES.get(match[1])
+    """Return the type of the module in `package` by its name, else by that of its folder."""
+    for match in (_PACKAGE.match(package.name), _FOLDER.match(package.parent.name)):
+        if match is not None and match[1] in _TYPES:
+            return _TYPES[match[1]]
+    return None
 
 
 def _type_under_test(config: pytest.Config, package: Path) -> str | None:
