@@ -117,7 +117,7 @@ class AmplifierSession:
 
         Raises:
             SessionError: the orchestrator, the context or a required module did not mount.
-            ValueError: two instances of one provider cannot be told apart.
+            ValueError: two instances of one provider cannot be distinguished.
         """
         if self._initialized:
             return
@@ -194,10 +194,10 @@ class AmplifierSession:
     ) -> None:
         """Exchange a module while the session lives.
 
-        The new module is loaded and checked at once and takes over at the next turn boundary. The
-        old one is kept until the first good turn; a turn that fails brings it back. Announced as
-        `module:swapped` and `module:rolled_back`. `replaces` names the provider or tool to take
-        the place of; by default the one of the same name, or the only one.
+        The new module is loaded and checked immediately and takes over at the next turn boundary.
+        The old one is kept until the first good turn; a turn that fails brings it back. Announced
+        as `module:swapped` and `module:rolled_back`. `replaces` names the provider or tool to
+        replace; by default the one of the same name, or the only one.
 
         Raises:
             ModuleError: the new module does not load, or is not what the mount point takes.
