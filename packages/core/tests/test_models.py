@@ -112,6 +112,11 @@ def test_a_stored_tool_result_is_read_by_the_same_rules() -> None:
     assert Record.model_validate({"result": record.result}).result is record.result
 
 
+def test_a_tool_result_is_not_made_of_something_that_has_no_fields() -> None:
+    with pytest.raises(ValidationError):
+        ToolResult.model_validate("is_error")
+
+
 @pytest.mark.parametrize("wrong", [{"success": "perhaps"}, {"error": "boom"}, {"content": "hi"}])
 def test_a_tool_result_checks_its_types_and_keeps_its_input_to_itself(
     wrong: dict[str, Any],
