@@ -19,7 +19,7 @@ from amplifier_runtime.database.migrating import migrate
 # The programs that the tests start and the modules that their plans name are beside them.
 _HERE = Path(__file__).parent
 sys.path.insert(0, str(_HERE))
-# What starts processes; the rest runs in one.
+# What starts processes; the rest runs in one, on SQLite unless a test is about PostgreSQL.
 _OF_PROCESSES = {
     "test_children_crashes",
     "test_commands",
@@ -36,6 +36,21 @@ _OF_PROCESSES = {
     "test_versions",
 }
 
+# Most of what is here waits for a second worker, a deadline or a child. In every other file, what
+# takes more than a second or so is marked where it is.
+_SLOW = {
+    "test_asking_log",
+    "test_budgets",
+    "test_children",
+    "test_overlapping_runs",
+    "test_rates",
+    "test_return",
+    "test_signals",
+    "test_signals_steer",
+    "test_spawn",
+    "test_sweeping",
+}
+
 # The engine lets go of its connections without waiting for its threads that still use some.
 _ENGINE_ENDS = "ignore:<psycopg.Connection object:ResourceWarning"
 
@@ -48,13 +63,17 @@ _DATABASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.fleet)]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave what is on PostgreSQL or of many processes to `make test-fleet`.
 
-    The rest, the whole runtime in one process on SQLite, is for `make test-all`.
+    The rest is the whole runtime in one process on SQLite: `make check` runs what is quick, and
+    `make test-all` what is slow.
     """
     for item in items:
-        if item.path.is_relative_to(_HERE):
-            mark = pytest.mark.fleet if item.path.stem in _OF_PROCESSES else pytest.mark.slow
-            item.add_marker(mark)
-            item.add_marker(pytest.mark.filterwarnings(_ENGINE_ENDS))
+        if not item.path.is_relative_to(_HERE):
+            continue
+        if item.path.stem in _OF_PROCESSES:
+            item.add_marker(pytest.mark.fleet)
+        elif item.path.stem in _SLOW:
+            item.add_marker(pytest.mark.slow)
+        item.add_marker(pytest.mark.filterwarnings(_ENGINE_ENDS))
 
 
 async def _fill(url: str) -> None:

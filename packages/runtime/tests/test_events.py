@@ -117,6 +117,7 @@ class PauseOnce(TurnPart):
         run.gates.append(gate)
 
 
+@pytest.mark.slow
 async def test_a_turn_that_is_run_again_adds_only_that_it_was(
     url: str, database: Database, tmp_path: Path
 ) -> None:
@@ -193,6 +194,7 @@ async def test_no_secret_reaches_the_log_nor_a_reader_not_even_in_pieces(
     assert SECRET[-12:] not in text
 
 
+@pytest.mark.slow
 async def test_an_event_that_is_too_large_is_cut_and_says_so(
     url: str, database: Database, tmp_path: Path
 ) -> None:
@@ -222,6 +224,7 @@ async def test_a_run_that_has_lost_its_session_writes_nothing(database: Database
     assert await LogReader(database).read("t", "s") == []
 
 
+@pytest.mark.slow
 async def test_pages_keep_events_and_live_ones_in_order(database: Database) -> None:
     await bare_log(database)
     expected: list[tuple[int, int]] = []
@@ -352,6 +355,7 @@ class Flood(StreamingStage):
         hooks.register("execution:start", flood, name="flood")
 
 
+@pytest.mark.slow
 async def test_what_is_shown_faster_than_it_can_be_written_is_void_and_not_lost_in_silence(
     url: str, database: Database, tmp_path: Path
 ) -> None:

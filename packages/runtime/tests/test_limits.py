@@ -124,6 +124,7 @@ async def test_a_turn_ends_with_a_readable_answer_when_its_budget_is_used_up(
     assert Decimal(status["used"]["usd"]) == 3 * USED
 
 
+@pytest.mark.slow
 async def test_the_budget_in_the_plan_holds_for_the_whole_tree_and_replays_cost_nothing(
     url: str, database: Database, tmp_path: Path
 ) -> None:
@@ -147,6 +148,7 @@ async def test_the_budget_in_the_plan_holds_for_the_whole_tree_and_replays_cost_
     assert Decimal(status["used"]["usd"]) == USED * status["used"]["calls"]
 
 
+@pytest.mark.slow
 async def test_a_tenants_quota_holds_for_all_its_sessions_and_for_nobody_else(
     url: str, database: Database
 ) -> None:
@@ -277,6 +279,7 @@ async def run_admit(database: Database, claim: Claim) -> bool:
     return await database.run(lambda c: admit(c, claim))
 
 
+@pytest.mark.slow
 async def test_a_turn_beyond_the_tenants_quota_waits_and_runs_later(
     url: str, database: Database
 ) -> None:

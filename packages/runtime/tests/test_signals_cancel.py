@@ -117,6 +117,7 @@ async def test_a_loop_that_lets_the_interruption_through_is_cancelled_as_well(
     assert (finished.state, finished.runs) == ("cancelled", 1)
 
 
+@pytest.mark.slow
 async def test_a_turn_between_two_workers_ends_where_its_journal_does(scene: Scene) -> None:
     hold = Hold("begin pay")
     turn = await scene.submit(plan_with("loop-basic"))

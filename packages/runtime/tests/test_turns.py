@@ -42,6 +42,7 @@ async def test_turns_have_one_result_each_and_go_on_from_the_history(
     assert [turn.runs for turn in await client.turns("s")] == [1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", ["loop-basic", "loop-events", "loop-streaming"])
 async def test_sessions_run_in_parallel_and_no_more_than_the_worker_may(
     database: Database, url: str, tmp_path: Path, loop: str
