@@ -84,7 +84,7 @@ def _start(url: str) -> subprocess.Popen[str]:
         [sys.executable, "-u", "-m", "amplifier_runtime.commands.worker", "--database", url],
         stdout=subprocess.PIPE,
         text=True,
-        # Ctrl-C is for the one who started the cluster, who tells the workers.
+        # Ctrl-C is for this process, which stops the workers.
         start_new_session=True,
     )
 
@@ -113,7 +113,7 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 def main(workers: int = WORKERS) -> int:
     """Run a cluster until Ctrl-C or SIGTERM."""
-    # Both: who is started in the background may have been told to ignore Ctrl-C.
+    # Both: a process in the background may have been started with Ctrl-C ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     with contextlib.suppress(KeyboardInterrupt), cluster(workers) as url:

@@ -16,7 +16,7 @@ DurableError
 
 RunEnded                    a BaseException, so that no loop's `except Exception` can eat it
 ├── Fenced                  somebody else has the turn now
-└── Suspended               reason; the turn goes on later, from its journal
+└── Suspended               reason; the turn continues later, from its journal
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class AlreadyDecidedError(DurableError):
 
 
 class CursorError(DurableError):
-    """A reader asks to go on from where no log of this session has been."""
+    """A reader asks to continue from where no log of this session has been."""
 
     def __init__(self, cursor: str, why: str) -> None:
         super().__init__(f"`{cursor}` {why}. Read from the beginning, without a cursor.")
@@ -65,7 +65,7 @@ class CursorError(DurableError):
 
 
 class SchemaError(DurableError):
-    """The tables are not those that this code needs; `fix` is the command to go on with."""
+    """The tables are not those that this code needs; `fix` is the command to continue with."""
 
     def __init__(self, message: str, fix: str = "amplifier runtime status") -> None:
         super().__init__(message)
@@ -153,7 +153,7 @@ class Fenced(RunEnded):
 
 
 class Suspended(RunEnded):
-    """The turn gives up its worker and goes on later."""
+    """The turn gives up its worker and continues later."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -178,7 +178,7 @@ def _refusal(connection: Connection, claim: Claim, root: str, order: dict[str, A
     execute(
         connection, "INSERT INTO trees (root_id) VALUES (:root) ON CONFLICT DO NOTHING", root=root
     )
-    # One statement, so that it holds for all workers on which the tree grows.
+    # One statement, so that it applies to all workers on which the tree grows.
     sql = "UPDATE trees SET started = started + 1 WHERE root_id = :root AND started < :most"
     if execute(connection, sql, root=root, most=limits["max_total"]) == 0:
         return f"All {limits['max_total']} agents were started. Do the rest yourself."
@@ -226,7 +226,7 @@ def _insert(
 def facts_of(
     connection: Connection, session_id: str, *, handle: str | None = None, told: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return the children of a session, as `task.runner` tells of them."""
+    """Return the children of a session, as `task.runner` reports them."""
     rows = all_of(
         connection,
         f"{_JOINED} WHERE c.parent_session_id = :session "
@@ -256,7 +256,7 @@ def _facts(connection: Connection, row: Row, *, is_whole: bool) -> dict[str, Any
 
 
 def request_stop(connection: Connection, children: Sequence[Row], reason: str) -> None:
-    """Have children ended: at once those that no worker runs, the others by their workers."""
+    """Have children ended: here those that no worker runs, the others by their workers."""
     for child in sorted(children, key=lambda each: each["session_id"]):
         hold_session(connection, child["session_id"])
         execute(
@@ -288,7 +288,7 @@ def conclude(connection: Connection, turn_id: str, reason: str) -> None:
     request_stop(connection, open_children(connection, child["session_id"]), "parent_ended")
     if child["waiter"] is None:
         return
-    # This holds the row: of two that end at the same moment, the later one sees the other.
+    # This locks the row: of two that end at the same moment, the later one sees the other.
     sql = "UPDATE turns SET signals = signals + 1 WHERE turn_id = :turn"
     execute(connection, sql, turn=child["waiter"])
     _wake_unless_it_waits(connection, child["waiter"])
@@ -341,7 +341,7 @@ def end_what_is_due(connection: Connection, grace_seconds: float) -> None:
 
 
 def _cut_off(connection: Connection, child: Row) -> None:
-    """End a child that does not stop when told to: its worker can write nothing any more."""
+    """End a child that does not stop when asked to: its worker can write nothing any more."""
     sql = "UPDATE sessions SET epoch = epoch + 1 WHERE session_id = :session"
     execute(connection, sql, session=child["session_id"])
     sql = (

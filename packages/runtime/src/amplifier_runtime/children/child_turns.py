@@ -109,7 +109,7 @@ class ChildTurns:
         facts = await self._transact(work)
         if facts is None:
             await self._run.suspend(CHILD)
-            raise AssertionError("a suspended run does not go on")
+            raise AssertionError("a suspended run does not continue")
         return facts
 
     async def _wait_here(self, handle: str) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class _LiveChild:
 class Children(TurnPart):
     """Offers `task.runner` to every turn, and looks after the turns that are children.
 
-    A child that is told to stop and has not ended after `grace_seconds` is cut off.
+    A child that is asked to stop and has not ended after `grace_seconds` is cut off.
     """
 
     def __init__(self, *, look_seconds: float = 0.5, grace_seconds: float = 10.0) -> None:
@@ -150,7 +150,7 @@ class Children(TurnPart):
             await asyncio.sleep(self._look_seconds)
 
     async def _stop_mine(self, database: Database) -> None:
-        """Tell the children that run here to stop: after their step, then at once."""
+        """Ask the children that run here to stop: after their step, then immediately."""
         mine = {
             live.run.claim.turn_id: live for live in self._live.values() if live.child is not None
         }

@@ -1,4 +1,4 @@
-"""Which database a command works on, and how it is told that something is wrong with it."""
+"""Which database a command works on, and what it says when something is wrong with it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ database_option = click.option(
 
 
 def shown(url: str) -> str:
-    """Return a URL as people may see it: without its password."""
+    """Return a URL as users may see it: without its password."""
     return sa.make_url(url).render_as_string(hide_password=True)
 
 
@@ -67,7 +67,7 @@ def run_on(url: str, work: Callable[[Database], Awaitable[T]]) -> T:
 
 
 def failure_of(error: DurableError | SQLAlchemyError, url: str) -> FoundationError:
-    """Return what a person is told instead of an error of the runtime or of its database."""
+    """Return what a user reads instead of an error of the runtime or of its database."""
     if isinstance(error, SchemaError | SecretsError):
         return FoundationError(str(error), fix=error.fix)
     if isinstance(error, ExposedDatabaseError):

@@ -91,7 +91,7 @@ def new_key_() -> None:
 @secrets.command()
 @database_option
 def rotate(url: str) -> None:
-    """Encrypt all keys anew with the first key of AMPLIFIER_SECRETS_KEY."""
+    """Encrypt all keys again, with the first key of AMPLIFIER_SECRETS_KEY."""
 
     async def work(database: Database) -> int:
         await check_schema(database)

@@ -88,7 +88,7 @@ def _turns(connection: Connection) -> Iterator[tuple[str, str]]:
 
 
 def _stuck(connection: Connection) -> Iterator[tuple[str, str]]:
-    """Return the turns that nothing but a person will move."""
+    """Return the turns that nothing but a user will move."""
     sql = (
         "SELECT t.turn_id, COALESCE(s.name, s.session_id) AS session_name, t.crashes FROM turns t "
         "JOIN sessions s ON s.session_id = t.session_id WHERE t.state = 'parked' "

@@ -34,7 +34,7 @@ Write = Callable[[str, Any], Awaitable[None]]
 _VERSION = "amplifier"
 _NAME = "amplifier.turn"
 _SWEPT_TOGETHER = 500
-# How often the engine looks for turns that were run before; new ones start at once.
+# How often the engine looks for turns that were run before; new ones start immediately.
 _POLL_SECONDS = 0.2
 
 _run_turn: Callable[[str], Awaitable[None]] | None = None

@@ -100,7 +100,7 @@ async def migrate(database: Database) -> list[Migration]:
     done = await database.run(work)
     from amplifier_runtime.database.engine import make_tables  # noqa: PLC0415 - whoever only reads needs none
 
-    # Not left to the first worker: two may start at once.
+    # Not left to the first worker: two may start at the same moment.
     await asyncio.to_thread(make_tables, database.url)
     return done
 

@@ -137,7 +137,7 @@ def admit(connection: Connection, claim: Claim) -> bool:
         "UPDATE tenants SET max_running = max_running "
         "WHERE tenant_id = :tenant AND max_running IS NOT NULL RETURNING max_running"
     )
-    # This holds the tenant's row: two workers that claim at the same moment count one by one.
+    # This locks the tenant's row: two workers that claim at the same moment count one by one.
     tenant = one_of(connection, sql, tenant=claim.tenant_id)
     if tenant is None:
         return True

@@ -35,7 +35,7 @@ async def set_rate_limit(
     """Limit what all workers together ask of a vendor in any minute.
 
     `key` is the name a provider is mounted under, or `tenant/name` for the account of one tenant.
-    At most `burst_seconds` of the rate may be asked for at once. None takes a limit away.
+    At most `burst_seconds` of the rate may be asked for in one moment. None takes a limit away.
     """
 
     def work(connection: Connection) -> None:
@@ -136,7 +136,7 @@ class Bucket:
 
         def work(connection: Connection) -> tuple[float, float]:
             row = one_of(connection, self._take, bucket=self._name, amount=wanted)
-            # A limit that was taken away holds nobody back.
+            # A limit that was removed delays nobody.
             return (wanted, 1.0) if row is None else (row["granted"], row["per_ms"])
 
         granted, per_ms = await self._database.run(work)

@@ -1,4 +1,4 @@
-"""The log as a part of every turn: written in small batches, told to whoever listens."""
+"""The log as a part of every turn: written in small batches, and announced to readers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BATCH_SECONDS = 0.005
 _BATCH_RECORDS = 1_000
 _MOST_PENDING = 4_000
 _SWEEP_SECONDS = 60.0
-# A notification holds no more than 8,000 bytes.
+# A notification has at most 8,000 bytes.
 _LONGEST_TELLING = 7_000
 
 
@@ -149,7 +149,7 @@ class EventLog(TurnPart):
         if not await self._is_written(batches):
             for each in batches:
                 if not await self._is_written([each]):
-                    # Without its log, a turn does not go on.
+                    # Without its log, a turn does not continue.
                     each[0].run.end(Suspended(FAULT))
                     each[0].pending = []
         await self._notify(changed | {each.run.claim.session_id for each, _ in batches})
@@ -188,10 +188,10 @@ class EventLog(TurnPart):
                 )
 
         try:
-            # By itself: no transaction that holds locks waits for its turn to notify.
+            # By itself: no transaction that has locks waits for its turn to notify.
             await self._database.run(work)
         except Exception:
-            logger.exception("readers not told sessions=%d", len(sessions))
+            logger.exception("readers not notified sessions=%d", len(sessions))
 
     async def _keep_in_bounds(self) -> None:
         """Delete what is too much, and now and then what has become too old."""

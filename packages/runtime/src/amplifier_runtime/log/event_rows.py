@@ -71,7 +71,7 @@ def open_log(connection: Connection, claim: Claim, is_kept: Callable[[str], bool
     """Make a run's log ready inside a transaction, and void what the runs before it lost.
 
     Raises:
-        Fenced: the session was claimed anew.
+        Fenced: another worker has claimed the session.
     """
     check_fence(connection, claim.session_id, claim.epoch)
     begins = {"session": claim.session_id, "first": first_number(claim.epoch)}
@@ -161,7 +161,7 @@ _MOVE = (
 
 
 def _hold(connection: Connection, sessions: set[str]) -> dict[str, Head]:
-    """Lock the logs, and their sessions against being claimed anew."""
+    """Lock the logs, and their sessions against another claim."""
     if connection.dialect.name == "sqlite":
         # The first write takes the lock on everything.
         sql = "UPDATE logs SET next_seq = next_seq WHERE session_id IN :among"

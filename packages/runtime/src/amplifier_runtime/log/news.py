@@ -103,7 +103,7 @@ class EventNews:
             try:
                 await self._hear()
             except Exception:
-                logger.exception("not told of news of logs; looking more often until it is back")
+                logger.exception("no notifications of logs; polling more often until they are back")
             finally:
                 self._is_listening = False
             await asyncio.sleep(_AGAIN_SECONDS)
@@ -119,7 +119,7 @@ class EventNews:
         async with connection:
             await connection.execute(f"LISTEN {CHANNEL}")
             self._is_listening = True
-            # What was told in the meantime was told to nobody.
+            # What was notified in the meantime reached nobody.
             self._wake_all()
             while True:
                 async for told in connection.notifies(timeout=_CHECK_SECONDS):

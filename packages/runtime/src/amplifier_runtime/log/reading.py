@@ -53,7 +53,7 @@ def _is_number(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One thing that a reader gets; `cursor` is where to go on after it.
+    """One thing that a reader gets; `cursor` is where to continue after it.
 
     An event of the log has its `seq` and is there for good. A live one (`number` is not 0) shows
     progress after that event: an event `log:superseded` with its number makes it void, and so does
@@ -70,7 +70,7 @@ class LogEntry:
 
     @property
     def cursor(self) -> str:
-        """Where to go on after this one."""
+        """Where to continue after this one."""
         return str(Place(self.seq, self.number))
 
     @property
@@ -82,7 +82,7 @@ class LogEntry:
 class LogReader:
     """Reads the logs of one database; one for a process is enough, for any number of readers.
 
-    `poll_seconds` is how long a reader waits at most who is not told of news.
+    `poll_seconds` is how long a reader waits at most who is not notified.
     """
 
     def __init__(self, database: Database, *, poll_seconds: float | None = None) -> None:
@@ -164,7 +164,7 @@ class _Pages:
             for row in await self._database.run(partial(_rows, places=places)):
                 at: int = row["at"]
                 pages[at].append(row)
-        except Exception as raised:  # noqa: BLE001 - whoever reads is told
+        except Exception as raised:  # noqa: BLE001 - whoever reads gets it
             error = raised
         for (_, _, wanted), page in zip(batch, pages, strict=True):
             if wanted.done():

@@ -34,7 +34,7 @@ class LogLimits:
     """What a log may hold; live events do not count.
 
     An event that is larger is cut to size and says so. From a log that is larger, or older, the
-    oldest events are deleted; a reader who has not had them is told.
+    oldest events are deleted; a reader who has not had them gets a marker.
     """
 
     event_bytes: int = 64 * 1024
@@ -44,7 +44,7 @@ class LogLimits:
 
 
 def is_too_large(head: Head, limits: LogLimits) -> bool:
-    """Whether a log holds more than it may."""
+    """Whether a log is larger than it may be."""
     return head.row_count > limits.session_rows or head.byte_count > limits.session_bytes
 
 

@@ -1,4 +1,4 @@
-"""Questions to a person, as rows: each is open until one thing decides it, once and for all."""
+"""Questions to a user, as rows: each is open until one thing decides it, once and for all."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def open_approvals(
 def answer_approval(
     connection: Connection, tenant_id: str, approval_id: str, answer: str, by: str
 ) -> Approval:
-    """Answer a question inside a transaction and let its turn go on; returns what it came to.
+    """Answer a question inside a transaction and let its turn continue; returns what it came to.
 
     Raises:
         NotFoundError: there is no such question.

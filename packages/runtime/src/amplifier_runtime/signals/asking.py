@@ -19,7 +19,7 @@ from amplifier_runtime.turns.turn_run import DRAIN, Gate, TurnRun
 
 __all__ = ["ANSWERED", "APPROVAL", "ASKED", "DurableApprovals"]
 
-# What readers of the log learn: a person is asked, and what became of it.
+# What readers of the log learn: a user is asked, and what became of it.
 ASKED, ANSWERED = "turn:asked", "turn:answered"
 
 # Why a turn is parked that waits for an answer.

@@ -124,7 +124,7 @@ class _Text(NamedTuple):
 
 
 class _TurnSignals:
-    """What one run of a turn is told from outside.
+    """What one run of a turn hears from outside.
 
     A text is given to the loop at a place that a later run finds again: behind a certain number of
     model calls, before anything else comes of their answers. So it has to be kept at which.

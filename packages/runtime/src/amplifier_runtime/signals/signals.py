@@ -68,7 +68,7 @@ class Signals:
         return approval
 
     async def cancel(self, turn_id: str, *, immediate: bool = False) -> Turn:
-        """Ask a turn and all below it to stop, after the running step or at once.
+        """Ask a turn and all below it to stop, after the running step or immediately.
 
         A turn that never ran is cancelled when this returns, any other one when `Client.result`
         says so: what it has done by then stays in the history. One that is finished stays so.
@@ -101,7 +101,7 @@ def cancel_turn(connection: Connection, turn_id: str, *, immediate: bool) -> Non
     if turn["state"] in FINISHED:
         return
     withdraw_approvals(connection, turn_id)
-    # What has run may have done something, which its journal tells; only a worker can read it. Not
+    # What has run may have done something, which its journal has; only a worker can read it. Not
     # so one that ends its workers.
     if turn["runs"] == 0 or turn["reason"] == "crashed":
         _end_here(connection, turn)
@@ -165,7 +165,7 @@ def _steer(connection: Connection, session_id: str, steer_id: str, text: str) ->
         steer=steer_id,
         text=to_json(text),
     )
-    # One that is parked goes on waiting for what it waits for.
+    # One that is parked continues to wait for what it waits for.
     execute(
         connection,
         "UPDATE turns SET signals = signals + 1 WHERE session_id = :session AND state = 'running'",

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 CRASH_LIMIT = 3
-"""How many workers a turn may take with it, unless they are told otherwise."""
+"""How many workers a turn may take with it, unless their settings say otherwise."""
 
 # How a run ends that did not end its turn: the turn is ready again, or has crashed too often.
 _CRASHED = (
@@ -35,7 +35,7 @@ _NO_LIMIT = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A turn that one worker may run, with what its session holds; `epoch` is the fence."""
+    """A turn that one worker may run, with what its session has; `epoch` is the fence."""
 
     turn_id: str
     tenant_id: str
@@ -56,7 +56,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a turn ended: `state` is one of FINISHED; with what its session holds from now on."""
+    """How a turn ended: `state` is one of FINISHED; with what its session has from now on."""
 
     state: str
     answer: str | None
@@ -66,11 +66,11 @@ class Outcome:
 
 
 def check_fence(connection: Connection, session_id: str, epoch: int) -> None:
-    """Hold the session's row, or raise Fenced when the session was claimed anew.
+    """Lock the session's row, or raise Fenced when another worker has claimed the session.
 
     Every durable write of a turn does this in its own transaction.
     """
-    # A write, so that SQLite too holds the lock from here on.
+    # A write, so that SQLite too has the lock from here on.
     sql = "UPDATE sessions SET epoch = epoch WHERE session_id = :session AND epoch = :epoch"
     if execute(connection, sql, session=session_id, epoch=epoch) == 0:
         raise Fenced
@@ -93,11 +93,11 @@ class Claims:
         self._worker_id = worker_id
         self._versions = tuple(versions)
 
-    async def take(self, room: int) -> list[Claim]:
-        """Claim up to `room` turns: first those of the tenants that have the fewest running."""
+    async def take(self, most: int) -> list[Claim]:
+        """Claim up to `most` turns: first those of the tenants that have the fewest running."""
 
         def work(connection: Connection) -> list[Claim]:
-            candidates = self._fairest(connection, room)
+            candidates = self._fairest(connection, most)
             if not candidates or not self._is_alive(connection):
                 return []
             sessions = {row["session_id"] for row in candidates}
@@ -112,7 +112,7 @@ class Claims:
 
         return await self._database.run(work)
 
-    def _fairest(self, connection: Connection, room: int) -> Sequence[Row]:
+    def _fairest(self, connection: Connection, most: int) -> Sequence[Row]:
         """Return who is next: a tenant's n-th running turn comes after everybody's (n-1)-th.
 
         Of those that another crash would park, a worker has one at a time: when it dies, nobody is
@@ -140,8 +140,8 @@ class Claims:
             "  LEFT JOIN (SELECT tenant_id, COUNT(*) AS running FROM turns"
             "    WHERE state = 'running' GROUP BY tenant_id) r ON r.tenant_id = t.tenant_id"
             ") line WHERE max_running IS NULL OR place <= max_running "
-            "ORDER BY place / weight, submitted_at, turn_id LIMIT :room",
-            room=room,
+            "ORDER BY place / weight, submitted_at, turn_id LIMIT :most",
+            most=most,
             worker=self._worker_id,
             # With a limit of one, every turn would be a suspect from the beginning.
             last=max(1, self._crash_limit - 1),
@@ -224,7 +224,7 @@ class Claims:
     async def give_back(
         self, claim: Claim, *, delay_seconds: float = 0.0, crashed: bool = False
     ) -> None:
-        """Let another worker run the turn, at once or later; does nothing if one does already.
+        """Let another worker run the turn, immediately or later; does nothing if one does already.
 
         A turn that `crashed` as often as it may is parked instead.
         """

@@ -86,7 +86,7 @@ class TurnPart:
 
 
 class TurnRun:
-    """One run of one turn; `token` tells it from every other run."""
+    """One run of one turn; `token` distinguishes it from every other run."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class TurnRun:
         self._quiet.set()
 
     def check(self) -> None:
-        """Raise what ended this run, if something did; no loop can make it go on."""
+        """Raise what ended this run, if something did; no loop can make it continue."""
         if self._ended is not None:
             raise self._ended
 
@@ -186,7 +186,7 @@ class TurnRun:
             self._count(-1)
 
     async def stand(self) -> None:
-        """Go on only if this worker still counts: between a write and an effect it may have slept.
+        """Continue only if this worker still counts: after a write it may have slept.
 
         Raises:
             Fenced: the turn is somebody else's.

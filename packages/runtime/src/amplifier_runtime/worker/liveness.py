@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 DEAD_AFTER_SECONDS = 5.0
-"""How long a silence is that counts as death, unless a worker is told otherwise."""
+"""How long a silence is that counts as death, unless its settings say otherwise."""
 
 # The share of a deadly silence below which it is only the pause between two beats.
 _WORTH_TELLING = 0.3

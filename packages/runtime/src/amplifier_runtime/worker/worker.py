@@ -250,8 +250,8 @@ class Worker:
     async def _take_turns(self) -> None:
         while not self._is_leaving:
             self._wake.clear()
-            room = self.settings.concurrency - len(self._held) + self.resting
-            claims = await self.claims.take(room) if room > 0 else []
+            free = self.settings.concurrency - len(self._held) + self.resting
+            claims = await self.claims.take(free) if free > 0 else []
             for claim in claims:
                 self._held[claim.turn_id] = claim
                 self._unbegun[claim.turn_id] = math.inf
@@ -342,7 +342,7 @@ class Worker:
             return await self.database.run(partial(finished_among, turn_ids=turns))
 
         await self._engine.sweep_unended(before_ms, are_over)
-        # Not at once: one that was given up by mistake needs what the engine keeps for it.
+        # Not immediately: one that was given up by mistake needs what the engine keeps for it.
         for worker_id in await self.database.run(
             partial(remove_retired, older_than_seconds=keep_seconds)
         ):
@@ -369,7 +369,7 @@ async def _lasting(work: Callable[[], Awaitable[None]]) -> None:
             await work()
             return
         except Exception:
-            logger.exception("worker goes on after a failure in %s", work)
+            logger.exception("worker continues after a failure in %s", work)
             await asyncio.sleep(1.0)
 
 
