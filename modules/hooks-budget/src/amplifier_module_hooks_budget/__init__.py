@@ -86,7 +86,10 @@ def _enter(coordinator: ModuleCoordinator, config: BudgetConfig) -> SessionBudge
     parent = ledger.accounts.get(coordinator.parent_id or "")
     if parent is None and nearest is not None:
         parent = nearest.account
-    refusal = "its parent has none" if parent is None else ledger.lease(parent, agent)
+    if parent is None:
+        refusal = "its parent has none"
+    else:
+        refusal = ledger.lease(parent, agent)
     account = ledger.accounts.get(agent)
     if account is not None and account is not ledger.root:
         account.config = config

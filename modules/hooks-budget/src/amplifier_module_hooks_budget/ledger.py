@@ -64,7 +64,9 @@ class Shortage(NamedTuple):
         else:
             unit = "tokens" if self.limit == "tokens" else "model calls"
             text = f"{used:,.0f} of {most:,.0f} {unit}"
-        return text if self.account.parent is None else f"{text} of this agent's share"
+        if self.account.parent is None:
+            return text
+        return f"{text} of this agent's share"
 
 
 class Ledger:
@@ -125,15 +127,21 @@ class Ledger:
             lacking = self.room(hold.account).minus(again).lacking()
             hold.amount = Amount() if lacking else again
             self._set_aside(hold)
-            return self._shortage(hold.account, lacking) if lacking else None
+            if lacking:
+                return self._shortage(hold.account, lacking)
+            return None
 
     def settle(self, hold: Hold, charge: Amount | None) -> None:
         """Charge what a call did cost, or without that all of `hold`, and give back the rest."""
-        charge = hold.amount if charge is None else charge._replace(steps=hold.amount.steps)
+        if charge is None:
+            charge = hold.amount
+        else:
+            charge = charge._replace(steps=hold.amount.steps)
         with self._lock:
             self._book(hold, charge)
             self._state["seconds"] = self.seconds()
-            waiting, self._waiting = self._waiting, []
+            waiting = self._waiting
+            self._waiting = []
         for loop, change in waiting:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_wake, change)
@@ -159,21 +167,29 @@ class Ledger:
 
     def seconds(self) -> float:
         """Return the time since the first call of the tree."""
-        return 0.0 if self._began is None else time.monotonic() - self._began
+        if self._began is None:
+            return 0.0
+        return time.monotonic() - self._began
 
     def seconds_left(self, *, final: bool = False) -> float | None:
         """Return how much time is left, if there is a limit."""
         limit = self.config.seconds
         if limit is None:
             return None
-        kept = 0 if final else limit * float(self.config.final_answer_reserve)
+        if final:
+            kept = 0
+        else:
+            kept = limit * float(self.config.final_answer_reserve)
         return limit - kept - self.seconds()
 
     def share_used(self, account: Account) -> float:
         """Return the used share of that limit which is nearest to its end."""
         shares = [used / limit for used, limit in zip(account.used, account.limit, strict=True)]
         seconds = self.config.seconds
-        of_time = 0 if seconds is None or account.parent else self.seconds() / seconds
+        if seconds is None or account.parent:
+            of_time = 0
+        else:
+            of_time = self.seconds() / seconds
         return max(of_time, *map(float, shares))
 
     def newly_near(self, account: Account) -> list[Account]:
@@ -207,13 +223,17 @@ class Ledger:
         for each in account.lineage:
             left = self._left(each, whole=final and each is account)
             # A call that is under way stays a call, however cheap it turns out to be.
-            given_back = each.held._replace(steps=Decimal(0)) if ignoring_holds else Amount()
+            if ignoring_holds:
+                given_back = each.held._replace(steps=Decimal(0))
+            else:
+                given_back = Amount()
             room = room.at_most(left.plus(given_back))
         return room
 
     def _left(self, account: Account, *, whole: bool = False) -> Amount:
         """Return what is left of an account; unless `whole`, less what is kept for a final call."""
-        limit, kept = account.limit, self.config.final_answer_reserve
+        limit = account.limit
+        kept = self.config.final_answer_reserve
         if kept and not whole:
             calls = limit.steps - 1 if limit.steps > 1 else limit.steps
             limit = Amount(limit.usd * (1 - kept), limit.tokens * (1 - kept), calls)
@@ -250,8 +270,12 @@ class Ledger:
         }
 
     def _restored(self, record: dict[str, Any]) -> Account:
-        parent = None if record["parent"] is None else self.accounts[record["parent"]]
-        limit, used = amount_from(record["limit"]), amount_from(record["used"])
+        if record["parent"] is None:
+            parent = None
+        else:
+            parent = self.accounts[record["parent"]]
+        limit = amount_from(record["limit"])
+        used = amount_from(record["used"])
         return Account(record["agent"], parent, record["depth"], limit, self.config, used)
 
 

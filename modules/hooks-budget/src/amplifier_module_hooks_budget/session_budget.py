@@ -119,7 +119,8 @@ class SessionBudget:
 
     def status(self) -> dict[str, Any]:
         """Return what the whole tree has used, for those who show it."""
-        ledger, root = self.ledger, self.ledger.root
+        ledger = self.ledger
+        root = self.ledger.root
         return {
             "used": {**root.used.record(), "seconds": ledger.seconds()},
             "held": root.held.record(),
@@ -135,7 +136,10 @@ class SessionBudget:
         for account in self.ledger.newly_near(self.account) if self.account else ():
             share = self.ledger.share_used(account)
             facts = {"agent": account.agent, "share": share, **self.status()}
-            whose = "the budget" if account.parent is None else f"the share of {account.agent}"
+            if account.parent is None:
+                whose = "the budget"
+            else:
+                whose = f"the share of {account.agent}"
             await self._announce(News(WARNING, facts, f"{share:.0%} of {whose} is used."))
 
     def reminder(self) -> str:

@@ -41,7 +41,9 @@ class SessionTrace:
             return self.spans[call]
         if of_fork and len(self.tools) == 1:
             return next(iter(self.tools.values()))
-        return self.turns[-1] if self.turns else self.above
+        if self.turns:
+            return self.turns[-1]
+        return self.above
 
     def begin_tool(self, call_id: str, span: Span) -> None:
         """Take note of a tool call that begins."""
@@ -70,7 +72,9 @@ class SessionTrace:
         """Return the id of the module behind a mounted name, or its package when it has none."""
         module: Any = self.coordinator.mount_points[mount_point]
         module = module if name is None else module.get(name)
-        return None if module is None else package_of(module)
+        if module is None:
+            return None
+        return package_of(module)
 
 
 def end(span: Span, error_type: str | None, about: dict[str, Any], at: int | None = None) -> None:

@@ -42,7 +42,9 @@ class Announcer:
         answer = await self._hooks.emit(event, data)
         if answer.action == "deny":
             return {}
-        return data if answer.data is None else answer.data
+        if answer.data is None:
+            return data
+        return answer.data
 
     async def ask(self, event: str, data: dict[str, Any]) -> HookResult:
         """Announce, have the hooks' wishes carried out, and return what is left to act on."""

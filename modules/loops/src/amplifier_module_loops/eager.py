@@ -77,12 +77,16 @@ class _Rest(Coroutine[Any, Any, None]):
     def _has_the_context_of_the_caller(self) -> bool:
         # A task cannot be given another context. What was set since, by the caller or by the work
         # before, would be missing there or too much.
-        now, own = contextvars.copy_context(), self.context
+        now = contextvars.copy_context()
+        own = self.context
         return len(now) == len(own) and all(own.get(key) is value for key, value in now.items())
 
     def keep(self, work: Work, awaited: Any = _NOTHING, error: BaseException | None = None) -> None:
         """Take over `work` behind its first step, which waits for something or failed."""
-        self._work, self._awaited, self._error, self._is_idle = work, awaited, error, False
+        self._work = work
+        self._awaited = awaited
+        self._error = error
+        self._is_idle = False
 
     def send(self, value: Any) -> Any:
         """Hand the task what the first step waits for; from then on, go on."""
@@ -93,12 +97,14 @@ class _Rest(Coroutine[Any, Any, None]):
             raise self._error
         if self._awaited is _NOTHING:
             return self._work.send(value)
-        awaited, self._awaited = self._awaited, _NOTHING
+        awaited = self._awaited
+        self._awaited = _NOTHING
         return awaited
 
     def throw(self, *error: Any) -> Any:
         """Raise inside the work, where it waits."""
-        awaited, self._awaited = self._awaited, _NOTHING
+        awaited = self._awaited
+        self._awaited = _NOTHING
         if isinstance(awaited, asyncio.Future):
             # The task has not seen it yet, so it cannot have cancelled it.
             awaited.cancel()

@@ -65,4 +65,6 @@ _CUT_SHORT = {
 
 def stop_reason_for(finish_reason: str | None) -> str:
     """Return the stop reason of a turn whose last answer ended for this reason."""
-    return "completed" if not finish_reason else _CUT_SHORT.get(finish_reason.lower(), "completed")
+    if not finish_reason:
+        return "completed"
+    return _CUT_SHORT.get(finish_reason.lower(), "completed")

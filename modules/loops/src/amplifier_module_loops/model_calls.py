@@ -78,7 +78,8 @@ class ModelCalls:
     ) -> list[ToolCall]:
         """Send the history, store the answer and return the calls it makes."""
         self.count += 1
-        announcer, hears = self._announcer, self._announcer.hears
+        announcer = self._announcer
+        hears = self._announcer.hears
         try:
             request = await self._composer.compose(name, provider, tools, response_format)
             try:
@@ -123,7 +124,9 @@ class ModelCalls:
         raise error
 
     async def _announce(self, name: str, response: ChatResponse, calls: list[ToolCall]) -> None:
-        announcer, usage, total = self._announcer, response.usage, len(response.content)
+        announcer = self._announcer
+        usage = response.usage
+        total = len(response.content)
         facts = {"response": response, "usage": usage, "tool_calls": bool(calls)}
         await announcer.ask(events.PROVIDER_RESPONSE, {"provider": name, **facts})
         for index, block in enumerate(response.content):

@@ -41,7 +41,9 @@ async def objection(tool: Any, tool_input: Any, *, may_look: bool = True) -> str
         logger.exception("preflight failed tool=%s", getattr(tool, "name", ""))
         return None
     # A double may have any attribute one asks for; only a text is an objection.
-    return said if isinstance(said, str) and said else None
+    if isinstance(said, str) and said:
+        return said
+    return None
 
 
 def schema_problems(schema: Any, tool_input: Any) -> str | None:
@@ -55,9 +57,15 @@ def schema_problems(schema: Any, tool_input: Any) -> str | None:
     known = cast("dict[str, Any]", schema)
     given = cast("dict[str, Any]", tool_input)
     declared: Any = known.get("properties")
-    properties = cast("dict[str, Any]", declared) if isinstance(declared, dict) else {}
+    if isinstance(declared, dict):
+        properties = cast("dict[str, Any]", declared)
+    else:
+        properties = {}
     required: Any = known.get("required")
-    names = cast("list[Any]", required) if isinstance(required, list) else []
+    if isinstance(required, list):
+        names = cast("list[Any]", required)
+    else:
+        names = []
     problems = [f"`{name}` is missing" for name in names if name not in given]
     if known.get("additionalProperties") is False:
         problems += [f"`{name}` is not known" for name in given if name not in properties]
@@ -73,4 +81,6 @@ def _kind_of(declared: Any) -> str | None:
     if not isinstance(declared, dict):
         return None
     kind: Any = cast("dict[str, Any]", declared).get("type")
-    return kind if isinstance(kind, str) and kind in _TYPES else None
+    if isinstance(kind, str) and kind in _TYPES:
+        return kind
+    return None

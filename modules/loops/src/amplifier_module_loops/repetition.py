@@ -56,7 +56,8 @@ class Repetition:
         """Note the calls of one step; returns what they add up to, when something is due."""
         if not self._after:
             return None
-        step, before = [(call.name, call.arguments) for call in calls], self._steps
+        step = [(call.name, call.arguments) for call in calls]
+        before = self._steps
         if step in before:
             # The step one period ago is the first behind the end, and so on.
             self._equal = {
@@ -65,10 +66,13 @@ class Repetition:
                 if earlier == step
             }
         elif self._equal:
-            self._equal, self._done = {}, None
+            self._equal = {}
+            self._done = None
         before.append(step)
         del before[:-_LONGEST_PERIOD]
-        return self._judge() if self._equal else None
+        if self._equal:
+            return self._judge()
+        return None
 
     def _judge(self) -> Circle | None:
         # Of the periods that fit, the shortest has the most repetitions.
@@ -87,7 +91,9 @@ class Repetition:
         if repetitions < self._after:
             self._done = None
             return None
-        return "nudge" if repetitions < self._after + _PATIENCE else "ask"
+        if repetitions < self._after + _PATIENCE:
+            return "nudge"
+        return "ask"
 
 
 def _canonical(arguments: dict[str, Any]) -> str:
@@ -102,4 +108,6 @@ def _written(step: Step) -> list[str]:
 
 
 def _shortened(call: str) -> str:
-    return call if len(call) <= _LONGEST_EVIDENCE else f"{call[:_LONGEST_EVIDENCE]}..."
+    if len(call) <= _LONGEST_EVIDENCE:
+        return call
+    return f"{call[:_LONGEST_EVIDENCE]}..."

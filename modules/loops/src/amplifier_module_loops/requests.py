@@ -57,7 +57,8 @@ class Kept:
         """Return what is known of a provider, which is asked when it is first used."""
         known = self._readers.get(name)
         if known is None or known.provider is not provider:
-            before, known = known, Reader(provider)
+            before = known
+            known = Reader(provider)
             if before is not None and before.window == known.window:
                 known.ceiling = before.ceiling
             self._readers[name] = known
@@ -65,11 +66,14 @@ class Kept:
 
     def budget(self, reader: Reader, specs: list[ToolSpec] | None) -> int | None:
         """Return the tokens that messages may have beside `specs`; None when that is not known."""
-        window, ceiling = reader.window, reader.ceiling
+        window = reader.window
+        ceiling = reader.ceiling
         if window is None:
             return ceiling
         budget = window.budget(self.sizes.tokens_of_tools(specs or []))
-        return budget if ceiling is None else min(budget, ceiling)
+        if ceiling is None:
+            return budget
+        return min(budget, ceiling)
 
     def takes_provider(self, context: Any) -> bool:
         """Whether a memory wants to know the provider; those written to the seed do not."""
@@ -203,12 +207,15 @@ class Composer:
         attempted: int,
     ) -> ChatRequest | None:
         """Ask the memory for less, until it really is less; None when it gives no less."""
-        kept, name = self._kept, provider_name
-        before, reader = kept.sizes.tokens(request.messages), kept.reader(name, provider)
+        kept = self._kept
+        name = provider_name
+        before = kept.sizes.tokens(request.messages)
+        reader = kept.reader(name, provider)
         given = kept.budget(reader, request.tools)
         budget = before if given is None else min(before, given)
         for _ in range(_TRIES):
-            budget, factor = int(budget * factor), min(factor, _SMALLER)
+            budget = int(budget * factor)
+            factor = min(factor, _SMALLER)
             smaller = await self._request(
                 provider, request.tools, max(1, budget), request.response_format
             )

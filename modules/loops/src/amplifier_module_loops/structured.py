@@ -58,7 +58,9 @@ class OutputSchema:
 
 def _described(error: Any) -> str:
     place = "/".join(map(str, error.instance_path))
-    return f"{error.message} (at `{place}`)" if place else error.message
+    if place:
+        return f"{error.message} (at `{place}`)"
+    return error.message
 
 
 def _refuse(constant: str) -> None:

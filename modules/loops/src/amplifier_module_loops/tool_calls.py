@@ -108,7 +108,10 @@ class ToolCalls:
         """
         self._groups += 1
         runs = [ToolRun(call, self._groups) for call in calls]
-        work = self._run_one if self._select_tool is None else self._select_and_run
+        if self._select_tool is None:
+            work = self._run_one
+        else:
+            work = self._select_and_run
         self._slots = None
         if len(runs) > self._settings.parallel_calls:
             self._slots = CallSlots(self._settings.parallel_calls)
@@ -132,7 +135,8 @@ class ToolCalls:
         Only one tool looks at more than the arguments: calls after it may meet what it changes.
         Where a tool is chosen for each call, only a call of its own step is looked at so.
         """
-        is_heard, may_look = self._announcer.hears(events.TOOL_PRE), True
+        is_heard = self._announcer.hears(events.TOOL_PRE)
+        may_look = True
         for run in runs:
             problem = broken_problem(run.tool_input)
             if problem is not None:
@@ -233,7 +237,9 @@ class ToolCalls:
         if tool is None:
             return self._unknown(run.name)
         problem = await objection(tool, run.tool_input, may_look=may_look)
-        return None if problem is None else ValueError(problem)
+        if problem is None:
+            return None
+        return ValueError(problem)
 
     async def _ask(self, run: ToolRun) -> HookResult:
         """Announce a call; the time in which hooks ask a user does not count for the turn."""
@@ -272,7 +278,9 @@ class ToolCalls:
         return True
 
     async def _execute(self, run: ToolRun) -> Any:
-        call_id, name, token = run.call_id, run.name, self._token
+        call_id = run.call_id
+        name = run.name
+        token = self._token
         try:
             tool = self._find(name)
             if tool is None:
@@ -311,7 +319,9 @@ class ToolCalls:
         # A double may have any attribute one asks for; only a number is a deadline.
         if type(own) in (int, float) and own > 0:
             return own
-        return math.inf if settings.tool_timeout_seconds is None else settings.tool_timeout_seconds
+        if settings.tool_timeout_seconds is None:
+            return math.inf
+        return settings.tool_timeout_seconds
 
     async def _time_out(self, run: ToolRun) -> None:
         """Answer for a tool whose time is up, and see it off without waiting for it."""

@@ -21,7 +21,8 @@ class ToolSpecs:
         """Return the description of each tool, in the order they are mounted."""
         specs: list[ToolSpec] = []
         for tool in tools.values():
-            name, description = tool.name, tool.description
+            name = tool.name
+            description = tool.description
             schema = input_schema_of(tool)
             known = self._known.get(name)
             if known is None or known[0] != description or known[1] != schema:

@@ -146,7 +146,8 @@ class ToolWatch:
         now = monotonic()
         expired = [run for run in self.running() if run.deadline_at <= now]
         for run in expired:
-            run.is_running, run.is_abandoned = False, True
+            run.is_running = False
+            run.is_abandoned = True
             self._open -= 1
             if run.task is not None:
                 run.task.remove_done_callback(self._end)

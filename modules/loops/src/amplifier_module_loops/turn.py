@@ -72,7 +72,10 @@ class TurnLoop:
         self.ask_model = ask_model
         self.select_tool = select_tool
         # What every step asks for is read once; a field of a model takes five times as long.
-        self.most_calls = math.inf if config.max_iterations < 0 else config.max_iterations
+        if config.max_iterations < 0:
+            self.most_calls = math.inf
+        else:
+            self.most_calls = config.max_iterations
         self.preferred = config.default_provider
         seconds = config.turn_timeout_seconds
         self.seconds = math.inf if seconds is None else seconds
@@ -80,7 +83,10 @@ class TurnLoop:
         self._rested: _Turn | None = None
         self.kept = Kept()
         self.starter = Starter()
-        self.schema = None if config.output_schema is None else OutputSchema(config.output_schema)
+        if config.output_schema is None:
+            self.schema = None
+        else:
+            self.schema = OutputSchema(config.output_schema)
 
     async def execute(
         self,
@@ -117,7 +123,8 @@ class TurnLoop:
 
         Made anew each time, its parts would be a twentieth of the cost of a short turn.
         """
-        turn, self._rested = self._rested, None
+        turn = self._rested
+        self._rested = None
         if turn is None or not all(map(operator.is_, turn.around, around)):
             return _Turn(self, around)
         turn.begin()
@@ -147,7 +154,8 @@ class _Turn:
     def __init__(self, loop: TurnLoop, around: tuple[Any, ...]) -> None:
         """`around` it are the context, the providers, the tools, the hooks and the coordinator."""
         self.around = around
-        self._loop, config = loop, loop.config
+        self._loop = loop
+        config = loop.config
         context, providers, tools, hooks, coordinator = around
         self._context = context
         self._providers = providers
@@ -178,7 +186,8 @@ class _Turn:
         """Take steps until the model has no more calls, or something ends the turn before."""
         if not await self._begin(prompt):
             return
-        inbox, token = self._loop.inbox, self._token
+        inbox = self._loop.inbox
+        token = self._token
         while token is None or not token.is_cancelled:
             if inbox:
                 await self._deliver(inbox)
@@ -213,7 +222,9 @@ class _Turn:
 
     async def announce_end(self) -> None:
         """Tell the hooks how the turn ended, on every way out."""
-        announcer, answer, inbox = self._announcer, self.answer, self._loop.inbox
+        announcer = self._announcer
+        answer = self.answer
+        inbox = self._loop.inbox
         execution, orchestration = STATUS[self.stop_reason]
         hears = announcer.hears
         if inbox:
@@ -231,7 +242,8 @@ class _Turn:
 
     async def _begin(self, prompt: str) -> bool:
         """Store the prompt, behind what came too late for the turn before; False if denied."""
-        announcer, inbox = self._announcer, self._loop.inbox
+        announcer = self._announcer
+        inbox = self._loop.inbox
         hears = announcer.hears
         if hears(events.EXECUTION_START):
             await announcer.tell(events.EXECUTION_START, {"prompt": prompt})
@@ -257,7 +269,9 @@ class _Turn:
             return STUCK
         if self._loop.most_calls <= self._model.count:
             return LIMIT
-        return DEADLINE if self._tool_calls.until <= monotonic() else None
+        if self._tool_calls.until <= monotonic():
+            return DEADLINE
+        return None
 
     def _end_denied(self, result: HookResult) -> None:
         self.stop_reason = "denied"
@@ -265,9 +279,13 @@ class _Turn:
 
     async def _step(self, ending: Ending | None, repairing: bool = False) -> list[ToolCall] | None:
         """Call the model and return the calls it makes; None when a hook denies the request."""
-        announcer, loop = self._announcer, self._loop
+        announcer = self._announcer
+        loop = self._loop
         name, provider = select_provider(self._providers, loop.preferred)
-        reason = {} if ending is None else await self._announce_last_step(ending)
+        if ending is None:
+            reason = {}
+        else:
+            reason = await self._announce_last_step(ending)
         if announcer.hears(events.PROVIDER_REQUEST):
             facts = {"provider": name, "model": default_model(provider), **reason}
             facts["iteration"] = self._model.count + 1
@@ -285,33 +303,37 @@ class _Turn:
 
     async def _announce_last_step(self, ending: Ending) -> dict[str, Any]:
         """Tell the model and the person; returns what the hooks of the request are told."""
-        announcer, reason = self._announcer, ending.stop_reason
+        announcer = self._announcer
+        reason = ending.stop_reason
         announcer.injections.add(ending.notice)
         facts = {"stop_reason": reason, "turn_count": self._model.count}
         await announcer.warn(turn_events.LAST_STEP, facts, ending.line)
-        return (
-            {"max_reached": True, "stop_reason": reason}
-            if ending is LIMIT
-            else {"stop_reason": reason}
-        )
+        if ending is LIMIT:
+            return {"max_reached": True, "stop_reason": reason}
+        return {"stop_reason": reason}
 
     def _form(
         self, schema: OutputSchema, provider: Any, *, is_demanded: bool
     ) -> ResponseFormatJsonSchema | None:
         """Return the form to ask for, when it has to be or the provider is known to take it."""
         known = is_demanded or "json_mode" in provider.get_info().capabilities
-        return schema.response_format if known else None
+        if known:
+            return schema.response_format
+        return None
 
     async def _run_tools(self, calls: list[ToolCall]) -> None:
         if self._tool_calls.until <= monotonic():
             return await self._tool_calls.refuse(calls, DEADLINE.refusal)
         await self._tool_calls.run(calls)
         circle = self._circles.take(calls)
-        return None if circle is None else await self._break(circle)
+        if circle is None:
+            return None
+        return await self._break(circle)
 
     async def _break(self, circle: Circle) -> None:
         """Tell the model that it goes in circles; if that did not help, ask the person."""
-        announcer, event = self._announcer, turn_events.STUCK
+        announcer = self._announcer
+        event = turn_events.STUCK
         facts = {"pattern": circle.pattern, "repetitions": circle.repetitions}
         line = f"The model repeats itself. {circle}."
         if circle.action == "nudge":
@@ -356,6 +378,10 @@ class _Turn:
         if checked.errors:
             line = f"The answer does not fit its schema: {'; '.join(checked.errors)}"
             await self._announcer.warn(turn_events.INVALID_OUTPUT, {"errors": checked.errors}, line)
-            self.stop_reason = "invalid_output" if may_repair else self.stop_reason
+            if may_repair:
+                self.stop_reason = "invalid_output"
+            else:
+                self.stop_reason = self.stop_reason
         else:
-            self.answer, self._result = checked.text, {"result": checked.value}
+            self.answer = checked.text
+            self._result = {"result": checked.value}

@@ -131,7 +131,8 @@ ContentBlockUnion = Annotated[
 
 def _plain_source(source: object) -> dict[str, str]:
     fields = cast("dict[str, object]", source) if isinstance(source, dict) else {}
-    media_type, data = fields.get("media_type"), fields.get("data")
+    media_type = fields.get("media_type")
+    data = fields.get("data")
     if fields.get("type") != "base64":
         raise ValueError("invalid tool result image source")
     if not isinstance(media_type, str) or not re.fullmatch(r"image/\S+", media_type):

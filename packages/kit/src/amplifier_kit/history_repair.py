@@ -167,7 +167,9 @@ def _without_results(message: Stored) -> Stored:
 
 def _blocks(message: Stored) -> list[Any]:
     content: Any = message.get("content")
-    return cast("list[Any]", content) if type(content) is list else []
+    if type(content) is list:
+        return cast("list[Any]", content)
+    return []
 
 
 def _is_result(block: Any) -> bool:

@@ -21,4 +21,6 @@ async def execute_tool(tool: Any, given: dict[str, Any]) -> Any:
         return await execute(given)
     result = await asyncio.to_thread(execute, given)
     # A plain function may hand on the coroutine of an async one.
-    return await result if inspect.isawaitable(result) else result
+    if inspect.isawaitable(result):
+        return await result
+    return result

@@ -12,7 +12,8 @@ from amplifier_runtime.worker.liveness import has_worker
 
 __all__ = ["Client"]
 
-_FIRST_POLL, _LONGEST_POLL = 0.02, 0.5
+_FIRST_POLL = 0.02
+_LONGEST_POLL = 0.5
 
 
 class Client:

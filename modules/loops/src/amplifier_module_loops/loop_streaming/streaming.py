@@ -67,10 +67,12 @@ async def _announce(response: ChatResponse, stream: BlockStream) -> None:
 
 async def _collect(chunks: Any, hooks: Any) -> ChatResponse:
     """Announce the chunks of a stream as they come and return what they add up to."""
-    stream, answer = BlockStream(hooks), _Answer()
+    stream = BlockStream(hooks)
+    answer = _Answer()
     try:
         async for chunk in chunks:
-            text, block_type = chunk.get("content"), chunk.get("block_type")
+            text = chunk.get("content")
+            block_type = chunk.get("block_type")
             if text and isinstance(text, str):
                 kind = "thinking" if block_type == "thinking" else "text"
                 if kind != answer.kind:
@@ -107,7 +109,8 @@ class _Answer:
         """End the open block and begin one of this kind; its text goes into `parts`."""
         await stream.end(self.index)
         self.index += 1
-        self.kind, self.parts = kind, []
+        self.kind = kind
+        self.parts = []
         self._blocks.append((kind, self.parts))
         await stream.start(self.index, kind)
 
@@ -129,4 +132,6 @@ class _Answer:
 
 
 def _block(kind: BlockKind, text: str) -> TextBlock | ThinkingBlock:
-    return TextBlock(text=text) if kind == "text" else ThinkingBlock(thinking=text)
+    if kind == "text":
+        return TextBlock(text=text)
+    return ThinkingBlock(thinking=text)

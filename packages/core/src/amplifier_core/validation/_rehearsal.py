@@ -68,7 +68,8 @@ class _Shared(AbstractContextManager[None]):
         with self._lock:
             self._inside -= 1
             if self._inside == 0 and self._held is not None:
-                held, self._held = self._held, None
+                held = self._held
+                self._held = None
                 held.__exit__(None, None, None)
 
 

@@ -45,7 +45,8 @@ class MountPlanValidationResult(ValidationResult):
             f"  {number}. [{check.name}] {check.message}"
             for number, check in enumerate(self.errors, start=1)
         ]
-        heading, total = "Mount Plan Validation Failed:", f"Total: {len(self.errors)} error(s)"
+        heading = "Mount Plan Validation Failed:"
+        total = f"Total: {len(self.errors)} error(s)"
         return "\n".join([heading, *lines, total])
 
 

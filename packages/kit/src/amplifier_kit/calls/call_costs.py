@@ -30,10 +30,13 @@ FREE_FAILURES = (
 # Vendors add instructions of their own, for tools above all.
 _UNSEEN = 1_024
 # Pictures are billed by their pixels; their bytes, or their address, may be few.
-_MOST_OF_IMAGE, _LIKELY_OF_IMAGE = 10_000, 1_000
+_MOST_OF_IMAGE = 10_000
+_LIKELY_OF_IMAGE = 1_000
 # Tokens of an answer: where nobody tells a limit, when it need not wait for more, and when it is
 # worth a call at all.
-_ASSUMED, _ENOUGH, _LEAST = 8_192, 4_096, 256
+_ASSUMED = 8_192
+_ENOUGH = 4_096
+_LEAST = 256
 # What of a block is certainly read or written as text; vendors leave out earlier thoughts.
 _TEXTS = {"text": "text", "tool_call": "input", "tool_result": "output"}
 
@@ -117,7 +120,8 @@ class WorstCase(NamedTuple):
 
     def _affordable(self, output: int, usd: Decimal) -> int:
         """Return the longest answer, up to `output` tokens, that `usd` pays for."""
-        highest, lowest = self._cost(output), self._cost(0)
+        highest = self._cost(output)
+        lowest = self._cost(0)
         if highest <= usd:
             return output
         if lowest > usd:
@@ -152,7 +156,8 @@ def most_output_tokens(request: ChatRequest, defaults: Mapping[str, Any]) -> int
 
 def likely_tokens(request: ChatRequest, output_tokens: int) -> int:
     """Return about how many tokens a call takes of a vendor's limit."""
-    text, images = len(_dumped(request)) // CHARS_PER_TOKEN, _images(request)
+    text = len(_dumped(request)) // CHARS_PER_TOKEN
+    images = _images(request)
     return text + images * _LIKELY_OF_IMAGE + output_tokens
 
 
@@ -164,7 +169,8 @@ def charge_for(request: ChatRequest, response: ChatResponse, price: Price) -> Am
     """
     tools = [tool.model_dump_json(exclude_none=True, fallback=str) for tool in request.tools or ()]
     read = sum(map(len, tools)) + sum(_chars(blocks_of(message)) for message in request.messages)
-    asked, answered = read // CHARS_PER_TOKEN, _chars(response.content) // CHARS_PER_TOKEN
+    asked = read // CHARS_PER_TOKEN
+    answered = _chars(response.content) // CHARS_PER_TOKEN
     usage = response.usage
     if usage is None or 2 * usage.input_tokens < asked or 2 * usage.output_tokens < answered:
         return None

@@ -73,7 +73,9 @@ def _kind_of(status: int, words: str, message: str) -> type[LLMError]:
         return AuthenticationError
     kind = classify_error_message(message, status_code=status)
     # The kernel reads words before it reads a plain 400; a refusal for words is ours to decide.
-    return InvalidRequestError if kind is LLMError and 400 <= status < 500 else kind
+    if kind is LLMError and 400 <= status < 500:
+        return InvalidRequestError
+    return kind
 
 
 def error_from_transport(
@@ -115,7 +117,9 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
         if "retry-after-ms" in lowered:
             return max(0.0, float(lowered["retry-after-ms"]) / 1_000)
         asked = lowered.get("retry-after")
-        return None if asked is None else max(0.0, float(asked))
+        if asked is None:
+            return None
+        return max(0.0, float(asked))
     except ValueError:
         return _until(lowered.get("retry-after", ""))
 

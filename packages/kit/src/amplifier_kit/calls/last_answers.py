@@ -28,7 +28,9 @@ def closed(response: ChatResponse) -> ChatResponse:
 def _last_words(request: ChatRequest, role: str) -> str:
     for message in reversed(request.messages):
         if message.role == role and (words := _text(message).strip()):
-            return words if len(words) <= _QUOTED else f"{words[:_QUOTED]} ..."
+            if len(words) <= _QUOTED:
+                return words
+            return f"{words[:_QUOTED]} ..."
     return ""
 
 

@@ -70,7 +70,8 @@ class LazyClient(Generic[C]):
 
     async def close(self) -> None:
         """Close the client if there is one, by its `close` or `aclose`, sync or async."""
-        making, self._making = self._making, None
+        making = self._making
+        self._making = None
         if making is None or making.cancel():
             return
         try:

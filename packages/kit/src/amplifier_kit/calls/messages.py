@@ -34,9 +34,9 @@ def repaired(messages: list[Message]) -> tuple[list[Message], list[Repair]]:
         return messages, []
     stored = [message.model_dump() for message in messages]
     fixed, repairs = repair_history(stored)
-    return (
-        ([Message.model_validate(each) for each in fixed], repairs) if repairs else (messages, [])
-    )
+    if repairs:
+        return ([Message.model_validate(each) for each in fixed], repairs)
+    return (messages, [])
 
 
 def _may_be_broken(messages: list[Message]) -> bool:
@@ -88,7 +88,9 @@ def _stored_arguments(stored: Any) -> dict[str, Any]:
         arguments: Any = json.loads(stored) if isinstance(stored, str) else stored
     except ValueError:
         arguments = stored
-    return cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else {"raw": stored}
+    if isinstance(arguments, dict):
+        return cast("dict[str, Any]", arguments)
+    return {"raw": stored}
 
 
 def split_system(messages: list[Message]) -> tuple[list[Message], list[Message]]:
@@ -100,7 +102,9 @@ def split_system(messages: list[Message]) -> tuple[list[Message], list[Message]]
 def blocks_of(message: Message) -> list[ContentBlockUnion]:
     """Return what a message consists of; a plain text is one block."""
     content = message.content
-    return [TextBlock(text=content)] if isinstance(content, str) else content
+    if isinstance(content, str):
+        return [TextBlock(text=content)]
+    return content
 
 
 def rich_output(output: Any) -> list[TextBlock | ImageBlock] | None:
@@ -146,7 +150,8 @@ class Converted(Generic[W]):
 
     def __call__(self, messages: list[Message]) -> list[W]:
         """Return one wire form per message."""
-        known, wire = self._messages, self._wire
+        known = self._messages
+        wire = self._wire
         same = 0
         for old, new in zip(known, messages, strict=False):
             if old is not new:

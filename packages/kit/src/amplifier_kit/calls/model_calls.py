@@ -154,7 +154,10 @@ class ModelCalls:
             show(self._coordinator, line, source=f"provider-{self.provider}")
 
     async def _once(self, call: Call, attempt: Attempt) -> ChatResponse:
-        stream = BlockStream(self._hooks) if call.streaming and self._hooks is not None else None
+        if call.streaming and self._hooks is not None:
+            stream = BlockStream(self._hooks)
+        else:
+            stream = None
         limit = call.request.timeout or self._settings.timeout_seconds
         clock = asyncio.timeout(limit)
         try:
@@ -162,7 +165,10 @@ class ModelCalls:
                 return await attempt(stream)
         except BaseException as raised:
             late = clock.expired() and isinstance(raised, TimeoutError)
-            error = self._too_late(call, limit) if late else self._meaning(raised, call.model)
+            if late:
+                error = self._too_late(call, limit)
+            else:
+                error = self._meaning(raised, call.model)
             if stream is not None:
                 await stream.abort(error)
             if error is raised:
@@ -177,7 +183,10 @@ class ModelCalls:
         """Return the model error that an exception stands for, or the exception itself."""
         if not isinstance(raised, Exception):
             return raised
-        translated = None if isinstance(raised, LLMError) else self._translate(raised, model)
+        if isinstance(raised, LLMError):
+            translated = None
+        else:
+            translated = self._translate(raised, model)
         error = translated or error_from_transport(raised, provider=self.provider, model=model)
         if error is None:
             return raised
@@ -251,7 +260,10 @@ class ModelCalls:
             "cache_read_tokens": miss.cache_read_tokens,
         }
         await self._emit(CACHE_MISS, {**facts, **counts, "segment": segment, "module": module})
-        cause = f"{segment} changed (by {module})" if segment else "nothing here changed"
+        if segment:
+            cause = f"{segment} changed (by {module})"
+        else:
+            cause = "nothing here changed"
         line = (
             f"prompt cache missed: {cause}; "
             f"read {miss.cache_read_tokens} of about {miss.expected_tokens} cached tokens"
@@ -259,7 +271,10 @@ class ModelCalls:
         show(self._coordinator, line, "info", source=f"provider-{self.provider}")
 
     async def _is_denied(self, event: str, data: dict[str, Any]) -> bool:
-        answer = None if self._hooks is None else await self._hooks.emit(event, data)
+        if self._hooks is None:
+            answer = None
+        else:
+            answer = await self._hooks.emit(event, data)
         return getattr(answer, "action", None) == "deny"
 
     async def _emit(self, event: str, data: dict[str, Any]) -> None:

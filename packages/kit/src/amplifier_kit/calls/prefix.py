@@ -52,8 +52,10 @@ class PrefixWatch:
 
     def judge(self, prefix: Prefix, usage: Usage | None) -> Miss | None:
         """Take an answered request; returns what its cache should have read and did not."""
-        previous, self._previous = self._previous, prefix
-        expected, self._cached = self._cached, _cacheable(usage)
+        previous = self._previous
+        self._previous = prefix
+        expected = self._cached
+        self._cached = _cacheable(usage)
         if usage is None or usage.cache_read_tokens is None or previous is None:
             return None
         if expected < SMALLEST_CACHED or usage.cache_read_tokens >= expected * _ENOUGH:
@@ -81,7 +83,9 @@ class PrefixWatch:
         if kind == "tool":
             tools: dict[str, Any] = self._mounted("tools") or {}
             return module_of(tools.get(tool_name)) or tool_name
-        return self._context() if kind == "system" else self._provider
+        if kind == "system":
+            return self._context()
+        return self._provider
 
     def _origin(self, message: Message) -> str | None:
         metadata = message.metadata or {}

@@ -22,7 +22,8 @@ class PriceFinder:
 
     def __init__(self, provider: str, module: Any) -> None:
         """`provider` is the name under which `module` is mounted."""
-        self._provider, self._module = provider, module
+        self._provider = provider
+        self._module = module
         self._known: dict[str, Price | None] = {}
         self._admitted: set[str] = set()
 

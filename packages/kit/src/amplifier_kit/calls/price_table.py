@@ -146,7 +146,9 @@ def price_table(coordinator: Any) -> PriceTable:
 def own_table(provider: Any) -> PriceTable | None:
     """Return the table that a provider's own calls are priced by, if it was made with the kit."""
     table = getattr(getattr(provider, "calls", None), "prices", None)
-    return table if isinstance(table, PriceTable) else None
+    if isinstance(table, PriceTable):
+        return table
+    return None
 
 
 def with_cost(response: ChatResponse, price: Price | None) -> ChatResponse:
@@ -226,4 +228,6 @@ def _example(name: str) -> str:
 
 
 def _decimal(value: float | None) -> Decimal | None:
-    return None if value is None else Decimal(str(value))
+    if value is None:
+        return None
+    return Decimal(str(value))

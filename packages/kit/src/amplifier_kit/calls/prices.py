@@ -58,9 +58,16 @@ def cost_usd(
 
 
 def _by_table(usage: Usage, pricing: Pricing) -> Decimal:
-    read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+    read = usage.cache_read_tokens or 0
+    written = usage.cache_write_tokens or 0
     plain = max(0, usage.input_tokens - read - written)
-    read_price = pricing.input if pricing.cache_read is None else pricing.cache_read
-    write_price = pricing.input if pricing.cache_write is None else pricing.cache_write
+    if pricing.cache_read is None:
+        read_price = pricing.input
+    else:
+        read_price = pricing.cache_read
+    if pricing.cache_write is None:
+        write_price = pricing.input
+    else:
+        write_price = pricing.cache_write
     total = plain * pricing.input + read * read_price + written * write_price
     return (total + usage.output_tokens * pricing.output) / _MILLION

@@ -53,7 +53,9 @@ def child_of(connection: Connection, session_id: str) -> Row | None:
 def root_of(connection: Connection, session_id: str) -> str:
     """Return the session that the tree of a session has grown from."""
     row = child_of(connection, session_id)
-    return session_id if row is None else row["root_id"]
+    if row is None:
+        return session_id
+    return row["root_id"]
 
 
 def ancestors_of(connection: Connection, child: Row | None) -> list[Row]:
@@ -128,7 +130,10 @@ def _own_child(
     """
     wanted = str(order["session_id"])
     row = find_session(connection, claim.tenant_id, wanted)
-    child = None if row is None else child_of(connection, row["session_id"])
+    if row is None:
+        child = None
+    else:
+        child = child_of(connection, row["session_id"])
     if child is None or child["parent_session_id"] != claim.session_id:
         raise FileNotFoundError(f"This session has no child '{wanted[:200]}'.")
     known = {"agent": child["agent"], "told_depth": child["told_depth"]}
@@ -250,7 +255,10 @@ def _facts(connection: Connection, row: Row, *, is_whole: bool) -> dict[str, Any
     }
     if is_whole and row["stop_reason"] is not None:
         messages = read_messages(connection, row["session_id"])
-        error = None if row["error"] is None else json.loads(row["error"]).get("message")
+        if row["error"] is None:
+            error = None
+        else:
+            error = json.loads(row["error"]).get("message")
         facts |= {"answer": row["answer"], "error": error, "messages": messages}
     return facts
 

@@ -49,7 +49,8 @@ class ChildTurns:
 
     async def start(self, order: dict[str, Any]) -> dict[str, Any] | str:
         """Submit a child under the key of the call that asks for it, or return why not."""
-        session, key = self._run.session, self._key_of(order)
+        session = self._run.session
+        key = self._key_of(order)
         plan = await self._plan_of(order)
         given = {"plan": plan, "state": plain_state(session.coordinator.session_state)}
         clear = clear_keys_in(plan)
@@ -72,7 +73,9 @@ class ChildTurns:
             await fork.cleanup()
         keys = self._run.keys
         # What a session has is resolved; what is stored refers to keys, as it was written.
-        return plan if keys is None else keys.seal(plan)
+        if keys is None:
+            return plan
+        return keys.seal(plan)
 
     def _key_of(self, order: dict[str, Any]) -> str:
         """Return the key of a child: that of the call that asks, and of the order if it has one.
@@ -194,7 +197,8 @@ class ChildTurns:
         self._requests += 1
         if not self._has_any:
             return []
-        claim, told = self._run.claim, f"{self._run.claim.turn_id}/{self._requests}"
+        claim = self._run.claim
+        told = f"{self._run.claim.turn_id}/{self._requests}"
 
         def work(connection: Connection) -> list[dict[str, Any]]:
             if self._requests > self._requests_kept:

@@ -112,7 +112,8 @@ class Children(TurnPart):
 
     async def attach(self, run: TurnRun) -> None:
         """Let the guards of those above ask and show where the child does."""
-        live, coordinator = self._live[run.token], run.session.coordinator
+        live = self._live[run.token]
+        coordinator = run.session.coordinator
         for session in run.ancestors:
             session.coordinator.approval_system = coordinator.approval_system
             session.coordinator.display_system = coordinator.display_system
@@ -121,7 +122,8 @@ class Children(TurnPart):
 
     def commit(self, connection: Connection, run: TurnRun, outcome: Outcome) -> None:
         """Tell who waits for this child; end the children that nobody will wait for any more."""
-        live, claim = self._live[run.token], run.claim
+        live = self._live[run.token]
+        claim = run.claim
         if live.child is not None:
             sql = "SELECT stop FROM children WHERE turn_id = :turn"
             row = one_of(connection, sql, turn=claim.turn_id)

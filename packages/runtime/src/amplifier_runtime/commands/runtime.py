@@ -113,7 +113,8 @@ async def _drain(database: Database, worker: str | None, seconds: float) -> dict
         raise NotFoundError("running worker", worker)
     # The last worker has nobody else who would see that it is dead.
     observer = Observer(database)
-    until, found = monotonic() + seconds, dict.fromkeys(told, "draining")
+    until = monotonic() + seconds
+    found = dict.fromkeys(told, "draining")
     while not _LEFT.keys() >= set(found.values()) and monotonic() < until:
         await asyncio.sleep(_LOOK_SECONDS)
         await observer.bury_the_dead()

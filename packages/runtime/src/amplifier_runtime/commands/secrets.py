@@ -35,7 +35,10 @@ def secrets() -> None:
 @click.argument("name")
 def set_(url: str, tenant: str, name: str) -> None:
     """Store the key NAME, which is read from the terminal or from standard input."""
-    given = ask_secret(name) if sys.stdin.isatty() else sys.stdin.readline()
+    if sys.stdin.isatty():
+        given = ask_secret(name)
+    else:
+        given = sys.stdin.readline()
     value = given.strip()
     if not value:
         raise FoundationError(

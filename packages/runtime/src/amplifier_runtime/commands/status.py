@@ -123,7 +123,10 @@ def _session(connection: Connection, session_id: str) -> Lines:
 
 
 def _of_tenant(connection: Connection, session_id: str, row: Row) -> Lines:
-    durable = "yes" if has_worker(connection) else f"yes, but no worker runs its turns: {_START}"
+    if has_worker(connection):
+        durable = "yes"
+    else:
+        durable = f"yes, but no worker runs its turns: {_START}"
     turns = all_of(
         connection,
         "SELECT * FROM turns WHERE session_id = :session ORDER BY ordinal DESC LIMIT :most",

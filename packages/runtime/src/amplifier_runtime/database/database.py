@@ -51,7 +51,8 @@ Its locks would hold up those who take over from it. It is given up as a worker 
 # The other transaction won (40...), the server has no free connection (53...), is going down or
 # coming up (57...), or it waited for this process too long (25...).
 _RETRIED_STATES = frozenset({"25P03", "40001", "40P01", "53300", "57P01", "57P02", "57P03"})
-_SHORTEST_WAIT, _LONGEST_WAIT = 0.02, 1.0
+_SHORTEST_WAIT = 0.02
+_LONGEST_WAIT = 1.0
 # More would only wait for the one that writes, and for the engine's own connections.
 _SQLITE_THREADS = 10
 
@@ -135,13 +136,15 @@ class Database:
         self.url = url
         self.is_sqlite = url.startswith("sqlite")
         self._patience = patience_seconds
-        threads = min(connections, _SQLITE_THREADS) if self.is_sqlite else connections
+        if self.is_sqlite:
+            threads = min(connections, _SQLITE_THREADS)
+        else:
+            threads = connections
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="amplifier-database")
-        self.engine = (
-            _sqlite(url)
-            if self.is_sqlite
-            else make_engine(url, connections, patience_seconds, SCHEMA, IDLE_SECONDS)
-        )
+        if self.is_sqlite:
+            self.engine = _sqlite(url)
+        else:
+            self.engine = make_engine(url, connections, patience_seconds, SCHEMA, IDLE_SECONDS)
 
     async def run(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in a transaction and return what it returns.
@@ -169,7 +172,8 @@ class Database:
 
 def persistently(work: Callable[[], T], patience_seconds: float = 60.0) -> T:
     """Do the work, and do it again while the database cannot be reached, in the calling thread."""
-    until, wait = monotonic() + patience_seconds, _SHORTEST_WAIT
+    until = monotonic() + patience_seconds
+    wait = _SHORTEST_WAIT
     while True:
         try:
             return work()

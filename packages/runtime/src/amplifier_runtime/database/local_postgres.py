@@ -29,7 +29,8 @@ __all__ = ["LocalPostgres"]
 _DEBIAN = Path("/usr/lib/postgresql")
 # Below what Linux and others give to those who connect.
 _PORTS = (15_000, 32_000)
-_ADMIN, _ROLE = "postgres", "amplifier"
+_ADMIN = "postgres"
+_ROLE = "amplifier"
 _DATABASE = "amplifier"
 _AUTHENTICATION = "scram-sha-256"
 

@@ -70,7 +70,9 @@ async def applied(database: Database) -> dict[int, str]:
     """Return the digests of the migrations that the database has had."""
 
     def read(connection: Connection) -> dict[int, str]:
-        return _applied(connection) if _has_table(connection, database) else {}
+        if _has_table(connection, database):
+            return _applied(connection)
+        return {}
 
     return await database.run(read)
 

@@ -107,7 +107,10 @@ def _is_key_name(name: str) -> bool:
 def _is_clear(given: _Text) -> bool:
     if given.may_refer and _WHOLE.fullmatch(given.text):
         return False
-    rest = _VARIABLE.sub("", given.text).strip() if given.may_refer else given.text
+    if given.may_refer:
+        rest = _VARIABLE.sub("", given.text).strip()
+    else:
+        rest = given.text
     # By its form it is a key wherever it is, also in the text of an instruction.
     if Scrubber(guesses=False).scrub_text(rest)[1]:
         return True

@@ -37,7 +37,9 @@ def to_json(value: Any) -> str:
 def from_json(text: str) -> Any:
     """Return what `to_json` wrote; what an older version let through is made valid."""
     value: Any = json.loads(text)
-    return valid(value) if "\\u" in text else value
+    if "\\u" in text:
+        return valid(value)
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,8 @@ class Budgets:
         known = [each["account_id"] for each in _found(connection, _ACCOUNT, map(_tree, line))]
         if quota is None and not known:
             return None
-        tree, period = _tree(line[0]), ""
+        tree = _tree(line[0])
+        period = ""
         if quota is not None:
             period = _quota(tenant_id, quota["period"], read_now(connection))
         return Purse(tree, period, tuple(each for each in known if each != tree))
@@ -332,7 +333,8 @@ def _locked(connection: Connection, tenant_id: str, purse: Purse) -> list[Row]:
     if purse.quota:
         sql = "SELECT usd, tokens FROM quotas WHERE tenant_id = :tenant"
         limits: Any = one_of(connection, sql, tenant=tenant_id) or {}
-        usd, tokens = limits.get("usd"), limits.get("tokens")
+        usd = limits.get("usd")
+        tokens = limits.get("tokens")
         usd = None if usd is None else Decimal(usd) / NANO
         open_account(connection, purse.quota, tenant_id, usd, tokens, None, renew=True)
     sql = "UPDATE accounts SET usd_held = usd_held WHERE account_id = :account RETURNING *"
@@ -350,7 +352,10 @@ def _left(accounts: Sequence[Row], *, ignoring_holds: bool = False) -> Amount:
                 units.append(endless)
                 continue
             # A call that is under way stays a call, however cheap it turns out to be.
-            held = 0 if ignoring_holds and unit != "call" else account[f"{unit}_held"]
+            if ignoring_holds and unit != "call":
+                held = 0
+            else:
+                held = account[f"{unit}_held"]
             rest = Decimal(limit - account[f"{unit}_used"] - held)
             units.append(rest / NANO if unit == "usd" else rest)
         left = left.at_most(Amount(*units))
@@ -395,16 +400,16 @@ def _tree(root_id: str) -> str:
 
 def _quota(tenant_id: str, period: str, now: int) -> str:
     today = datetime.fromtimestamp(now / 1000, UTC)
-    return (
-        f"quota:{tenant_id}:{today:%Y-%m-%d}"
-        if period == "day"
-        else (f"quota:{tenant_id}:{today:%Y-%m}")
-    )
+    if period == "day":
+        return f"quota:{tenant_id}:{today:%Y-%m-%d}"
+    return f"quota:{tenant_id}:{today:%Y-%m}"
 
 
 def _limit(usd: Decimal | None) -> int | None:
     """Return a limit as it is kept, rounded down."""
-    return None if usd is None else int(usd * NANO)
+    if usd is None:
+        return None
+    return int(usd * NANO)
 
 
 def _rounded_up(usd: Decimal) -> int:

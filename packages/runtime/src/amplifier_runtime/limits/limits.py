@@ -96,7 +96,9 @@ class Limits(TurnPart):
             if meter is not None:
                 module = MeteredProvider(name, module, meter)
             rates = self._rates(run.claim.tenant_id, name, buckets)
-            return RatedProvider(module, rates, run) if rates else module
+            if rates:
+                return RatedProvider(module, rates, run)
+            return module
 
         coordinator.interpose("providers", wrap, name=NAME, priority=_BEHIND_THE_STEP, inherit=True)
         coordinator.register_contributor("observability.events", NAME, EVENTS.copy)

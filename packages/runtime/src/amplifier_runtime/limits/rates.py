@@ -9,8 +9,10 @@ from amplifier_runtime.database.database import Connection, Database, all_of, ex
 
 __all__ = ["Bucket", "bucket_names", "set_rate_limit"]
 
-REQUESTS, TOKENS = "requests", "tokens"
-_SHORTEST_WAIT, _LONGEST_WAIT = 0.02, 1.0
+REQUESTS = "requests"
+TOKENS = "tokens"
+_SHORTEST_WAIT = 0.02
+_LONGEST_WAIT = 1.0
 _MINUTE_MS = 60_000.0
 # The moment of the update, not of the statement, which may have waited for the row before.
 _SERVER_NOW = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
@@ -137,7 +139,9 @@ class Bucket:
         def work(connection: Connection) -> tuple[float, float]:
             row = one_of(connection, self._take, bucket=self._name, amount=wanted)
             # A limit that was removed delays nobody.
-            return (wanted, 1.0) if row is None else (row["granted"], row["per_ms"])
+            if row is None:
+                return (wanted, 1.0)
+            return (row["granted"], row["per_ms"])
 
         granted, per_ms = await self._database.run(work)
         self._credit += granted

@@ -139,13 +139,15 @@ class EventLog(TurnPart):
             self._end_round()
 
     def _end_round(self) -> None:
-        ended, self._round = self._round, asyncio.Event()
+        ended = self._round
+        self._round = asyncio.Event()
         ended.set()
 
     async def _write_batch(self, hearings: list[Hearing]) -> None:
         """Write what is pending; what cannot be written together is tried run by run."""
         batches = [(each, each.pending[:_BATCH_RECORDS]) for each in hearings if each.pending]
-        changed, self._changed = self._changed, set()
+        changed = self._changed
+        self._changed = set()
         if not await self._is_written(batches):
             for each in batches:
                 if not await self._is_written([each]):
@@ -195,7 +197,8 @@ class EventLog(TurnPart):
 
     async def _keep_in_bounds(self) -> None:
         """Delete what is too much, and now and then what has become too old."""
-        large, self._large = self._large, set()
+        large = self._large
+        self._large = set()
         try:
             for session_id in large:
                 await trim_log(self._database, session_id, self._limits)

@@ -107,7 +107,10 @@ def append(connection: Connection, records: Sequence[Record]) -> dict[str, Head]
     heads = _hold(connection, {each.session_id for each in records})
     keys = [each.key for each in records if each.key]
     sql = "SELECT key FROM events WHERE key IN :among"
-    known = {row["key"] for row in all_among(connection, sql, keys)} if keys else set[str]()
+    if keys:
+        known = {row["key"] for row in all_among(connection, sql, keys)}
+    else:
+        known = set[str]()
     durable: list[dict[str, Any]] = []
     live: list[dict[str, Any]] = []
     for record in records:

@@ -122,7 +122,8 @@ class Hearing:
 
     def _show(self, name: str, facts: dict[str, Any]) -> None:
         self._number += 1
-        claim, call = self.run.claim, latest_model_call()
+        claim = self.run.claim
+        call = latest_model_call()
         made = scope()[:-1] or (call.key if call is not None else "")
         self._take(
             Record(
@@ -165,7 +166,9 @@ class Hearing:
             return text
         cut = {"cut_bytes": len(text)}
         shorter = to_json({**shortened(clean), **cut})
-        return shorter if len(shorter) <= self._event_bytes else json.dumps(cut)
+        if len(shorter) <= self._event_bytes:
+            return shorter
+        return json.dumps(cut)
 
 
 def _is_live(event: str) -> bool:

@@ -19,7 +19,9 @@ logger = logging.getLogger(__name__)
 
 CHANNEL = "amplifier_log"
 # On SQLite nobody notifies. Elsewhere this only makes up for a notification that got lost.
-_SQLITE_POLL_SECONDS, _POLL_SECONDS, _DEAF_POLL_SECONDS = 0.02, 1.0, 0.25
+_SQLITE_POLL_SECONDS = 0.02
+_POLL_SECONDS = 1.0
+_DEAF_POLL_SECONDS = 0.25
 _CHECK_SECONDS = 10.0
 _AGAIN_SECONDS = 0.5
 
@@ -41,7 +43,10 @@ class EventNews:
         news = asyncio.Event()
         self._readers.setdefault(session_id, []).append(news)
         if not self._tasks:
-            works = [self._look()] if self._database.is_sqlite else [self._look(), self._listen()]
+            if self._database.is_sqlite:
+                works = [self._look()]
+            else:
+                works = [self._look(), self._listen()]
             self._tasks = [asyncio.create_task(each, context=Context()) for each in works]
         try:
             yield news
@@ -84,7 +89,9 @@ class EventNews:
             return self._poll_seconds
         if self._database.is_sqlite:
             return _SQLITE_POLL_SECONDS
-        return _POLL_SECONDS if self._is_listening else _DEAF_POLL_SECONDS
+        if self._is_listening:
+            return _POLL_SECONDS
+        return _DEAF_POLL_SECONDS
 
     def _ends(self, connection: Connection) -> dict[str, tuple[int, int]]:
         rows = all_among(

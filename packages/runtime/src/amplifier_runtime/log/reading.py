@@ -22,7 +22,8 @@ GONE = "log:gone"
 _PAGE = 500
 # How many readers are served at a time.
 _TOGETHER = 200
-_HEAD, _EVENT = 0, 1
+_HEAD = 0
+_EVENT = 1
 
 
 class Place(NamedTuple):
@@ -44,7 +45,9 @@ class Place(NamedTuple):
         return cls(*map(int, parts))
 
     def __str__(self) -> str:
-        return f"{self.seq}.{self.number}" if self.number else f"{self.seq}"
+        if self.number:
+            return f"{self.seq}.{self.number}"
+        return f"{self.seq}"
 
 
 def _is_number(text: str) -> bool:
@@ -148,7 +151,8 @@ class _Pages:
         await asyncio.sleep(0)
         try:
             while self._wanted:
-                batch, self._wanted = self._wanted[:_TOGETHER], self._wanted[_TOGETHER:]
+                batch = self._wanted[:_TOGETHER]
+                self._wanted = self._wanted[_TOGETHER:]
                 await self._serve_batch(batch)
         finally:
             self._task = None

@@ -82,7 +82,9 @@ async def sweep_log(database: Database, limits: LogLimits) -> int:
 
 
 def _oldest_kept(connection: Connection, limits: LogLimits) -> int:
-    return 0 if limits.days is None else read_now(connection) - int(limits.days * _DAY_MS)
+    if limits.days is None:
+        return 0
+    return read_now(connection) - int(limits.days * _DAY_MS)
 
 
 def _trim_batch(connection: Connection, session_id: str, limits: LogLimits) -> int:
@@ -121,16 +123,19 @@ def _trim_batch(connection: Connection, session_id: str, limits: LogLimits) -> i
 
 def _too_many(oldest: Sequence[Row], head: Row, limits: LogLimits, before: int) -> tuple[int, int]:
     """Return how many of the oldest events have to go, and how large they are."""
-    left_rows, left_bytes = head["row_count"], head["byte_count"]
+    left_rows = head["row_count"]
+    left_bytes = head["byte_count"]
     is_over = left_rows > limits.session_rows or left_bytes > limits.session_bytes
-    most_rows, most_bytes = _LEFT * limits.session_rows, _LEFT * limits.session_bytes
+    most_rows = _LEFT * limits.session_rows
+    most_bytes = _LEFT * limits.session_bytes
     rows = 0
     size = 0
     for row in oldest:
         is_much = is_over and (left_rows - rows > most_rows or left_bytes - size > most_bytes)
         if not is_much and row["created_at"] >= before:
             break
-        rows, size = rows + 1, size + row["size"]
+        rows = rows + 1
+        size = size + row["size"]
     return rows, size
 
 

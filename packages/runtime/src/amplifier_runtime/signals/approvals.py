@@ -55,7 +55,9 @@ class Approval:
     def outcome(self) -> str:
         """What became of it, in words."""
         is_answered = self.state == "answered"
-        return f"`{self.answer}` by {self.answered_by}" if is_answered else self.state
+        if is_answered:
+            return f"`{self.answer}` by {self.answered_by}"
+        return self.state
 
 
 def read_approval(connection: Connection, tenant_id: str, approval_id: str) -> Approval:

@@ -20,7 +20,8 @@ from amplifier_runtime.turns.turn_run import DRAIN, Gate, TurnRun
 __all__ = ["ANSWERED", "APPROVAL", "ASKED", "DurableApprovals"]
 
 # What readers of the log learn: a user is asked, and what became of it.
-ASKED, ANSWERED = "turn:asked", "turn:answered"
+ASKED = "turn:asked"
+ANSWERED = "turn:answered"
 
 # Why a turn is parked that waits for an answer.
 APPROVAL = "approval"
@@ -80,7 +81,8 @@ class DurableApprovals:
     async def _decision(
         self, key: str, prompt: str, options: list[str], timeout: float
     ) -> Approval:
-        run, is_inside = self._run, bool(scope())
+        run = self._run
+        is_inside = bool(scope())
         self.has_asked = True
         try:
             run.reach("before question")

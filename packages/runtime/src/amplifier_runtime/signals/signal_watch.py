@@ -219,7 +219,8 @@ class _TurnSignals:
 
     async def _next(self) -> AsyncGenerator[_Text]:
         """Yield the texts whose place is here, each kept there and noted as given."""
-        run, here = self._run, self._run.journal.model_calls
+        run = self._run
+        here = self._run.journal.model_calls
         while self._waiting:
             said = self._waiting[0]
             place = self._places.get(said.steer_id)

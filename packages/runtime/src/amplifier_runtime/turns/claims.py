@@ -349,7 +349,8 @@ def _claim(row: Row, session: Row, messages: list[dict[str, Any]]) -> Claim:
 
 def _write_messages(connection: Connection, claim: Claim, messages: list[dict[str, Any]]) -> None:
     """Bring the stored history to `messages`; most often it only grows."""
-    before, now = [to_json(each) for each in claim.messages], [to_json(each) for each in messages]
+    before = [to_json(each) for each in claim.messages]
+    now = [to_json(each) for each in messages]
     same = 0
     while same < min(len(before), len(now)) and before[same] == now[same]:
         same += 1

@@ -60,7 +60,9 @@ def restore_result(outcome: dict[str, Any]) -> Any:
     if "error" in outcome:
         raise build_error(outcome["error"])
     result = outcome["result"]
-    return ToolResult.model_validate(result) if outcome["is_tool_result"] else result
+    if outcome["is_tool_result"]:
+        return ToolResult.model_validate(result)
+    return result
 
 
 def _plain_result(result: Any) -> dict[str, Any]:

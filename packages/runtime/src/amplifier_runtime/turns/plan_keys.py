@@ -104,7 +104,9 @@ def _of_this_machine(name: str) -> str | None:
         found = find_key(name)
     except SettingsError as error:
         raise MissingKeyError(name, f"{error.message} {error.why}") from None
-    return None if found is None else found.value
+    if found is None:
+        return None
+    return found.value
 
 
 def _of_keyring(name: str) -> str | None:

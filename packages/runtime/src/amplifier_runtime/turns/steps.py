@@ -91,17 +91,23 @@ class _Provider(_Step):
             except Exception as error:
                 await run.write(call.key, {**call.facts, "outcome": {"error": plain_error(error)}})
                 raise
-            kept = kept_model(response) if isinstance(response, ChatResponse) else plain(response)
+            if isinstance(response, ChatResponse):
+                kept = kept_model(response)
+            else:
+                kept = plain(response)
             await run.write(call.key, {**call.facts, "outcome": {"response": kept}})
             return response
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
-        return self._streaming(found) if name == "stream" and callable(found) else found
+        if name == "stream" and callable(found):
+            return self._streaming(found)
+        return found
 
     def _streaming(self, stream: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
         async def chunks(request: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            run, seen = self._run, list[Any]()
+            run = self._run
+            seen = list[Any]()
             run.check()
             if _is_inside_model_call():
                 async for chunk in stream(request, **kwargs):

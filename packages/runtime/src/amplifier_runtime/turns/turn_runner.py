@@ -114,7 +114,10 @@ class TurnRunner:
 
         `plan` has the keys in it that the one of `claim` refers to.
         """
-        entries = await engine.entries(claim.turn_id) if claim.runs > 1 else {}
+        if claim.runs > 1:
+            entries = await engine.entries(claim.turn_id)
+        else:
+            entries = {}
         plan_error: Exception | None = None
         try:
             session = self._open_session(replace(claim, plan=plan))
@@ -163,7 +166,9 @@ class TurnRunner:
 
     async def _play(self, run: TurnRun) -> Outcome:
         """Run the loop and return what came of it; an error of the turn is its outcome."""
-        session, error, answer = run.session, None, None
+        session = run.session
+        error = None
+        answer = None
         coordinator = session.coordinator
         coordinator.session_state.update(copy.deepcopy(run.claim.state))
         try:
@@ -222,7 +227,10 @@ def _is_cancelled() -> bool:
 async def _outcome_of(run: TurnRun, answer: str | None, error: dict[str, Any] | None) -> Outcome:
     coordinator = run.session.coordinator
     context: Any = coordinator.get("context")
-    messages = run.claim.messages if context is None else await context.get_messages()
+    if context is None:
+        messages = run.claim.messages
+    else:
+        messages = await context.get_messages()
     state = "done" if error is None else "failed"
     if coordinator.cancellation.is_cancelled:
         state = "cancelled"

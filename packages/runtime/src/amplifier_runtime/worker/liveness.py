@@ -139,10 +139,12 @@ class Observer:
 
     def _look(self, beats: list[_Beat]) -> list[_Beat]:
         """Return who is silent, and how long at least."""
-        now, seen = monotonic(), self._seen
+        now = monotonic()
+        seen = self._seen
         if now - self._looked_at > self._dead_after / 2:
             seen = {}
-        self._looked_at, self._seen = now, {}
+        self._looked_at = now
+        self._seen = {}
         silent: list[_Beat] = []
         for beat in beats:
             sight = seen.get(beat.worker_id)

@@ -72,7 +72,8 @@ async def outcome_at_large(
     Code that computes cannot be interrupted. So when the smaller sizes show that it would take
     longer than `seconds`, it is not asked for the large one at all.
     """
-    size, before = LARGE // 10**4, _SHORTEST_SECONDS
+    size = LARGE // 10**4
+    before = _SHORTEST_SECONDS
     while True:
         outcome = await outcome_of(call(size), seconds)
         growth = max(10.0, outcome.seconds / before)
@@ -80,7 +81,8 @@ async def outcome_at_large(
             return outcome
         if outcome.seconds * growth > seconds:
             return Outcome(ended=False, seconds=outcome.seconds, size=size)
-        size, before = size * 10, max(outcome.seconds, _SHORTEST_SECONDS)
+        size = size * 10
+        before = max(outcome.seconds, _SHORTEST_SECONDS)
 
 
 async def cancel_in_mid_call(
