@@ -564,7 +564,7 @@ def _class_name(value: object) -> str:
 
 
 def _canonical(mount_point: str, name: str | None) -> tuple[str, str | None]:
-    """Return the mount point that ("session", "orchestrator"|"context") stands for."""
+    """Return the mount point that ("session", "orchestrator"|"context") means."""
     if mount_point == "session" and name in ("orchestrator", "context"):
         return name, None
     return mount_point, name

@@ -8,7 +8,7 @@ means only that several parties agreed on the spelling. In groups, in the order 
 - content_block, thinking: an answer, block by block;
 - tool, context: tool calls, and what happens to the history;
 - orchestrator, execution: the loop as a whole;
-- user, artifact, policy, approval: people, files and permissions;
+- user, artifact, policy, approval: users, files and permissions;
 - cancel, module: stopping, and modules that come, fail, change or return;
 - hook: a handler that failed.
 

@@ -182,7 +182,7 @@ class ApprovalResponse(BaseModel, defer_build=True):
 
 @structural
 class ApprovalProvider(Protocol):
-    """Something that can answer an `ApprovalRequest`, usually by asking a person."""
+    """Something that can answer an `ApprovalRequest`, usually by asking the user."""
 
     async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
         """Answer, or raise `TimeoutError` when nobody did in time."""
