@@ -1,7 +1,7 @@
 """Make a new module of this repository, in every list that names all of them.
 
-The files are those of `amplifier module new`; versions, lists and the page of modules are made anew,
-and the module is installed. Its texts and its purpose are left to you.
+The files are those of `amplifier module new`. Versions, lists and the page of modules are made
+anew, and the module is installed. Its texts and its purpose are left to you.
 """
 
 from __future__ import annotations
