@@ -21,14 +21,14 @@ from matrix_machine import PYTHONS, Place, User, find_python, prepare, users
 _WITHOUT = "not realmodel and not fleet"
 _SUITES = (
     "tests/attacks",
-    "packages/kit/tests/sandbox",
-    "packages/kit/tests/files",
+    "packages/sandbox/tests",
     "packages/kit/tests/secrets",
     "packages/foundation/tests/sources",
     "packages/foundation/tests/config",
     "packages/foundation/tests/bundles",
     "modules/hooks-*/tests",
-    *(f"modules/tool-{name}/tests" for name in ("bash", "filesystem", "search", "web", "mcp")),
+    "modules/files/tests",
+    *(f"modules/tool-{name}/tests" for name in ("bash", "web", "mcp")),
 )
 _SAMPLE = ("tests/attacks", "packages/foundation/tests/sources", "packages/foundation/tests/config")
 # No attacks are in there, and they import tools that are not installed for the matrix.
