@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from modules_on_disk import distribution_folders
+from shape_source import circles, source_packages
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -185,3 +186,7 @@ def test_an_arrow_that_points_back_is_reported(
 
     assert result.returncode == 1
     assert f"{broken} BROKEN" in result.stdout
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert circles(source_packages(ROOT)) == []
