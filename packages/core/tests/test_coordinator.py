@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import AmplifierSession, MockTool, ModuleCoordinator, SessionError
+from amplifier_core import (
+    AmplifierSession,
+    MockContextManager,
+    MockTool,
+    ModuleCoordinator,
+    SessionError,
+)
 from amplifier_core.errors import MountError
 from contract.installer import Installer
 from contract.stand_ins import Memory, inject, raising
@@ -391,3 +397,22 @@ async def test_a_coordinator_without_a_session_describes_what_is_mounted() -> No
 class _Around:
     def __init__(self, inner: Any) -> None:
         self.inner = inner
+
+
+async def test_a_description_wraps_a_module_under_the_name_it_is_mounted_as() -> None:
+    coordinator = ModuleCoordinator()
+    await coordinator.mount("context", MockContextManager())
+    await coordinator.mount("tools", MockTool("note"))
+    names: list[str] = []
+
+    def wrap(name: str, module: Any) -> Any:
+        names.append(name)
+        return _Around(module)
+
+    coordinator.interpose("context", wrap, name="recorder")
+    coordinator.interpose("tools", wrap, name="recorder")
+
+    described = coordinator.describe()["mounted"]
+
+    assert sorted(names) == ["context", "note"]
+    assert [each["name"] for each in described["context"]["wrapped_by"]] == ["recorder"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
@@ -185,3 +186,10 @@ async def test_a_handler_that_never_waits_costs_no_timer(monkeypatch: pytest.Mon
     await registry.emit("tool:pre", {})
 
     assert len(heard.calls) == 1
+
+
+def test_a_trace_cannot_be_changed_by_one_of_several_who_get_it() -> None:
+    trace = HookTrace("tool:pre", "guard", "deny", 0.1)
+
+    with pytest.raises(FrozenInstanceError):
+        trace.action = "continue"  # pyright: ignore[reportAttributeAccessIssue] - that is the point
