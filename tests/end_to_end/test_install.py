@@ -17,6 +17,7 @@ import pytest
 from amplifier_foundation.bundles.providers import KEYS
 from amplifier_foundation.config.named_files import parts_of
 from end_to_end.model_server import ModelServer, Said
+from modules_on_disk import modules
 
 _ROOT = Path(__file__).parents[2]
 _CLONED = (
@@ -152,7 +153,8 @@ def test_what_is_installed_is_what_the_default_bundle_and_the_detection_name() -
 
     lines = (_ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
 
-    assert {Path(line).name for line in lines if line.startswith("./modules/")} == named
+    folders = {each.folder.name for each in modules(_ROOT) if each.module_id in named}
+    assert {Path(line).name for line in lines if line.startswith("./modules/")} == folders
 
 
 def _first_commands() -> list[str]:
