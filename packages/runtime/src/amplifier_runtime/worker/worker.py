@@ -229,9 +229,10 @@ class Worker:
     async def drain(self) -> None:
         """Take no more turns and hand the running ones over, each at its next step."""
         self._is_leaving = True
-        await self._liveness.leave("draining")
+        # Before anything is awaited: a database that is slow would let runs begin another step.
         for run in list(self.runner.runs.values()):
             run.stop(DRAIN)
+        await self._liveness.leave("draining")
         until = monotonic() + self.settings.drain_seconds
         while self._held and monotonic() < until:
             self._wake.clear()
