@@ -65,22 +65,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    """The working folder."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def secret(tmp_path: Path) -> Path:
-    """A file beside the working folder that nobody may touch."""
-    path = tmp_path / "secret.txt"
-    path.write_text("secret", encoding="utf-8")
-    return path
-
-
 @pytest_asyncio.fixture
 async def mounted(work: Path) -> Mounted:
     """The module, mounted with its defaults."""

@@ -56,14 +56,6 @@ Start = Callable[..., Awaitable[Mounted]]
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Path:
-    """The working folder."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def secret(tmp_path: Path) -> Path:
     """A file beside the working folder that nobody may see."""
     path = tmp_path / "secret.txt"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,13 +39,11 @@ def installed_modules() -> list[InstalledModule]:
     """Return every installed module, by id; one that two distributions claim is there twice."""
     found: list[InstalledModule] = []
     for each in entry_points(group=ENTRY_POINT_GROUP):
-        metadata = None if each.dist is None else each.dist.metadata
-        name, version, summary = (
-            ("", "", "")
-            if metadata is None
-            else (metadata[key] or "" for key in ("Name", "Version", "Summary"))
-        )
-        found.append(InstalledModule(each.name, version, name, summary, each))
+        name = version = summary = ""
+        if each.dist is not None:
+            metadata = each.dist.metadata
+            name, version, summary = (metadata[key] or "" for key in ("Name", "Version", "Summary"))
+        found.append(InstalledModule(each.name, version, name, _own_summary(each) or summary, each))
     return sorted(found, key=lambda module: (module.module_id, module.distribution))
 
 
@@ -78,6 +77,21 @@ def package_of(entry_point: EntryPoint) -> Path | None:
     if spec is None or spec.origin is None:
         return None
     return Path(spec.origin).parent
+
+
+def _own_summary(entry_point: EntryPoint) -> str:
+    """Return what a module says of itself where its distribution has several; else nothing."""
+    _, *parts = entry_point.module.split(".")
+    package = package_of(entry_point)
+    if not parts or package is None:
+        return ""
+    source = package.joinpath(*parts, "__init__.py")
+    try:
+        docstring = ast.get_docstring(ast.parse(source.read_bytes())) or ""
+    except (OSError, SyntaxError, ValueError):
+        return ""
+    summary = docstring.partition("\n")[0].removeprefix(f"{entry_point.name}: ")
+    return summary[:1].upper() + summary[1:]
 
 
 def _module_in(folder: Path, module_id: str | None) -> FoundModule | None:

@@ -111,3 +111,18 @@ def test_the_installed_modules_are_listed_and_shown(amplifier: Command) -> None:
 
     assert "provider-mock" in listed
     assert "## What it does" in shown
+
+
+def test_a_module_of_several_in_one_distribution_has_a_summary_and_a_page_of_its_own(
+    amplifier: Command,
+) -> None:
+    listed = amplifier("module", "list").stdout
+    shown = amplifier("module", "show", "loop-events").stdout
+
+    summaries = {
+        line.split()[0]: line.split(maxsplit=2)[2]
+        for line in listed.splitlines()
+        if "loop-" in line
+    }
+    assert len(set(summaries.values())) == len(summaries) > 1
+    assert "# loop-events" in shown

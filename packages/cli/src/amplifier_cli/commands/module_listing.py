@@ -47,8 +47,10 @@ def show(where: str) -> None:
     if told is not None:
         rows += [("version", f"{told.version} ({told.distribution})"), ("about", told.summary)]
     print_columns((f"  {key}", value) for key, value in rows)
-    readme = found.folder / "README.md"
-    if readme.is_file():
+    # A module of several in one distribution has a page of its own beside the README.
+    pages = (found.folder / f"{found.module_id}.md", found.folder / "README.md")
+    readme = next((page for page in pages if page.is_file()), None)
+    if readme is not None:
         say()
         say(readme.read_text("utf-8").partition("\n## Events")[0].strip())
 
