@@ -42,11 +42,10 @@ from mutant_tests import (
 
 FILES = (
     "hooks.py",
-    "_verdict.py",
     "coordinator.py",
     "_hook_results.py",
     "session.py",
-    "_turn_end.py",
+    "history.py",
     "_mounting.py",
     "loader.py",
     "_discovery.py",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_module_hooks_approval.calls import Call
+from amplifier_module_hooks_approval.rules import Call
 from attacks.hostile import EVIL, acting
 from attacks.machine import Machine
 from end_to_end.model_server import ModelServer, Said

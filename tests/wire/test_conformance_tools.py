@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.history import INTERRUPTED
-from amplifier_kit.tool_inputs import broken_problem
+from amplifier_kit.tools import broken_problem
 from contract.requirements import requirement
 from wire.conftest import Connect
 from wire.line import LIST_FILES, PICTURE, READ_FILE, calling, results_for, stored, text_of

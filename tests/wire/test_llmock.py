@@ -25,7 +25,7 @@ from amplifier_core.llm_errors import (
     NotFoundError,
     ProviderUnavailableError,
 )
-from amplifier_kit.tool_inputs import broken_problem
+from amplifier_kit.tools import broken_problem
 from wire.vendor import Vendor
 
 # Waits are what is judged here: together they take minutes.

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import EventRecorder
-from amplifier_module_contexts.blobs import MemoryBlobs
 from amplifier_module_contexts.config import MemoryConfig
 from amplifier_module_contexts.context import FittingContext
+from amplifier_module_contexts.spill import MemoryBlobs
 
 Build = Callable[..., FittingContext]
 

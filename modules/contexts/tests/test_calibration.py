@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_module_contexts.calibration import Calibration
+from amplifier_module_contexts.sizes import Calibration
 
 
 async def learn(estimate: int, counted: Any, *, times: int = 1) -> float:

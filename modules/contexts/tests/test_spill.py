@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.testing import EventRecorder
-from amplifier_module_contexts.blobs import MemoryBlobs
 from amplifier_module_contexts.context import FittingContext
-from amplifier_module_contexts.read_result import ReadResultTool
-from amplifier_module_contexts.spill import Spill
+from amplifier_module_contexts.spill import MemoryBlobs, ReadResultTool, Spill
 
 Build = Callable[..., FittingContext]
 LINES = "".join(f"line {number}\n" for number in range(1, 5_001))

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.llm_errors import ContextLengthError
+from amplifier_module_contexts.compaction import Sweep
 from amplifier_module_contexts.config import MemoryConfig
 from amplifier_module_contexts.context import FittingContext
 from amplifier_module_contexts.history import History
-from amplifier_module_contexts.sweep import Sweep
 
 Message = dict[str, Any]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from amplifier_core import ToolCall
 from amplifier_kit.texts import SHORTEST, shorten, shorten_texts, text_lengths
-from amplifier_module_contexts.size import FRAME, IMAGE, message_size
+from amplifier_module_contexts.sizes import FRAME, IMAGE, message_size
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ checkpoints.change(workspace.locate("deep/b"), None, b"made")
 PROBES = """
 import json, sys
 from pathlib import Path
-from amplifier_sandbox.files.beneath import kernel_resolves_beneath
+from amplifier_sandbox.files.rooted import kernel_resolves_beneath
 from amplifier_sandbox.files.errors import RefusedError
 from amplifier_sandbox.files.rooted import Root
 root = Root(Path(sys.argv[1]))

@@ -8,7 +8,7 @@ import pytest
 
 from amplifier_module_files.edits import Edit, NoMatchError, replaced, with_line_ends_of
 from amplifier_sandbox.files.errors import RefusedError
-from amplifier_sandbox.files.text import decoded
+from amplifier_sandbox.files.names import decoded
 
 
 def test_an_edit_replaces_what_is_there_once() -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from amplifier_core.interfaces import ApprovalResponse
 from amplifier_core.models import HookResult
-from amplifier_module_hooks_approval.calls import call_from
 from amplifier_module_hooks_approval.grants import Grant, GrantFile, Grants
+from amplifier_module_hooks_approval.rules import call_from
 
 ASK_PROJECT = {"tool": "bash", "arguments": {"command": "git *"}, "action": "ask"}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_module_hooks_approval.calls import Call, call_from, canonical
+from amplifier_module_hooks_approval.rules import Call, call_from, canonical
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession
-from amplifier_module_hooks_approval.calls import Call
 from amplifier_module_hooks_approval.config import Rule
-from amplifier_module_hooks_approval.rules import matches
+from amplifier_module_hooks_approval.rules import Call, matches
 
 
 def allow(**pattern: str) -> dict[str, Any]:

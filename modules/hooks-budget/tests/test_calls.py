@@ -10,7 +10,7 @@ import pytest
 
 from amplifier_core import ChatRequest, Message, llm_errors
 from amplifier_core.message_models import ImageBlock, Usage
-from amplifier_kit.calls.price_table import price_table
+from amplifier_kit.calls.prices import price_table
 
 Build = Callable[..., Awaitable[Any]]
 

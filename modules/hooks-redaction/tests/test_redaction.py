@@ -15,7 +15,7 @@ from amplifier_core.message_models import TextBlock
 from amplifier_core.models import ToolResult
 from amplifier_core.testing import MockCoordinator, MockTool
 from amplifier_kit.notices import show
-from amplifier_kit.secrets.examples import EXAMPLES, hidden_part
+from amplifier_kit.secrets.patterns import EXAMPLES, hidden_part
 from amplifier_module_hooks_redaction import mount
 
 Open = Callable[..., Awaitable[Any]]

@@ -9,9 +9,9 @@ import pytest
 
 from amplifier_core import ChatRequest, ChatResponse
 from amplifier_core.testing import MockTool, wait_for
-from amplifier_module_loops import tool_calls, tool_watch
+from amplifier_module_loops import tool_calls, tool_runs
 from amplifier_module_loops import turn as turn_module
-from amplifier_module_loops.endings import DEADLINE
+from amplifier_module_loops.limits import DEADLINE
 from contract.installer import response
 from contract.stand_ins import Display, Listener, broken_pairs
 from contract.turns import Turn, calls, loop
@@ -259,7 +259,7 @@ async def test_the_time_in_which_a_user_is_asked_is_not_the_turns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0.0]
-    for module in (tool_calls, turn_module, tool_watch):
+    for module in (tool_calls, turn_module, tool_runs):
         monkeypatch.setattr(module, "monotonic", lambda: now[0])
     turn = await turn_with(MockTool("a", "ok"), MockTool("b", "ok"), turn_timeout_seconds=60)
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from amplifier_module_loops.eager import Starter
+from amplifier_module_loops.tool_runs import Starter
 
 place: contextvars.ContextVar[str] = contextvars.ContextVar("place", default="outside")
 

@@ -6,7 +6,7 @@ import pytest
 
 from amplifier_core import ChatRequest, ChatResponse
 from amplifier_core.testing import MockTool
-from amplifier_module_loops.endings import STATUS, stop_reason_for
+from amplifier_module_loops.limits import STATUS, stop_reason_for
 from contract.installer import response
 from contract.requirements import requirement
 from contract.stand_ins import Display

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amplifier_core import ContextInjection, HookResult, Message, TextBlock
-from amplifier_module_loops.injections import Injections
+from amplifier_module_loops.announcer import Injections
 
 
 def shown(messages: list[Message]) -> list[tuple[str, Any]]:

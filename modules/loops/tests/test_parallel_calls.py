@@ -11,8 +11,8 @@ import pytest
 from amplifier_core import ChatResponse, ModuleLoader, TextBlock, ToolCallBlock
 from amplifier_core.testing import MockCoordinator, MockTool
 from amplifier_module_loops import tool_calls
-from amplifier_module_loops.accepted_calls import first_calls
-from amplifier_module_loops.endings import DEADLINE
+from amplifier_module_loops.limits import DEADLINE
+from amplifier_module_loops.tool_calls import first_calls
 from contract.stand_ins import Display, Listener, broken_pairs
 from contract.turns import Turn, calls
 

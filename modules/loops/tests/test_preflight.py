@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_module_loops.preflight import objection, schema_problems
+from amplifier_module_loops.tool_runs import objection, schema_problems
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -8,7 +8,7 @@ import pytest
 
 from amplifier_core import ToolCall
 from amplifier_core.testing import MockTool
-from amplifier_module_loops.endings import STUCK
+from amplifier_module_loops.limits import STUCK
 from amplifier_module_loops.repetition import Circle, Repetition
 from contract.installer import response
 from contract.stand_ins import Approvals, Display

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import HookResult, TextBlock, ToolResult
-from amplifier_kit.tool_inputs import broken_input
+from amplifier_kit.tools import broken_input
 from amplifier_module_loops import tool_calls
 from contract.requirements import requirement
 from contract.stand_ins import Listener, broken_pairs, deny, inject

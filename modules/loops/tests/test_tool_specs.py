@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amplifier_core.testing import MockTool
-from amplifier_module_loops.tool_specs import ToolSpecs
+from amplifier_module_loops.requests import ToolSpecs
 
 
 class ByMethod:

@@ -8,7 +8,7 @@ import pytest
 
 from amplifier_core.llm_errors import ContentFilterError, StreamError
 from amplifier_core.message_models import ChatResponse, Message
-from amplifier_kit.tool_inputs import broken_problem
+from amplifier_kit.tools import broken_problem
 from amplifier_module_provider_anthropic.from_wire import to_response
 from amplifier_module_provider_anthropic.to_wire import wired
 

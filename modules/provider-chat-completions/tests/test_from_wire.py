@@ -11,8 +11,8 @@ from amplifier_core.hooks import HookRegistry
 from amplifier_core.llm_errors import ContentFilterError, StreamError
 from amplifier_core.message_models import ChatResponse
 from amplifier_kit.calls.block_stream import BlockStream
-from amplifier_kit.calls.wire_shapes import reading_answer
-from amplifier_kit.tool_inputs import broken_problem
+from amplifier_kit.calls.messages import reading_answer
+from amplifier_kit.tools import broken_problem
 from amplifier_module_provider_chat_completions.streaming import Collector
 
 

@@ -14,7 +14,7 @@ from amplifier_core.llm_errors import (
     StreamError,
 )
 from amplifier_core.message_models import Message, TextBlock, ThinkingBlock, ToolCallBlock
-from amplifier_kit.tool_inputs import broken_problem
+from amplifier_kit.tools import broken_problem
 from amplifier_module_provider_gemini.from_wire import Draft
 from amplifier_module_provider_gemini.to_wire import Conversion
 

@@ -14,7 +14,7 @@ from amplifier_core.llm_errors import (
     ProviderUnavailableError,
     StreamError,
 )
-from amplifier_kit.tool_inputs import broken_problem
+from amplifier_kit.tools import broken_problem
 from amplifier_module_provider_openai.from_wire import chat_response, usage_of
 
 HERE = "api.openai.com"

@@ -15,7 +15,7 @@ from amplifier_kit.module_ids import module_of, package_of
         ("amplifier_module_files.tool_search.tools", "tool-search"),
         ("amplifier_module_contexts.context_simple", "context-simple"),
         # What the modules of a family share belongs to the family.
-        ("amplifier_module_contexts.read_result", "contexts"),
+        ("amplifier_module_contexts.spill", "contexts"),
         ("some_app.memory", None),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.correlation import current_tool_call_id, tool_call
-from amplifier_kit.tool_execution import execute_tool
+from amplifier_kit.tools import execute_tool
 
 
 class ToolOf:

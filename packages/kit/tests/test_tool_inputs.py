@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from amplifier_kit.tool_inputs import problems_in
+from amplifier_kit.tools import problems_in
 
 
 class Input(BaseModel):

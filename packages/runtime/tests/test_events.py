@@ -13,7 +13,7 @@ from event_stage import StreamingStage, View, all_entries, follow
 from runtime_stage import Trace, plan_with
 
 from amplifier_kit.calls.block_stream import BLOCK_DELTA, BLOCK_END, BlockStream
-from amplifier_kit.secrets.examples import EXAMPLES
+from amplifier_kit.secrets.patterns import EXAMPLES
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Connection, Database, all_of, execute
 from amplifier_runtime.database.store import wake_turn

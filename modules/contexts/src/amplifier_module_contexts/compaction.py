@@ -1,16 +1,129 @@
-"""Compaction: the view of a history that fits a budget, a function of these two alone."""
+"""Views of a history that fit a budget."""
 
 from __future__ import annotations
 
+import logging
 from typing import Any, NamedTuple
 
+from amplifier_core.errors import describe_error
 from amplifier_core.llm_errors import ContextLengthError
+from amplifier_core.message_models import ChatRequest
+from amplifier_kit.history_repair import repair_history
 from amplifier_kit.texts import SHORTEST, ShortForms, text_lengths
-from amplifier_module_contexts.calibration import Calibration
+from amplifier_module_contexts.announcer import Announcer
 from amplifier_module_contexts.config import MemoryConfig
-from amplifier_module_contexts.history import History
-from amplifier_module_contexts.size import FRAME, message_size
-from amplifier_module_contexts.sweep import State, Sweep
+from amplifier_module_contexts.history import History, Units
+from amplifier_module_contexts.sizes import FRAME, Calibration, message_size
+
+logger = logging.getLogger(__name__)
+
+
+class State(NamedTuple):
+    """Where a walk stands; sizes are in characters, the rest are positions of units."""
+
+    # What the view holds, and the part of it that never goes: marker and system messages.
+    total: int
+    fixed: int
+    # Units before `oldest` are left out; of those before `shortened`, results are short.
+    oldest: int = 0
+    shortened: int = 0
+    # The newest unit that is no system message, and the last prompt.
+    newest: int = -1
+    user: int = -1
+    # The prompt that was kept though its time had come.
+    held: int = -1
+
+
+class Sweep:
+    """Walks the units and keeps the newest of them within the limit.
+
+    The outcome depends on the history and on `room` alone, not on when it was asked for.
+    """
+
+    def __init__(self, history: History, config: MemoryConfig, reserved: int) -> None:
+        self._history = history
+        self._config = config
+        self._units: Units = history.units
+        self._room = -1
+        self._states = [State(total=reserved, fixed=reserved)]
+        self._limit = 0.0
+        # How often a unit changed that was not the last one.
+        self.rewinds = 0
+
+    def walk(self, room: int) -> State:
+        """Walk the units that are new, or all of them when the room is another one."""
+        history = self._history
+        first = history.units.update(history.messages)
+        if first < len(self._states) - 2:
+            self.rewinds += 1
+        if room != self._room or history.units is not self._units:
+            first = 0
+            self._room = room
+            self._units = history.units
+            self._limit = room * self._config.compact_threshold
+        del self._states[first + 1 :]
+        for at in range(len(self._states) - 1, len(self._units.all)):
+            self._states.append(self._step(self._states[-1], at))
+        return self._states[-1]
+
+    def excess(self, index: int) -> int:
+        """Return how much longer a tool result is than its short form; nothing else has one."""
+        message = self._history.messages[index]
+        if message["role"] == "tool":
+            content = message.get("content")
+        else:
+            content = None
+        if type(content) is str:
+            return max(0, len(content) - self._config.truncate_chars)
+        return 0
+
+    def _step(self, before: State, at: int) -> State:
+        size = self._size(at, 0)
+        first = self._units.all[at][0]
+        state = before._replace(total=before.total + size)
+        if first in self._units.system:
+            state = state._replace(fixed=before.fixed + size)
+        else:
+            state = state._replace(newest=at, user=at if first in self._units.users else state.user)
+        if state.total > self._limit:
+            return self._make_room(state)
+        return state
+
+    def _make_room(self, state: State) -> State:
+        total, fixed, oldest, shortened, newest, user, held = state
+        if newest < 0:
+            return state
+        if 0 <= held != user:
+            total -= self._size(held, 0)
+            held = -1
+        kept = fixed + self._size(newest, 0)
+        if 0 <= user != newest:
+            kept += self._size(user, 0)
+        # What cannot go is no reason to drop everything else: the goal is a share of the rest.
+        share = min(self._config.target_usage / self._config.compact_threshold, 1.0)
+        goal = kept + max(0.0, self._limit - kept) * share
+        end = newest - int((newest - oldest) * self._config.protected_recent)
+        shortened = max(shortened, oldest)
+        while total > goal and shortened < end:
+            total -= self._saving(shortened)
+            shortened += 1
+        while total > goal and oldest < newest:
+            if oldest == user:
+                held = oldest
+            elif self._units.all[oldest][0] not in self._units.system:
+                total -= self._size(oldest, shortened)
+            oldest += 1
+        return State(total, fixed, oldest, shortened, newest, user, held)
+
+    def _size(self, at: int, shortened: int) -> int:
+        size = sum(self._history.sizes[index] for index in self._units.all[at])
+        if at < shortened:
+            return size - self._saving(at)
+        return size
+
+    def _saving(self, at: int) -> int:
+        return sum(self.excess(index) for index in self._units.all[at])
+
 
 _MARKER = "[{} messages of this conversation were left out to fit the context window.]"
 _MARKER_SIZE = FRAME + len("user") + len(_MARKER) + 8
@@ -156,3 +269,62 @@ def _level(lengths: list[int], room: int) -> int:
         room -= length
         left -= 1
     return 0
+
+
+COUNT_FAILED = "context:count_failed"
+
+# No tokenizer makes more tokens than there are bytes, nor UTF-8 more than 4 bytes of a character.
+_MOST_TOKENS_PER_CHAR = 4
+
+
+class ExactCount:
+    """Asks a provider's `count_tokens(request)`, and only when the answer can make a difference.
+
+    What was counted once bounds every view that only grew since; while the bound fits, nothing is
+    asked. A counter that fails is announced, and the estimate has to do.
+    """
+
+    __slots__ = ("_announcer", "_counter", "_failing", "_lineage", "_size", "_tokens")
+
+    def __init__(self, announcer: Announcer) -> None:
+        self._announcer = announcer
+        self._counter: Any = None
+        self._lineage: tuple[int, ...] = ()
+        self._size = self._tokens = 0
+        self._failing = False
+
+    def forget(self) -> None:
+        """Forget the last count: the history is another one."""
+        self._counter = None
+
+    async def exceeds(self, view: View, budget: int, provider: Any) -> int | None:
+        """Return the view's tokens when they are more than `budget`."""
+        count: Any = getattr(provider, "count_tokens", None)
+        if count is None or view.size * _MOST_TOKENS_PER_CHAR <= budget:
+            return None
+        if self._counter == count and self._lineage == view.lineage:
+            grown = (view.size - self._size) * _MOST_TOKENS_PER_CHAR
+            if grown >= 0 and self._tokens + grown <= budget:
+                return None
+        try:
+            messages, _ = repair_history(view.messages)
+            self._tokens = int(await count(ChatRequest.model_validate({"messages": messages})))
+        except Exception as error:
+            logger.exception("token counter failed")
+            await self._announce_failure(error)
+            return None
+        self._counter = count
+        self._lineage = view.lineage
+        self._size = view.size
+        self._failing = False
+        if self._tokens > budget:
+            return self._tokens
+        return None
+
+    async def _announce_failure(self, error: Exception) -> None:
+        # Once, until it works again: the same line before every request would not be read.
+        if not self._failing:
+            self._failing = True
+            reason = describe_error(error)
+            line = f"The provider cannot count tokens ({reason}); requests are fitted by estimate."
+            await self._announcer.tell(COUNT_FAILED, {"error": reason}, line)

@@ -10,14 +10,11 @@ from amplifier_core import events
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_module_contexts.announcer import Announcer
-from amplifier_module_contexts.blobs import Blobs
-from amplifier_module_contexts.calibration import Calibration
-from amplifier_module_contexts.compaction import Compaction, View
+from amplifier_module_contexts.compaction import Compaction, ExactCount, View
 from amplifier_module_contexts.config import MemoryConfig
-from amplifier_module_contexts.exact_count import ExactCount
 from amplifier_module_contexts.history import History
-from amplifier_module_contexts.size import message_size
-from amplifier_module_contexts.spill import Spill
+from amplifier_module_contexts.sizes import Calibration, message_size
+from amplifier_module_contexts.spill import Blobs, Spill
 
 logger = logging.getLogger(__name__)
 

@@ -1,11 +1,82 @@
-"""The stored messages, measured and grouped as they come."""
+"""All messages of a conversation, measured once, and the units that stay or go together."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any
 
-from amplifier_module_contexts.size import message_size
-from amplifier_module_contexts.units import Units
+from amplifier_core.history import answers_in, calls_in
+from amplifier_module_contexts.sizes import message_size
+
+
+class Units:
+    """Groups a growing history; each message is looked at once.
+
+    A unit is a list of positions: one message, or a message with tool calls and all their results.
+    A result belongs to the latest call before it that has its id and no result yet, so ids may
+    repeat from turn to turn. `system` messages are units that never go; `users` are prompts, not
+    results.
+    """
+
+    def __init__(self) -> None:
+        self._known = 0
+        self._waiting: dict[Any, list[int]] = {}
+        # By their newest message, oldest first.
+        self.all: list[list[int]] = []
+        self.system: set[int] = set()
+        self.users: set[int] = set()
+
+    def update(self, messages: list[dict[str, Any]]) -> int:
+        """Take in the messages that are new; return the first unit that is not as it was."""
+        first = len(self.all)
+        for index in range(self._known, len(messages)):
+            first = min(first, self._add(index, messages[index]))
+        self._known = len(messages)
+        return first
+
+    def _add(self, index: int, message: dict[str, Any]) -> int:
+        role = message["role"]
+        answered = answers_in(message)
+        homes = self._take_homes(answered)
+        if homes:
+            return self._answer(homes, index)
+        unit = [index]
+        self.all.append(unit)
+        if role == "system":
+            self.system.add(index)
+        elif role == "assistant":
+            self._waiting.update(dict.fromkeys(calls_in(message), unit))
+        elif role == "user" and not answered:
+            self.users.add(index)
+        return len(self.all) - 1
+
+    def _take_homes(self, answered: list[Any]) -> list[list[int]]:
+        """Return the units whose calls are answered; those calls no longer wait."""
+        homes: list[list[int]] = []
+        for answer in answered:
+            unit = self._waiting.pop(answer, None)
+            if unit is not None and all(unit is not home for home in homes):
+                homes.append(unit)
+        return homes
+
+    def _answer(self, homes: list[list[int]], index: int) -> int:
+        """Put the answer into its unit; units answered by one message become one, the newest."""
+        positions = sorted(bisect_left(self.all, home[-1], key=_newest) for home in homes)
+        for position in reversed(positions):
+            del self.all[position]
+        unit = homes[0]
+        unit[:] = sorted(member for home in homes for member in home)
+        unit.append(index)
+        self.all.append(unit)
+        if len(homes) > 1:
+            absorbed = [id(home) for home in homes[1:]]
+            moved = [each for each, home in self._waiting.items() if id(home) in absorbed]
+            self._waiting.update(dict.fromkeys(moved, unit))
+        return positions[0]
+
+
+def _newest(unit: list[int]) -> int:
+    return unit[-1]
 
 
 class History:

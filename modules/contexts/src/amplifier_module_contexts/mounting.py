@@ -7,9 +7,9 @@ from typing import Any
 
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_module_contexts.compaction import COUNT_FAILED
 from amplifier_module_contexts.context import BLOB_DROPPED, SPILLED, FittingContext
-from amplifier_module_contexts.exact_count import COUNT_FAILED
-from amplifier_module_contexts.read_result import ReadResultTool
+from amplifier_module_contexts.spill import ReadResultTool
 
 TOOL_TAKEN = "context:tool_taken"
 ANNOUNCED = (

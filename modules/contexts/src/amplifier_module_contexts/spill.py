@@ -1,13 +1,110 @@
-"""Spilling: a large tool result goes to a blob; its head, its tail and a handle stay."""
+"""Large tool results, set aside and read back."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
+from bisect import bisect_right
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, cast
 
+from amplifier_core.effects import Effect
+from amplifier_core.models import ToolResult
+from amplifier_kit.durable_files import make_private_folder, write_whole
 from amplifier_kit.texts import edit_texts, texts_in
-from amplifier_module_contexts.blobs import Blobs
+from amplifier_kit.tools import tool_failure
+
+
+class Blobs(Protocol):
+    """A place for texts that are too large for a conversation."""
+
+    async def put(self, text: str) -> str:
+        """Store `text` and return its handle; the same text has the same handle."""
+        ...
+
+    async def get(self, handle: str) -> str | None:
+        """Return the text, or None when it is not, or no longer, there."""
+        ...
+
+
+def handles_for(text: str) -> tuple[str, str]:
+    """Return the handle of a text, and a longer one should the first belong to another text."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"result-{digest[:12]}", f"result-{digest}"
+
+
+class MemoryBlobs:
+    """Texts in memory, at most `limit_bytes` of them; the oldest go first.
+
+    `dropped` holds the handles that went since somebody last took them from there.
+    """
+
+    __slots__ = ("_limit", "_texts", "_used", "dropped")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._used = 0
+        self._texts: dict[str, str] = {}
+        self.dropped: list[str] = []
+
+    async def put(self, text: str) -> str:
+        """Store `text`; a text that is stored already becomes the newest."""
+        short, long = handles_for(text)
+        handle = short if self._texts.get(short, text) == text else long
+        if self._texts.pop(handle, None) is None:
+            self._used += _bytes(text)
+        self._texts[handle] = text
+        while self._used > self._limit and len(self._texts) > 1:
+            oldest = next(iter(self._texts))
+            self._used -= _bytes(self._texts.pop(oldest))
+            self.dropped.append(oldest)
+        return handle
+
+    async def get(self, handle: str) -> str | None:
+        """Return the text, or None when it was dropped or never there."""
+        return self._texts.get(handle)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+_HANDLE = re.compile(r"result-[0-9a-f]{12,64}")
+
+
+class FileBlobs:
+    """Texts in a folder, on the disk before `put` returns."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def put(self, text: str) -> str:
+        """Store `text`, unless it is there already."""
+        return await asyncio.to_thread(self._put, text)
+
+    async def get(self, handle: str) -> str | None:
+        """Return the text, or None when there is no such file."""
+        return await asyncio.to_thread(self._get, handle)
+
+    def _put(self, text: str) -> str:
+        short, long = handles_for(text)
+        handle = short if self._get(short) in (None, text) else long
+        if self._get(handle) is None:
+            make_private_folder(self._folder)
+            write_whole(self._folder / handle, text.encode("utf-8", "surrogatepass"))
+        return handle
+
+    def _get(self, handle: str) -> str | None:
+        # A handle comes from a model; it must not name a file elsewhere.
+        if not _HANDLE.fullmatch(handle):
+            return None
+        try:
+            return (self._folder / handle).read_bytes().decode("utf-8", "surrogatepass")
+        except FileNotFoundError:
+            return None
+
 
 TOOL_NAME = "read_result"
 
@@ -106,3 +203,84 @@ def _result_blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
         for block in blocks
         if isinstance(block, dict) and block.get("type") == "tool_result"  # pyright: ignore[reportUnknownMemberType] - stored by others
     ]
+
+
+_LINES = 200
+_MOST_CHARS = 16_000
+# The line above the text must fit too, or the answer would be put aside itself.
+_HEADER_CHARS = 400
+_RANGE = re.compile(r"(chars:)?\s*(\d{1,15})\s*(?:-\s*(\d{1,15}))?")
+
+
+class ReadResultTool:
+    """Reads lines, or characters, of a text by its handle; at most `limit` characters at once."""
+
+    name = TOOL_NAME
+    description = (
+        "Read a part of a large tool result that the conversation shows only in excerpts. Give the "
+        "handle from the excerpt and a range: lines, as in 100-250, counted from 1; or characters, "
+        f"as in chars:0-5000, counted from 0. Without a range: the first {_LINES} lines."
+    )
+    input_schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "handle": {"type": "string", "description": "For example result-1a2b3c4d5e6f."},
+            "range": {"type": "string", "description": "For example 100-250 or chars:0-5000."},
+        },
+        "required": ["handle"],
+    }
+    effect: Effect = "pure"
+    deadline_seconds = 30.0
+    output_trusted = False
+    # Whatever it shows again was a tool's result before.
+    network = False
+
+    __slots__ = ("_blobs", "_limit")
+
+    def __init__(self, blobs: Blobs, spill_chars: int) -> None:
+        self._blobs = blobs
+        self._limit = min(_MOST_CHARS, spill_chars - _HEADER_CHARS)
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
+        """Return the part, under a line that says which it is and what comes next."""
+        handle = input.get("handle")
+        wanted = input.get("range") or f"1-{_LINES}"
+        if not isinstance(handle, str) or not isinstance(wanted, str):
+            return tool_failure("`handle` must be a text, and so must `range`.")
+        text = await self._blobs.get(handle)
+        if text is None:
+            return tool_failure(f"There is no result `{handle}`, or it is no longer kept.")
+        match = _RANGE.fullmatch(wanted.strip())
+        if match is None:
+            return tool_failure(
+                f"Cannot read the range `{wanted}`. Give lines as in 100-250, or characters as in "
+                "chars:0-5000."
+            )
+        first = int(match[2])
+        last = int(match[3] or match[2])
+        ends = [0, *(found.end() for found in re.finditer("\n", text))]
+        if ends[-1] != len(text):
+            ends.append(len(text))
+        start, end = (first, last) if match[1] else _span_of_lines(ends, first, last)
+        if start >= min(end, len(text)):
+            return tool_failure(
+                f"Nothing at `{wanted}`: {handle} has {len(ends) - 1} lines, {len(text)} chars."
+            )
+        return ToolResult(output=self._part(handle, text, ends, start, end))
+
+    def _part(self, handle: str, text: str, ends: list[int], start: int, end: int) -> str:
+        stop = min(end, len(text), start + self._limit)
+        lines = f"{bisect_right(ends, start)}-{bisect_right(ends, stop - 1)}"
+        header = f"{handle}: characters {start}-{stop} of {len(text)}, lines {lines} of "
+        header += f"{len(ends) - 1}"
+        if stop < len(text):
+            header += f'; next: range="chars:{stop}-{min(stop + self._limit, len(text))}"'
+        return f"[{header}]\n{text[start:stop]}"
+
+
+def _span_of_lines(ends: list[int], first: int, last: int) -> tuple[int, int]:
+    """Return the characters from the beginning of one line to the end of another."""
+    count = len(ends) - 1
+    if first < 1 or first > count:
+        return 0, 0
+    return ends[first - 1], ends[min(last, count)] if last >= first else 0

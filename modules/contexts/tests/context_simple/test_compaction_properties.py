@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_kit.history_repair import repair_history
 from amplifier_module_contexts.context_simple import SimpleContextManager
-from amplifier_module_contexts.size import message_size
+from amplifier_module_contexts.sizes import message_size
 from contract.requirements import requirement
 
 Messages = list[dict[str, Any]]

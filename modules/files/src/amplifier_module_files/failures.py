@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from amplifier_kit.tool_inputs import problems_in
+from amplifier_kit.tools import problems_in
 from amplifier_module_files.edits import NoMatchError
 from amplifier_sandbox.files.errors import RefusedError
 

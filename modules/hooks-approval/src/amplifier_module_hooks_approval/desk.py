@@ -11,7 +11,6 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from amplifier_kit.notices import Level, show
-from amplifier_module_hooks_approval.calls import Call, call_from, canonical
 from amplifier_module_hooks_approval.grants import Grants
 from amplifier_module_hooks_approval.questions import (
     Answer,
@@ -21,7 +20,7 @@ from amplifier_module_hooks_approval.questions import (
     ask_provider,
     ask_system,
 )
-from amplifier_module_hooks_approval.rules import Ruling
+from amplifier_module_hooks_approval.rules import Call, Ruling, call_from, canonical
 from amplifier_sandbox.visible_text import exact
 
 NAME = "hooks-approval"

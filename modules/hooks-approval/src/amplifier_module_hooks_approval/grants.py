@@ -15,9 +15,8 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from amplifier_kit.durable_files import make_private_folder, write_whole
-from amplifier_module_hooks_approval.calls import Call, canonical
 from amplifier_module_hooks_approval.config import Scope
-from amplifier_module_hooks_approval.rules import matches
+from amplifier_module_hooks_approval.rules import Call, canonical, matches
 from amplifier_sandbox.home import expanded
 from amplifier_sandbox.ownership import exposure_of
 

@@ -11,12 +11,18 @@ from uuid import uuid4
 from amplifier_core.effects import Effect, declaration_of
 from amplifier_core.models import HookResult
 from amplifier_kit.texts import shorten
-from amplifier_module_hooks_approval.calls import Call, call_from, canonical
 from amplifier_module_hooks_approval.config import ApprovalConfig
 from amplifier_module_hooks_approval.desk import NAME, Desk
 from amplifier_module_hooks_approval.grants import Grant, GrantsError
 from amplifier_module_hooks_approval.questions import Answer, Asked
-from amplifier_module_hooks_approval.rules import RuleBook, Ruling, described
+from amplifier_module_hooks_approval.rules import (
+    Call,
+    RuleBook,
+    Ruling,
+    call_from,
+    canonical,
+    described,
+)
 
 _LONGEST_MATCH = 1_000  # of a call in the list of grants, beside its digest
 _CONTINUE = HookResult(action="continue")

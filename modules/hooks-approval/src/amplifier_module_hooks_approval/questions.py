@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.interfaces import ApprovalRequest
-from amplifier_module_hooks_approval.calls import Call, canonical
+from amplifier_module_hooks_approval.rules import Call, canonical
 
 logger = logging.getLogger(__name__)
 

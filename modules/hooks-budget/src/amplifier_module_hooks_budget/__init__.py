@@ -8,7 +8,7 @@ from typing import Any
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_kit.calls.paid_provider import BUDGET, BudgetTerms
-from amplifier_kit.calls.price_table import price_table
+from amplifier_kit.calls.prices import price_table
 from amplifier_kit.configuration import read_config
 from amplifier_module_hooks_budget.config import BudgetConfig
 from amplifier_module_hooks_budget.ledger import Ledger, limit_of

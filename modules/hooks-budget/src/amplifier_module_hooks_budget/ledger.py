@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from amplifier_kit.calls import paid_provider
 from amplifier_kit.calls.call_costs import ENDLESS, Amount, WorstCase
-from amplifier_kit.calls.price_table import PriceTable
+from amplifier_kit.calls.prices import PriceTable
 from amplifier_module_hooks_budget.config import BudgetConfig
 
 # With less than this left, no child is worth starting.

@@ -8,8 +8,8 @@ from typing import Any
 from amplifier_core.llm_errors import LLMError
 from amplifier_core.message_models import ChatRequest, ChatResponse, Message, ToolCall
 from amplifier_core.models import ModelInfo, ProviderInfo
+from amplifier_kit.calls.budget_news import closed
 from amplifier_kit.calls.call_costs import ENDLESS, Amount, WorstCase
-from amplifier_kit.calls.last_answers import closed
 from amplifier_kit.calls.paid_provider import Ledger, PaidProvider
 from amplifier_module_hooks_budget.ledger import Hold, Shortage
 from amplifier_module_hooks_budget.session_budget import SessionBudget

@@ -17,7 +17,7 @@ from amplifier_kit.calls.budget_news import (
 )
 from amplifier_kit.calls.call_costs import Amount, WorstCase
 from amplifier_kit.calls.paid_provider import pay_retry
-from amplifier_kit.calls.price_table import PriceTable
+from amplifier_kit.calls.prices import PriceTable
 from amplifier_module_hooks_budget.ledger import Account, Hold, Ledger, Shortage
 
 NAME = "hooks-budget"

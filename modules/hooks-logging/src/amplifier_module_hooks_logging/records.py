@@ -7,8 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar, cast
 
-from amplifier_kit.secrets.scrubber import Scrubber
-from amplifier_kit.secrets.streams import EventStreams
+from amplifier_kit.secrets.scrubber import EventStreams, Scrubber
 from amplifier_module_hooks_logging.config import LoggingConfig
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,7 @@ from amplifier_core import events
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_kit.notices import show
 from amplifier_kit.secrets.log_records import scrub_log_records
-from amplifier_kit.secrets.scrubber import MARK_START, Scrubber
-from amplifier_kit.secrets.streams import EventStreams
+from amplifier_kit.secrets.scrubber import MARK_START, EventStreams, Scrubber
 from amplifier_kit.secrets.watch import Watch
 from amplifier_module_hooks_redaction.config import RedactionConfig
 

@@ -1,15 +1,63 @@
-"""Telling the hooks and the person what the loop does, and hearing what they want."""
+"""What a turn announces, what hooks inject into it, and what a user says while it runs."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from amplifier_core.models import HookResult
-from amplifier_module_loops.injections import Injections
+from amplifier_core.message_models import Message, TextBlock
+from amplifier_core.models import ContextInjection, HookResult
+from amplifier_kit.valid_text import valid_text
 
 logger = logging.getLogger(__name__)
+
+
+class Injections:
+    """The ephemeral injections collected since the last request."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: tuple[ContextInjection, ...] = ()
+
+    def take(self, result: HookResult) -> None:
+        """Keep what a processed hook result leaves for the next request."""
+        if result.context_injections:
+            self._waiting += tuple(result.context_injections)
+        elif result.context_injection:
+            self._waiting += (
+                ContextInjection(
+                    content=result.context_injection,
+                    role=result.context_injection_role,
+                    append_to_last_tool_result=result.append_to_last_tool_result,
+                ),
+            )
+
+    def add(self, text: str) -> None:
+        """Keep a sentence of the loop's own for the next request."""
+        self._waiting += (ContextInjection(content=text, role="user"),)
+
+    def apply(self, messages: list[Message]) -> None:
+        """Put everything that waits behind `messages`."""
+        for injection in self._waiting:
+            last = messages[-1] if messages else None
+            if injection.append_to_last_tool_result and last is not None and last.role == "tool":
+                messages[-1] = _extended(last, injection.content)
+            else:
+                messages.append(Message(role=injection.role, content=injection.content))
+
+    def clear(self) -> None:
+        """Let go of what was sent."""
+        self._waiting = ()
+
+
+def _extended(message: Message, text: str) -> Message:
+    if isinstance(message.content, str):
+        return message.model_copy(update={"content": f"{message.content}\n\n{text}"})
+    return message.model_copy(update={"content": [*message.content, TextBlock(text=text)]})
 
 
 def _yes(event: str) -> bool:
@@ -71,3 +119,44 @@ class Announcer:
             user_message=line, user_message_level="warning", user_message_source=self.name
         )
         await self._coordinator.process_hook_result(shown, event, self.name)
+
+
+class Inbox:
+    """Keeps texts in the order they arrive, until each is stored: never lost, never twice."""
+
+    __slots__ = ("_storing", "_texts")
+
+    def __init__(self) -> None:
+        self._texts: deque[str] = deque()
+        self._storing: asyncio.Future[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def add(self, text: str) -> None:
+        """Keep `text` for the next step; returns at once. Blank text is not kept."""
+        if text.strip():
+            self._texts.append(valid_text(text))
+
+    async def deliver(self, context: Any) -> str | None:
+        """Store the oldest text as a message of the user and return it; None when none waits.
+
+        Storing is not cancelled together with the caller, for nobody could tell then whether it
+        happened; the next delivery begins with the outcome of this one.
+        """
+        if not self._texts:
+            return None
+        storing = self._storing
+        if storing is None:
+            message = {"role": "user", "content": self._texts[0]}
+            storing = self._storing = asyncio.ensure_future(_stored(context, message))
+        try:
+            await asyncio.shield(storing)
+        finally:
+            if storing.done():
+                self._storing = None
+        return self._texts.popleft()
+
+
+async def _stored(context: Any, message: dict[str, Any]) -> None:
+    await context.add_message(message)

@@ -1,4 +1,4 @@
-"""Making requests out of what is remembered, each of a size that the model can read."""
+"""The requests of a turn: messages and tools that fit the model's window."""
 
 from __future__ import annotations
 
@@ -11,15 +11,40 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from amplifier_core import events
+from amplifier_core.interfaces import input_schema_of
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_core.message_models import ChatRequest, Message, ResponseFormat, ToolSpec
 from amplifier_kit.history_repair import RequestHistory
 from amplifier_kit.tokens import Sizes, Window, window_of
 from amplifier_kit.turn_events import CONTEXT_OVERFLOW, CONTEXT_UNCOUNTED
 from amplifier_module_loops.announcer import Announcer
-from amplifier_module_loops.tool_specs import ToolSpecs
 
 logger = logging.getLogger(__name__)
+
+
+class ToolSpecs:
+    """Describes tools, and describes a tool anew only when it changed."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        # By name: the description and schema, and the whole made of them.
+        self._known: dict[str, tuple[str, dict[str, Any], ToolSpec]] = {}
+
+    def describe(self, tools: dict[str, Any]) -> list[ToolSpec]:
+        """Return the description of each tool, in the order they are mounted."""
+        specs: list[ToolSpec] = []
+        for tool in tools.values():
+            name = tool.name
+            description = tool.description
+            schema = input_schema_of(tool)
+            known = self._known.get(name)
+            if known is None or known[0] != description or known[1] != schema:
+                spec = ToolSpec(name=name, description=description, parameters=schema)
+                known = self._known[name] = (description, spec.parameters, spec)
+            specs.append(known[2])
+        return specs
+
 
 # Above this share of the window an estimate is not good enough.
 _COUNT_ABOVE = 0.6

@@ -1,8 +1,9 @@
-"""Running the tools a model asked for: a few at a time, in time, with results in call order."""
+"""The tool calls of one answer: which are accepted, how they run, what the model reads of them."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import math
 from collections.abc import Awaitable, Callable
@@ -12,26 +13,97 @@ from typing import Any, TypeAlias, cast
 from amplifier_core import events
 from amplifier_core.correlation import tool_call
 from amplifier_core.history import interrupted_result
-from amplifier_core.message_models import ToolCall
-from amplifier_core.models import HookResult
-from amplifier_kit.tool_execution import execute_tool
-from amplifier_kit.tool_inputs import broken_problem
-from amplifier_kit.turn_events import TOOL_ABANDONED, TOOL_DENIED, TOOL_HEARTBEAT
+from amplifier_core.message_models import ChatResponse, ToolCall
+from amplifier_core.models import HookResult, ToolResult
+from amplifier_kit.tools import broken_problem, execute_tool
+from amplifier_kit.turn_events import CALLS_DROPPED, TOOL_ABANDONED, TOOL_DENIED, TOOL_HEARTBEAT
 from amplifier_kit.valid_text import valid
 from amplifier_module_loops.announcer import Announcer
-from amplifier_module_loops.call_slots import CallSlots
-from amplifier_module_loops.eager import Starter
-from amplifier_module_loops.endings import DEADLINE
-from amplifier_module_loops.preflight import objection
-from amplifier_module_loops.settings import TurnSettings
-from amplifier_module_loops.tool_results import (
-    content_of,
-    error_left_by_hooks,
-    result_left_by_hooks,
+from amplifier_module_loops.limits import DEADLINE, TurnSettings
+from amplifier_module_loops.tool_runs import (
+    CallSlots,
+    Starter,
+    ToolRun,
+    ToolWatch,
+    objection,
+    result_message,
 )
-from amplifier_module_loops.tool_watch import ToolRun, ToolWatch, result_message
+
+__all__ = ["content_of", "error_left_by_hooks", "result_left_by_hooks"]
 
 logger = logging.getLogger(__name__)
+
+
+def first_calls(
+    response: ChatResponse, calls: list[ToolCall], most: int
+) -> tuple[ChatResponse, list[ToolCall]]:
+    """Return the answer and its calls without those after the first `most`.
+
+    The others leave the answer itself. With a result for each of them, thousands of calls would
+    fill the window, and the turn could not continue.
+    """
+    kept = calls[:most]
+    kept_ids = {call.id for call in kept}
+    content = [
+        block for block in response.content if block.type != "tool_call" or block.id in kept_ids
+    ]
+    changes = {"content": content, "tool_calls": kept}
+    return response.model_copy(update=changes), kept
+
+
+async def report_dropped(announcer: Announcer, total: int, most: int) -> None:
+    """Report the calls that were not accepted: to the model, the hooks and the user."""
+    dropped = total - most
+    announcer.injections.add(
+        f"Your last answer had {total:,} tool calls. The first {most:,} were accepted; the other "
+        f"{dropped:,} were not run and have no results. Make at most {most:,} calls at a time."
+    )
+    facts = {"calls": total, "accepted": most, "dropped": dropped}
+    line = f"The model made {total:,} tool calls in one answer; {dropped:,} of them were not run."
+    await announcer.warn(CALLS_DROPPED, facts, line)
+
+
+def result_left_by_hooks(result: Any, after: HookResult) -> Any:
+    """Return the result, or what a hook put in its place under either of its names."""
+    for name in ("result", "tool_result"):
+        left = (after.data or {}).get(name, result)
+        if left is not result:
+            return left
+    return result
+
+
+def error_left_by_hooks(error: BaseException, told: dict[str, Any]) -> str:
+    """Return what the model reads of an error: no more than the hooks leave of it."""
+    left: Any = told.get("error")
+    name, said = type(error).__name__, left.get("msg") if isinstance(left, dict) else left  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - from hooks
+    return f"{name}: {said}" if said else name
+
+
+def content_of(result: Any) -> Any:
+    """Return what the model reads of a result: rich content if it has some, else its text."""
+    if isinstance(result, ToolResult):
+        if result.content:
+            return [block.model_dump() for block in result.content]
+        try:
+            return result.get_serialized_output()
+        except (TypeError, ValueError):
+            return _text(result.output)
+    if isinstance(result, dict) and "success" in result:
+        # A hook saw the result as plain data and changed it there.
+        fields = cast("dict[str, Any]", result)
+        output = fields.get("output")
+        return _text(fields.get("error") if output is None else output)
+    return _text(cast("Any", result))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, default=str)
+    except (TypeError, ValueError):
+        return str(value)
+
 
 SelectTool: TypeAlias = Callable[[ToolRun, dict[str, Any], Announcer], Awaitable[str | None]]
 """Chooses the tool of a call before `tool:pre`; takes the call, the mounted tools, the announcer.

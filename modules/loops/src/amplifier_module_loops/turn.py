@@ -1,4 +1,4 @@
-"""A turn: from a prompt to its answer, step by step."""
+"""One turn, from a prompt to its answer."""
 
 from __future__ import annotations
 
@@ -13,17 +13,28 @@ from amplifier_core.message_models import ResponseFormatJsonSchema, ToolCall
 from amplifier_core.models import HookResult
 from amplifier_kit import turn_events
 from amplifier_kit.valid_text import valid_text
-from amplifier_module_loops.announcer import Announcer
-from amplifier_module_loops.eager import Starter
-from amplifier_module_loops.endings import DEADLINE, LIMIT, STATUS, STUCK, Ending, stop_reason_for
-from amplifier_module_loops.model_calls import AskModel, ModelCalls, complete
-from amplifier_module_loops.providers import default_model, select_provider
+from amplifier_module_loops.announcer import Announcer, Inbox
+from amplifier_module_loops.limits import (
+    DEADLINE,
+    LIMIT,
+    STATUS,
+    STUCK,
+    Ending,
+    TurnSettings,
+    stop_reason_for,
+)
+from amplifier_module_loops.model_calls import (
+    AskModel,
+    ModelCalls,
+    complete,
+    default_model,
+    select_provider,
+)
 from amplifier_module_loops.repetition import Circle, Repetition
 from amplifier_module_loops.requests import Kept
-from amplifier_module_loops.settings import TurnSettings
-from amplifier_module_loops.steering import Inbox
 from amplifier_module_loops.structured import OutputSchema
 from amplifier_module_loops.tool_calls import SelectTool, ToolCalls
+from amplifier_module_loops.tool_runs import Starter
 
 _NUDGE = "Repeating them will not help: try another way, or answer with what you have."
 _REPAIR = "Your answer does not fit the JSON Schema it has to. Give it again, as JSON alone. Wrong:"

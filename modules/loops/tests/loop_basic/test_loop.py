@@ -10,9 +10,9 @@ import pytest
 
 from amplifier_core import AmplifierSession, ChatRequest, ChatResponse, LLMError
 from amplifier_core.testing import EventRecorder, MockContextManager, MockTool
-from amplifier_module_loops.endings import LIMIT
+from amplifier_module_loops.limits import LIMIT
 from amplifier_module_loops.loop_basic.loop import BasicLoop
-from amplifier_module_loops.providers import select_provider
+from amplifier_module_loops.model_calls import select_provider
 from contract.installer import Installer, ScriptedProvider, response
 from contract.requirements import requirement
 from contract.stand_ins import Listener, ask, broken_pairs, deny, modify

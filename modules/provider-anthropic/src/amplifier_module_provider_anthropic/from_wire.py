@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from amplifier_core.llm_errors import ContentFilterError
 from amplifier_core.message_models import ChatResponse, Usage
-from amplifier_kit.calls.arguments import parse_arguments
+from amplifier_kit.calls.messages import parse_arguments, reading_answer
 from amplifier_kit.calls.mounting import calls_in_response
-from amplifier_kit.calls.wire_shapes import reading_answer
 from amplifier_module_provider_anthropic.to_wire import OWN, THOUGHTS, Wire
 
 _FINISH = {

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from amplifier_core.llm_errors import InvalidRequestError
 from amplifier_core.message_models import ChatRequest, Degradation
-from amplifier_kit.calls.requests import extended_thinking
+from amplifier_kit.calls.messages import extended_thinking
 from amplifier_module_provider_anthropic.config import MAX_OUTPUT_TOKENS, AnthropicConfig
 from amplifier_module_provider_anthropic.to_wire import THOUGHTS, Wire
 

@@ -10,13 +10,12 @@ from amplifier_core.message_models import ChatRequest, ChatResponse, Degradation
 from amplifier_core.models import ConfigField, ModelInfo, ProviderInfo
 from amplifier_kit.calls.block_stream import BlockStream
 from amplifier_kit.calls.lazy_client import LazyClient, bound_answer
-from amplifier_kit.calls.messages import Converted, repaired, split_system
+from amplifier_kit.calls.messages import Converted, overridden, repaired, split_system
 from amplifier_kit.calls.model_calls import Call, ModelCalls
 from amplifier_kit.calls.mounting import calls_in_response
 from amplifier_kit.calls.prefix import Prefix
 from amplifier_kit.calls.prices import load_price_data
 from amplifier_kit.calls.rate_limits import rate_limits
-from amplifier_kit.calls.requests import overridden
 from amplifier_module_provider_anthropic import to_wire
 from amplifier_module_provider_anthropic.config import (
     KEY_VARIABLE,

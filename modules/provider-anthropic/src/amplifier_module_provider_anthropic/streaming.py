@@ -9,7 +9,7 @@ from typing import Any
 from amplifier_core.llm_errors import StreamError
 from amplifier_kit.calls.block_stream import BlockStream
 from amplifier_kit.calls.connections import read_rest
-from amplifier_kit.calls.wire_shapes import reading_answer
+from amplifier_kit.calls.messages import reading_answer
 from amplifier_module_provider_anthropic.failures import error_in_stream
 from amplifier_module_provider_anthropic.to_wire import Wire
 

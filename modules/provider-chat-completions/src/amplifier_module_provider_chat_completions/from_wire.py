@@ -14,9 +14,8 @@ from amplifier_core.message_models import (
     ToolCallBlock,
     Usage,
 )
-from amplifier_kit.calls.arguments import parse_arguments
+from amplifier_kit.calls.messages import expected, parse_arguments, reading_answer
 from amplifier_kit.calls.mounting import calls_in_response
-from amplifier_kit.calls.wire_shapes import expected, reading_answer
 from amplifier_module_provider_chat_completions.to_wire import CAME_IN
 
 # The server's word to the kernel's; a word that is not here means that the model came to its end.

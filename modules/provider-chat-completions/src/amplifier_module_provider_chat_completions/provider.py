@@ -13,11 +13,17 @@ from amplifier_core.message_models import ChatRequest, ChatResponse, Degradation
 from amplifier_core.models import ConfigField, ModelInfo, ProviderInfo
 from amplifier_kit.calls.block_stream import BlockStream
 from amplifier_kit.calls.lazy_client import LazyClient, bound_answer
-from amplifier_kit.calls.messages import Converted, repaired, split_system, text_of
+from amplifier_kit.calls.messages import (
+    Converted,
+    extended_thinking,
+    overridden,
+    repaired,
+    split_system,
+    text_of,
+)
 from amplifier_kit.calls.model_calls import Call, ModelCalls
 from amplifier_kit.calls.mounting import calls_in_response
 from amplifier_kit.calls.prefix import Prefix
-from amplifier_kit.calls.requests import extended_thinking, overridden
 from amplifier_module_provider_chat_completions import failures, probe, to_wire
 from amplifier_module_provider_chat_completions.config import (
     KEY_VARIABLE,

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from amplifier_kit.calls.block_stream import BlockKind, BlockStream
-from amplifier_kit.calls.wire_shapes import reading_answer
+from amplifier_kit.calls.messages import reading_answer
 from amplifier_module_provider_chat_completions.from_wire import Answer, Part, field_of
 
 # How servers spell a message's reasoning.

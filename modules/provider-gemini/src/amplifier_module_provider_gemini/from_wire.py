@@ -18,7 +18,7 @@ from amplifier_core.message_models import (
     Usage,
 )
 from amplifier_kit.calls.mounting import calls_in_response
-from amplifier_kit.tool_inputs import broken_input
+from amplifier_kit.tools import broken_input
 from amplifier_kit.valid_text import valid_text
 from amplifier_module_provider_gemini.failures import PROVIDER
 

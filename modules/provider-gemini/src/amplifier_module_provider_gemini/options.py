@@ -13,7 +13,7 @@ from amplifier_core.message_models import (
     ResponseFormatJsonSchema,
     ToolSpec,
 )
-from amplifier_kit.calls.requests import extended_thinking
+from amplifier_kit.calls.messages import extended_thinking
 from amplifier_module_provider_gemini.config import GeminiConfig
 
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "any": "ANY"}

@@ -10,11 +10,10 @@ from amplifier_core.message_models import ChatRequest, ChatResponse, ToolCall
 from amplifier_core.models import ConfigField, ModelInfo, ProviderInfo
 from amplifier_kit.calls.block_stream import BlockStream
 from amplifier_kit.calls.lazy_client import LazyClient
-from amplifier_kit.calls.messages import Converted, repaired
+from amplifier_kit.calls.messages import Converted, overridden, repaired
 from amplifier_kit.calls.model_calls import Call, ModelCalls
 from amplifier_kit.calls.mounting import calls_in_response
 from amplifier_kit.calls.prefix import Prefix
-from amplifier_kit.calls.requests import overridden
 from amplifier_module_provider_gemini.client import GeminiClient, make_client
 from amplifier_module_provider_gemini.config import KEY_VARIABLES, GeminiConfig
 from amplifier_module_provider_gemini.failures import PROVIDER, translate

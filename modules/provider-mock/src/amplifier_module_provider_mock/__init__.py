@@ -6,7 +6,7 @@ from typing import Any
 
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_kit.calls.block_stream import STREAM_EVENTS
-from amplifier_kit.calls.price_table import price_table
+from amplifier_kit.calls.prices import price_table
 from amplifier_kit.calls.settings import FREE
 from amplifier_module_provider_mock.config import MockConfig
 from amplifier_module_provider_mock.provider import MockProvider

@@ -10,7 +10,7 @@ from typing import Any
 from amplifier_core.errors import error_text
 from amplifier_core.llm_errors import ContentFilterError, LLMError, NetworkError, StreamError
 from amplifier_kit.calls.failures import error_from_status, error_from_transport
-from amplifier_kit.calls.wire_shapes import in_one_line
+from amplifier_kit.calls.messages import in_one_line
 
 PROVIDER = "openai"
 

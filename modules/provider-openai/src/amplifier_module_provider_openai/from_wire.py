@@ -14,9 +14,8 @@ from amplifier_core.message_models import (
     ToolCallBlock,
     Usage,
 )
-from amplifier_kit.calls.arguments import parse_arguments
+from amplifier_kit.calls.messages import expected, parse_arguments
 from amplifier_kit.calls.mounting import calls_in_response
-from amplifier_kit.calls.wire_shapes import expected
 from amplifier_module_provider_openai.failures import PROVIDER, reported_error
 
 # Why an answer is incomplete, in the words that all providers share.

@@ -8,7 +8,7 @@ from typing import Any, cast
 from amplifier_core.llm_errors import StreamError
 from amplifier_kit.calls.block_stream import BlockKind, BlockStream
 from amplifier_kit.calls.connections import read_rest
-from amplifier_kit.calls.wire_shapes import expected
+from amplifier_kit.calls.messages import expected
 from amplifier_module_provider_openai.failures import PROVIDER, reported_error
 
 _TERMINAL = ("response.completed", "response.incomplete", "response.failed")

@@ -15,9 +15,8 @@ from amplifier_core.message_models import (
     ResponseFormatJsonSchema,
     ToolSpec,
 )
-from amplifier_kit.calls.messages import Converted, blocks_of, text_of
+from amplifier_kit.calls.messages import Converted, blocks_of, extended_thinking, text_of
 from amplifier_kit.calls.prefix import Prefix
-from amplifier_kit.calls.requests import extended_thinking
 from amplifier_module_provider_openai.config import OpenAIConfig
 from amplifier_module_provider_openai.items import Item
 from amplifier_module_provider_openai.models import can_think

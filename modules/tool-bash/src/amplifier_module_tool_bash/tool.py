@@ -14,7 +14,7 @@ from amplifier_core.correlation import current_tool_call_id
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_kit import notices
-from amplifier_kit.tool_failure import tool_failure
+from amplifier_kit.tools import tool_failure
 from amplifier_module_tool_bash.config import UNPROTECTED, BashConfig
 from amplifier_sandbox.own.git_settings import git_environment
 from amplifier_sandbox.processes.capture import Capture

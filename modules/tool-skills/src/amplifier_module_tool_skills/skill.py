@@ -9,8 +9,8 @@ from typing import Annotated, Any, NamedTuple, cast
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from amplifier_sandbox.files.names import decoded
 from amplifier_sandbox.files.rooted import Root
-from amplifier_sandbox.files.text import decoded
 
 FILE_NAME = "SKILL.md"
 

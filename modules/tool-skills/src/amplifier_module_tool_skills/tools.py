@@ -10,13 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
-from amplifier_kit.tool_failure import tool_failure
-from amplifier_kit.tool_inputs import problems_in
+from amplifier_kit.tools import problems_in, tool_failure
 from amplifier_module_tool_skills.library import Library
 from amplifier_module_tool_skills.skill import Skill
 from amplifier_sandbox.files.errors import RefusedError
-from amplifier_sandbox.files.names import shown
-from amplifier_sandbox.files.text import decoded
+from amplifier_sandbox.files.names import decoded, shown
 
 LOADED = "skill:loaded"
 

@@ -15,8 +15,7 @@ from amplifier_core.models import ToolResult
 from amplifier_kit.children.child import COMPLETED, Child
 from amplifier_kit.children.remote import RemoteTask, RemoteTasks
 from amplifier_kit.children.tasks import RefusedError, Tasks, unknown_task
-from amplifier_kit.tool_failure import tool_failure
-from amplifier_kit.tool_inputs import problems_in
+from amplifier_kit.tools import problems_in, tool_failure
 
 # What a call may need beyond the time of its child: to have it stopped, and to tell of it.
 _MARGIN_SECONDS = 30.0

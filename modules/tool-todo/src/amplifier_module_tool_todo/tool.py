@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
-from amplifier_kit.tool_inputs import problems_in
+from amplifier_kit.tools import problems_in
 from amplifier_module_tool_todo.items import INPUT_SCHEMA, TodoList, rendered
 from amplifier_module_tool_todo.todos import Todos
 

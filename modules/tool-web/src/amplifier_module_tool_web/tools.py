@@ -13,7 +13,7 @@ from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_kit.notices import show
-from amplifier_kit.tool_failure import tool_failure
+from amplifier_kit.tools import tool_failure
 from amplifier_module_tool_web.destinations import FetchError, RefusedError
 from amplifier_module_tool_web.fetcher import Fetcher
 from amplifier_module_tool_web.pages import Page, page_of

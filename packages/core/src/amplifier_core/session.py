@@ -16,9 +16,9 @@ from uuid import uuid4
 from amplifier_core import events
 from amplifier_core._mounting import MountedModule, MountWave
 from amplifier_core._swap import Swaps
-from amplifier_core._turn_end import Interruption, close_history
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.errors import NotInitializedError, SessionError, describe_error
+from amplifier_core.history import Interruption, close_history
 from amplifier_core.loader import ModuleLoader
 from amplifier_core.models import SessionStatus
 from amplifier_core.redaction import redact_secrets

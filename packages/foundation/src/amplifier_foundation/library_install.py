@@ -25,7 +25,7 @@ from amplifier_foundation.sources.libraries import (
     site_folders,
 )
 from amplifier_kit.durable_files import make_private_folder
-from amplifier_kit.secrets.names import is_secret_variable
+from amplifier_kit.secrets.known import is_secret_variable
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -10,7 +10,7 @@ import pytest
 
 from amplifier_foundation.errors import SessionStoreError
 from amplifier_foundation.live import open_live
-from amplifier_foundation.recording.error_codec import build_error
+from amplifier_foundation.recording.plain import build_error
 from amplifier_foundation.replay import assert_replays, diff, fork, replay, to_test
 from amplifier_foundation.replay.cassette import read_cassette
 from amplifier_foundation.replay.conductor import Conductor

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.store import SessionStore
-from amplifier_foundation.store.log_file import GIANT
 from amplifier_foundation.store.records import (
+    GIANT,
     MOST_DAMAGE,
     MOST_IDLE_LINES,
     SCHEMA,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.calls.arguments import parse_arguments
-from amplifier_kit.tool_inputs import broken_problem
+from amplifier_kit.calls.messages import parse_arguments
+from amplifier_kit.tools import broken_problem
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 OBJECTS = st.dictionaries(st.text(), SCALARS | st.lists(SCALARS, max_size=3), max_size=3)

@@ -11,7 +11,7 @@ from amplifier_core.message_models import ChatResponse, TextBlock, Usage
 from amplifier_core.models import ModelInfo
 from amplifier_core.models import Pricing as ListedPricing
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.calls.price_table import (
+from amplifier_kit.calls.prices import (
     PriceTable,
     UnknownPriceError,
     find_price,

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from amplifier_core.message_models import Usage
-from amplifier_kit.calls.price_table import PriceTable, find_price
-from amplifier_kit.calls.prices import cost_usd, load_price_data
+from amplifier_kit.calls.prices import PriceTable, cost_usd, find_price, load_price_data
 from amplifier_kit.calls.settings import Pricing, ProviderSettings
 
 PRICING = Pricing(input=Decimal(3), output=Decimal(15), cache_read=Decimal("0.3"))

@@ -8,9 +8,9 @@ import pytest
 
 from amplifier_core.llm_errors import InvalidRequestError
 from amplifier_core.message_models import ChatRequest, Degradation, Message
+from amplifier_kit.calls.budget_news import joined
+from amplifier_kit.calls.messages import extended_thinking, overridden
 from amplifier_kit.calls.rate_limits import rate_limits
-from amplifier_kit.calls.requests import extended_thinking, overridden
-from amplifier_kit.calls.shortfalls import joined
 
 REQUEST = ChatRequest(messages=[Message(role="user", content="hi")], temperature=0.2, model="m")
 

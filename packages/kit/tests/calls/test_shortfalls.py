@@ -8,9 +8,9 @@ from amplifier_core.llm_errors import InvalidRequestError, LLMError, NetworkErro
 from amplifier_core.message_models import ChatRequest, ChatResponse, Degradation, Message, TextBlock
 from amplifier_core.testing import EventRecorder
 from amplifier_kit.calls.block_stream import BlockStream
+from amplifier_kit.calls.budget_news import DEGRADED, joined
 from amplifier_kit.calls.model_calls import OWN_EVENTS, Call, ModelCalls
 from amplifier_kit.calls.settings import ProviderSettings
-from amplifier_kit.calls.shortfalls import DEGRADED, joined
 
 NO_STOP = Degradation(requested="stop", actual="none", reason="the API has none")
 NO_TOP_P = Degradation(requested="top_p", actual="none", reason="the API has none")

@@ -12,8 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.secrets.known import known_secrets
-from amplifier_kit.secrets.names import is_secret_field, is_secret_variable
+from amplifier_kit.secrets.known import is_secret_field, is_secret_variable, known_secrets
 
 
 def coordinator(config: dict[str, Any] | None = None) -> MockCoordinator:

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.secrets.examples import EXAMPLES
-from amplifier_kit.secrets.patterns import PATTERNS
+from amplifier_kit.secrets.patterns import EXAMPLES, PATTERNS
 from amplifier_kit.secrets.scrubber import MARK_START, Scrubber
 
 Planted = tuple[str, str, str]

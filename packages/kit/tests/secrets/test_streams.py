@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.secrets.scrubber import MARK_START, Scrubber
-from amplifier_kit.secrets.streams import EventStreams
+from amplifier_kit.secrets.scrubber import MARK_START, EventStreams, Scrubber
 
 DELTA, END = "llm:stream_block_delta", "llm:stream_block_end"
 Planted = tuple[str, str, str]

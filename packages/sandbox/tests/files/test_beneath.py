@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_sandbox.files import beneath
-from amplifier_sandbox.files.beneath import FOLDER, closing, create_beneath
+from amplifier_sandbox.files import rooted
 from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.rooted import FOLDER, closing, create_beneath
 
 PARTS = st.sampled_from(["a", "b", "A", "..", ".", "", "link", "out", "\u00e9", "x" * 300])
 
@@ -23,7 +23,7 @@ PARTS = st.sampled_from(["a", "b", "A", "..", ".", "", "link", "out", "\u00e9", 
 def resolves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Use the call of the kernel, then one part after the other as macOS needs it."""
     if request.param == "walk":
-        monkeypatch.setattr(beneath, "kernel_resolves_beneath", lambda: False)
+        monkeypatch.setattr(rooted, "kernel_resolves_beneath", lambda: False)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_whatever_its_name_a_file_is_created_beneath_the_folder_or_not_at_all(
     (work / "link").symlink_to("b")
     with pytest.MonkeyPatch.context() as patch, closing(os.open(work, FOLDER)) as fd:
         if walks:
-            patch.setattr(beneath, "kernel_resolves_beneath", lambda: False)
+            patch.setattr(rooted, "kernel_resolves_beneath", lambda: False)
         with suppress(RefusedError, OSError):
             os.close(create_beneath(fd, "/".join(parts)))
 

@@ -12,8 +12,8 @@ from amplifier_core.models import HookResult
 from amplifier_module_contexts.context import FittingContext
 from amplifier_module_contexts.context_persistent.config import PersistentConfig
 from amplifier_module_contexts.context_persistent.message_log import MessageLog
-from amplifier_module_contexts.file_blobs import FileBlobs
 from amplifier_module_contexts.history import History
+from amplifier_module_contexts.spill import FileBlobs
 
 logger = logging.getLogger(__name__)
 

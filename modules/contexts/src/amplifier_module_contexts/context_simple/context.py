@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from amplifier_core.hooks import HookRegistry
-from amplifier_module_contexts.blobs import MemoryBlobs
 from amplifier_module_contexts.context import FittingContext
 from amplifier_module_contexts.context_simple.config import ContextConfig
+from amplifier_module_contexts.spill import MemoryBlobs
 
 
 class SimpleContextManager(FittingContext):

@@ -12,7 +12,6 @@ from amplifier_core.history import answers_in
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_kit.texts import SHORTEST, ShortForms, texts_in
-from amplifier_module_contexts.blobs import MemoryBlobs
 from amplifier_module_contexts.compaction import View, behind_system
 from amplifier_module_contexts.context import FittingContext
 from amplifier_module_contexts.context_summarizing.config import SummarizingConfig
@@ -20,7 +19,8 @@ from amplifier_module_contexts.context_summarizing.ledger import Ledger
 from amplifier_module_contexts.context_summarizing.remember import remembered
 from amplifier_module_contexts.context_summarizing.summarizer import summarize
 from amplifier_module_contexts.history import History
-from amplifier_module_contexts.size import message_size
+from amplifier_module_contexts.sizes import message_size
+from amplifier_module_contexts.spill import MemoryBlobs
 
 logger = logging.getLogger(__name__)
 

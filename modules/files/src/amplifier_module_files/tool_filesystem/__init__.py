@@ -16,9 +16,8 @@ from amplifier_module_files.tool_filesystem.location import checkpoint_folder
 from amplifier_module_files.tool_filesystem.session_files import SessionFiles
 from amplifier_module_files.tool_filesystem.tools import TOOLS
 from amplifier_module_files.tool_filesystem.undo import UNDONE, FileCheckpoints
-from amplifier_sandbox.files.beneath import kernel_resolves_beneath
 from amplifier_sandbox.files.own_files import OwnFiles
-from amplifier_sandbox.files.rooted import Root
+from amplifier_sandbox.files.rooted import Root, kernel_resolves_beneath
 from amplifier_sandbox.files.workspace import Workspace, working_dir
 
 __amplifier_module_type__ = "tool"

@@ -12,7 +12,7 @@ from amplifier_core import events
 from amplifier_core.effects import Effect
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import ToolResult
-from amplifier_kit.tool_failure import tool_failure
+from amplifier_kit.tools import tool_failure
 from amplifier_module_files.diff import change_text
 from amplifier_module_files.edits import Edit, NoMatchError, replaced, with_line_ends_of
 from amplifier_module_files.failures import FAILURES, failure_text
@@ -29,9 +29,8 @@ from amplifier_module_files.tool_filesystem.inputs import (
 )
 from amplifier_module_files.tool_filesystem.session_files import SessionFiles
 from amplifier_sandbox.files.errors import RefusedError
-from amplifier_sandbox.files.names import shown
+from amplifier_sandbox.files.names import decoded, shown
 from amplifier_sandbox.files.rooted import Entry
-from amplifier_sandbox.files.text import decoded
 
 # Contexts put results of 20,000 characters aside; a part that is read should not be.
 _MOST_CHARS = 18_000

@@ -11,8 +11,7 @@ from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_kit.notices import show
-from amplifier_kit.tool_failure import tool_failure
-from amplifier_kit.tool_inputs import problems_in
+from amplifier_kit.tools import problems_in, tool_failure
 from amplifier_module_files.descriptors import is_out_of_descriptors
 from amplifier_module_files.patterns import PatternError, alternatives
 from amplifier_module_files.tool_search import inputs

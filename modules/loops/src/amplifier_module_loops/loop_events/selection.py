@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 from amplifier_core import events
 from amplifier_kit.turn_events import TOOL_DENIED
 from amplifier_module_loops.announcer import Announcer
-from amplifier_module_loops.tool_watch import ToolRun
+from amplifier_module_loops.tool_runs import ToolRun
 
 TOOL_SELECTING = "tool:selecting"
 TOOL_SELECTED = "tool:selected"

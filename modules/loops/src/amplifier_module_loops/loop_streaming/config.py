@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amplifier_module_loops.settings import TurnSettings
+from amplifier_module_loops.limits import TurnSettings
 
 
 class LoopConfig(TurnSettings):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from amplifier_module_loops.announcer import Inbox
 from amplifier_module_loops.loop_streaming.config import DEFAULTS, LoopConfig
 from amplifier_module_loops.loop_streaming.streaming import ask_streaming
-from amplifier_module_loops.steering import Inbox
 from amplifier_module_loops.turn import TurnLoop
 
 

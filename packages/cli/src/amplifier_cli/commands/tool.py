@@ -12,7 +12,7 @@ import click
 from amplifier_cli.failures import CommandError
 from amplifier_cli.output import say, say_json, styled
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
-from amplifier_kit.tool_execution import execute_tool
+from amplifier_kit.tools import execute_tool
 
 if TYPE_CHECKING:
     from amplifier_cli.bare_session import MountedTools

@@ -42,7 +42,7 @@ def prices_of(settings: Settings) -> tuple[dict[str, Any], list[str]]:
 def _valid(name: str, value: Any, path: Path) -> dict[str, Any]:
     # Only settings with prices pay for these imports.
     from amplifier_kit.calls.settings import Pricing  # noqa: PLC0415
-    from amplifier_kit.tool_inputs import problems_in  # noqa: PLC0415
+    from amplifier_kit.tools import problems_in  # noqa: PLC0415
 
     try:
         Pricing.model_validate(value)

@@ -11,7 +11,7 @@ from amplifier_core.effects import declaration_of
 from amplifier_core.interfaces import input_schema_of
 from amplifier_core.redaction import redact_secrets
 from amplifier_foundation.recording.plain import digest_of, plain, plain_model
-from amplifier_kit.calls.price_table import PriceTable, price_table
+from amplifier_kit.calls.prices import PriceTable, price_table
 from amplifier_kit.module_ids import package_of
 from amplifier_kit.session_folder import working_folder
 

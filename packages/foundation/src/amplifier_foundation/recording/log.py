@@ -1,15 +1,44 @@
-"""The way into a session's log: in order, and never silently past a log that cannot be written."""
+"""The log of a session as the recorder writes it, and what is worth a line to the user."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, Protocol
 
+from amplifier_core import events
 from amplifier_foundation.errors import FoundationError, SessionStoreError
+from amplifier_foundation.recording.plain import has_long_text, shortened
 
 __all__ = ["Log", "LogWriter", "RecordingFailedError"]
 
 logger = logging.getLogger(__name__)
+
+Scrub = Callable[[dict[str, Any]], dict[str, Any]]
+
+# What these carry is in the record of the call that they are about.
+_RECORDED_APART = {
+    events.PROVIDER_RESPONSE: ("response",),
+    events.CONTENT_BLOCK_END: ("block", "usage"),
+    events.TOOL_POST: ("result", "tool_result"),
+}
+
+
+def news_in(event: str, data: dict[str, Any], coordinator: Any, scrub: Scrub) -> dict[str, Any]:
+    """Return the data of an event without what is recorded apart, and what every event has.
+
+    Long texts are shortened; secrets are taken out before, because a part of one is not found.
+    """
+    own = {"session_id": coordinator.session_id, "parent_id": coordinator.parent_id}
+    known = _RECORDED_APART.get(event, ())
+    facts = {
+        key: value
+        for key, value in data.items()
+        if key != "timestamp" and key not in known and not (key in own and own[key] == value)
+    }
+    if has_long_text(facts):
+        return shortened(scrub(facts))
+    return facts
 
 
 class LogWriter(Protocol):

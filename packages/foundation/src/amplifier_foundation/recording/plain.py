@@ -1,15 +1,21 @@
-"""Turning what modules hand around into plain JSON data."""
+"""What modules hand around as plain JSON data: values, models, errors and back."""
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from math import isfinite
 from types import NoneType
 from typing import Any, cast
+
+from amplifier_core import llm_errors
+from amplifier_core.errors import error_text
+
+__all__ = ["build_error", "plain_error"]
 
 logger = logging.getLogger(__name__)
 
@@ -103,3 +109,40 @@ def has_long_text(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(has_long_text, cast("dict[str, Any]", value).values()))
     return isinstance(value, list) and any(map(has_long_text, cast("list[Any]", value)))
+
+
+# Fields of an error that its class takes back as keywords.
+_ERROR_FIELDS = (
+    "provider",
+    "model",
+    "status_code",
+    "retryable",
+    "retry_after",
+    "delay_multiplier",
+    "tool_name",
+    "raw_arguments",
+)
+
+
+def plain_error(error: BaseException) -> dict[str, Any]:
+    """Return an error's class, message and the fields to build it again."""
+    fields = {name: getattr(error, name, None) for name in _ERROR_FIELDS}
+    return {
+        "type": type(error).__name__,
+        "module": type(error).__module__,
+        "message": error_text(error),
+        "fields": {name: plain(value) for name, value in fields.items() if value is not None},
+    }
+
+
+def build_error(error: dict[str, Any]) -> BaseException:
+    """Return a recorded error as an exception: of its own class if the kernel or Python has it."""
+    name: str = error["type"]
+    known: Any = getattr(llm_errors, name, None) or getattr(builtins, name, None)
+    if not (isinstance(known, type) and issubclass(known, BaseException)):
+        known = type(name, (Exception,), {})
+    make: Callable[..., BaseException] = known
+    try:
+        return make(error["message"], **error.get("fields", {}))
+    except TypeError:
+        return type(name, (Exception,), {})(error["message"])

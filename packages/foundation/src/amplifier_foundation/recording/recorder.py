@@ -15,11 +15,9 @@ from amplifier_core.errors import describe_error
 from amplifier_foundation.reading.spending import cost_of_result, is_unpriced
 from amplifier_foundation.reading.state import SessionState
 from amplifier_foundation.recording import frames
-from amplifier_foundation.recording.error_codec import plain_error
 from amplifier_foundation.recording.inventory import inventory_of, opening_of
-from amplifier_foundation.recording.log import Log, LogWriter, RecordingFailedError
-from amplifier_foundation.recording.news import news_in
-from amplifier_foundation.recording.plain import plain, plain_state
+from amplifier_foundation.recording.log import Log, LogWriter, RecordingFailedError, news_in
+from amplifier_foundation.recording.plain import plain, plain_error, plain_state
 from amplifier_foundation.recording.requests import Requests
 from amplifier_foundation.recording.wrappers import (
     RecordedApprovals,

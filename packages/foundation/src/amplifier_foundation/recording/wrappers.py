@@ -15,7 +15,7 @@ from amplifier_foundation.recording.frames import (
 )
 from amplifier_foundation.recording.plain import digest_of, plain, plain_model
 from amplifier_kit.proxy import Proxy
-from amplifier_kit.tool_execution import execute_tool
+from amplifier_kit.tools import execute_tool
 from amplifier_kit.valid_text import valid
 
 

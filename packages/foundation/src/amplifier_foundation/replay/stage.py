@@ -19,7 +19,7 @@ from amplifier_foundation.replay.players import (
 from amplifier_foundation.replay.score import Score
 from amplifier_foundation.replay.tape import Act
 from amplifier_foundation.store.records import Record
-from amplifier_kit.calls.price_table import price_table
+from amplifier_kit.calls.prices import price_table
 
 NAME = "replay"
 _INNERMOST = 2**63 - 1

@@ -22,8 +22,8 @@ from amplifier_foundation.sources.errors import FetchError, RejectedArchiveError
 from amplifier_foundation.sources.fetching import Watch
 from amplifier_foundation.sources.names import collision, name_fault
 from amplifier_foundation.sources.uri import Source
-from amplifier_sandbox.files.beneath import FOLDER, closing, create_beneath
 from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.rooted import FOLDER, closing, create_beneath
 
 __all__ = ["fetch_archive"]
 

@@ -9,8 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from amplifier_foundation.store.log_file import LOG, read_lines
-from amplifier_foundation.store.records import LEASE, SCHEMA, json_text
+from amplifier_foundation.store.records import LEASE, LOG, SCHEMA, json_text, read_lines
 from amplifier_kit.durable_files import write_whole
 
 METADATA = "metadata.json"

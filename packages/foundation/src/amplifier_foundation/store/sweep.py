@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amplifier_foundation.store.blobs import Blobs
-from amplifier_foundation.store.log_file import LOG, TORN, read_lines
-from amplifier_foundation.store.records import checked
+from amplifier_foundation.store.records import LOG, TORN, checked, read_lines
 
 _REFERENCE = re.compile(rb'"\$blob":"([0-9a-f]{64})"')
 

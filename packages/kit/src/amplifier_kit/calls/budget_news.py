@@ -1,11 +1,28 @@
-"""What whoever keeps a budget says of a call: its event, its facts and a message for the user."""
+"""What is said about a budget: news, and the last answer of a turn."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from amplifier_core.message_models import ChatRequest, ChatResponse, Degradation, Message, TextBlock
 from amplifier_kit.calls.call_costs import Amount
+from amplifier_kit.calls.messages import blocks_of
 from amplifier_kit.notices import show
+
+DEGRADED = "provider:degraded"
+
+
+def joined(shortfalls: Sequence[Degradation]) -> Degradation | None:
+    """Return all shortfalls as one, since a response has room for one; None without any."""
+    if not shortfalls:
+        return None
+    told = {
+        name: "; ".join(dict.fromkeys(getattr(each, name) for each in shortfalls))
+        for name in ("requested", "actual", "reason")
+    }
+    return Degradation(**told)
+
 
 EXHAUSTED = "budget:exhausted"
 WARNING = "budget:warning"
@@ -58,3 +75,37 @@ async def announce(coordinator: Any, news: News, *, source: str) -> None:
 def _record(amount: Amount) -> dict[str, str]:
     """Return what a call cost; that it was one is known."""
     return {"usd": str(amount.usd), "tokens": str(amount.tokens)}
+
+
+_QUOTED = 400
+
+
+def closing_answer(cause: str, request: ChatRequest) -> ChatResponse:
+    """Return an answer that no model gave: why there is none, and what is open."""
+    lines = [f"No further model call was made: {cause}."]
+    for role, label in (("user", "Still open"), ("assistant", "Reached so far")):
+        if words := _last_words(request, role):
+            lines.append(f"{label}: {words}")
+    return closed(ChatResponse(content=[TextBlock(text="\n\n".join(lines))]))
+
+
+def closed(response: ChatResponse) -> ChatResponse:
+    """Return an answer as the last one of its turn: words only, and marked as cut short."""
+    words = [block for block in response.content if block.type == "text"]
+    metadata = {**(response.metadata or {}), "budget": "exhausted"}
+    ending = {"tool_calls": None, "finish_reason": "length", "metadata": metadata}
+    return response.model_copy(update={"content": words, **ending})
+
+
+def _last_words(request: ChatRequest, role: str) -> str:
+    for message in reversed(request.messages):
+        if message.role == role and (words := _text(message).strip()):
+            if len(words) <= _QUOTED:
+                return words
+            return f"{words[:_QUOTED]} ..."
+    return ""
+
+
+def _text(message: Message) -> str:
+    """Return what was said; unlike for a vendor, results of tools are not."""
+    return "\n".join(block.text for block in blocks_of(message) if block.type == "text")

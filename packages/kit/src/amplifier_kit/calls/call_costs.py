@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from amplifier_core.message_models import ChatRequest, ChatResponse, ContentBlockUnion, Usage
 from amplifier_kit.calls.messages import blocks_of
-from amplifier_kit.calls.price_table import UnknownPriceError
-from amplifier_kit.calls.prices import Price
+from amplifier_kit.calls.prices import Price, UnknownPriceError
 from amplifier_kit.tokens import CHARS_PER_TOKEN
 
 # Failures before a model began to work, as `provider:retry` names them; what fails in any other way

@@ -1,16 +1,21 @@
-"""Messages on their way to a vendor: a valid sequence, converted once, and read in one way."""
+"""Requests and messages as every vendor needs them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from amplifier_core.errors import describe_error
+from amplifier_core.llm_errors import InvalidRequestError, StreamError
 from amplifier_core.message_models import (
+    ChatRequest,
     ContentBlockUnion,
+    Degradation,
     ImageBlock,
     Message,
     RichOutput,
@@ -19,6 +24,8 @@ from amplifier_core.message_models import (
     ToolResultBlock,
 )
 from amplifier_kit.history_repair import Repair, repair_history
+from amplifier_kit.tools import broken_input
+from amplifier_kit.valid_text import is_too_deep
 
 W = TypeVar("W")
 
@@ -160,3 +167,114 @@ class Converted(Generic[W]):
         self._wire = [*wire[:same], *map(self._convert, messages[same:])]
         self._messages = messages.copy()
         return self._wire.copy()
+
+
+# The one keyword that is no field of a request: loops ask for thinking with it.
+_THINKING = "extended_thinking"
+
+
+def overridden(
+    request: ChatRequest, arguments: Mapping[str, Any], *, provider: str
+) -> tuple[ChatRequest, list[Degradation]]:
+    """Return the request with what keyword arguments replace, and a shortfall for each unknown one.
+
+    Only the arguments are validated, and the request that was given stays as it is.
+
+    Raises:
+        InvalidRequestError: it is no request, or an argument does not fit its field.
+    """
+    if not isinstance(request, ChatRequest):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not checked
+        message = f"A request is a ChatRequest, not a {type(request).__name__}"
+        raise InvalidRequestError(message, provider=provider)
+    known = {*ChatRequest.model_fields, _THINKING}
+    given = {name: value for name, value in arguments.items() if name in known}
+    ignored = [
+        Degradation(requested=f"`{name}`", actual="nothing", reason="no such argument is known")
+        for name in arguments
+        if name not in known
+    ]
+    if not given:
+        return request, ignored
+    try:
+        checked = ChatRequest.model_validate({"messages": [], **given})
+    except ValidationError as error:
+        raise InvalidRequestError(str(error), provider=provider) from error
+    return request.model_copy(update={name: getattr(checked, name) for name in given}), ignored
+
+
+def with_options(
+    request: ChatRequest, options: dict[str, Any]
+) -> tuple[ChatRequest, dict[str, Any]]:
+    """Return a request with those of the options that are fields of it, and the other options.
+
+    For whoever passes both on to a provider, which validates them with `overridden`.
+    """
+    rest = dict(options)
+    if "max_tokens" in rest:
+        rest["max_output_tokens"] = rest.pop("max_tokens")
+    fields = {key: rest.pop(key) for key in list(rest) if key in ChatRequest.model_fields}
+    return request.model_copy(update=fields), rest
+
+
+def extended_thinking(request: ChatRequest) -> bool | None:
+    """Return whether the caller asked for thinking; None: not a word about it."""
+    return (request.model_extra or {}).get(_THINKING)
+
+
+_LONGEST_REASON = 300
+
+
+@contextmanager
+def reading_answer(provider: str, model: str | None) -> Generator[None]:
+    """Raise a StreamError for what goes wrong while a server's answer is read.
+
+    Only around code that reads: elsewhere these exceptions are mistakes of ours.
+    """
+    try:
+        yield
+    except RecursionError as error:
+        message = "the server sent JSON that is nested too deep"
+        raise StreamError(message, provider=provider, model=model) from error
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        reason = " ".join(describe_error(error).split())[:_LONGEST_REASON]
+        message = f"the server's answer cannot be read: it has an unknown form ({reason})"
+        raise StreamError(message, provider=provider, model=model) from error
+
+
+def in_one_line(error: BaseException) -> str:
+    """Return what is wrong with an answer; a validation error takes many lines to say it."""
+    return " ".join(describe_error(error).split())[:_LONGEST_REASON]
+
+
+def expected(value: Any, kind: type, name: str) -> Any:
+    """Return a field of an answer when it is of this kind, or None when it is left out.
+
+    Raises:
+        TypeError: it is anything else, which must not pass for an empty field.
+    """
+    if value is None or isinstance(value, kind):
+        return value
+    raise TypeError(f"`{name}` is a {type(value).__name__}")
+
+
+def parse_arguments(raw: str, *, cut_off: bool = False) -> dict[str, Any]:
+    """Return the arguments as a dict; an empty text is an empty dict.
+
+    Never guesses: half an argument could name half a file. Of a text that is not a JSON object, the
+    model reads in the result of its call what is wrong and where. Asking again for the whole answer
+    would be paid for as often, and the model would not know why.
+    """
+    problem = "are not a JSON object"
+    try:
+        arguments: Any = json.loads(raw) if raw.strip() else {}
+        if is_too_deep(arguments):
+            problem = "are nested too deep"
+        elif isinstance(arguments, dict):
+            return cast("dict[str, Any]", arguments)
+    except ValueError as error:
+        problem = f"are not JSON: {error}"
+    except RecursionError:
+        problem = "are nested too deep"
+    if cut_off:
+        problem = f"were cut off by the output limit, so they {problem}; give shorter ones"
+    return broken_input(raw, problem)

@@ -18,11 +18,11 @@ from amplifier_core.message_models import ChatRequest, ChatResponse, Degradation
 from amplifier_core.redaction import redact_secrets
 from amplifier_core.retry import retry_with_backoff
 from amplifier_kit.calls.block_stream import STREAM_EVENTS, BlockStream
+from amplifier_kit.calls.budget_news import DEGRADED, joined
 from amplifier_kit.calls.failures import error_from_transport
 from amplifier_kit.calls.prefix import Miss, Prefix, PrefixWatch
-from amplifier_kit.calls.price_table import price_table
+from amplifier_kit.calls.prices import price_table
 from amplifier_kit.calls.settings import ProviderSettings
-from amplifier_kit.calls.shortfalls import DEGRADED, joined
 from amplifier_kit.history_repair import Repair
 from amplifier_kit.notices import show
 from amplifier_kit.valid_text import valid

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
@@ -11,7 +11,14 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from amplifier_core.llm_errors import InvalidRequestError, LLMError
 from amplifier_core.message_models import ChatRequest, ChatResponse
-from amplifier_kit.calls.budget_news import EXHAUSTED, News, announce, news_of_charge
+from amplifier_kit.calls.budget_news import (
+    EXHAUSTED,
+    News,
+    announce,
+    closing_answer,
+    news_of_charge,
+    news_of_unpriced,
+)
 from amplifier_kit.calls.call_costs import (
     FREE_FAILURES,
     NOTHING,
@@ -22,12 +29,20 @@ from amplifier_kit.calls.call_costs import (
     most_input_tokens,
     most_output_tokens,
 )
-from amplifier_kit.calls.last_answers import closing_answer
-from amplifier_kit.calls.price_finder import PriceFinder
-from amplifier_kit.calls.price_table import PriceTable, priced_at, with_cost
-from amplifier_kit.calls.prices import Price, free
-from amplifier_kit.calls.requests import with_options
+from amplifier_kit.calls.messages import with_options
+from amplifier_kit.calls.prices import (
+    Price,
+    PriceTable,
+    UnknownPriceError,
+    find_price,
+    free,
+    listed_price,
+    own_table,
+    priced_at,
+    with_cost,
+)
 from amplifier_kit.calls.settings import Pricing
+from amplifier_kit.notices import show
 
 __all__ = ["BUDGET", "BudgetTerms", "Hold", "Ledger", "PaidProvider", "Shortage", "pay_retry"]
 
@@ -183,6 +198,52 @@ async def pay_retry(payer: object, data: dict[str, Any]) -> None:
         return
     flight.shortage = held
     flight.clock.reschedule(asyncio.get_running_loop().time())
+
+
+class PriceFinder:
+    """Finds each price once, and says once of a model that it has none."""
+
+    def __init__(self, provider: str, module: Any) -> None:
+        """`provider` is the name under which `module` is mounted."""
+        self._provider = provider
+        self._module = module
+        self._known: dict[str, Price | None] = {}
+        self._admitted: set[str] = set()
+
+    async def find(
+        self, model: str, tables: Iterable[PriceTable | None], *, is_limited: bool
+    ) -> Price | None:
+        """Return what calls of a model cost, None when it is unknown.
+
+        The first of `tables` is that of the root: nobody makes calls cheaper for those above. Where
+        dollars are limited, the provider's list of models is asked too.
+        """
+        price = self._known.get(model)
+        if price is None and (is_limited or model not in self._known):
+            known = [each for each in (*tables, own_table(self._module)) if each is not None]
+            vendor = self._module.get_info().id
+            price = await find_price(known, self._provider, vendor, model)
+            if price is None and is_limited:
+                price = await listed_price(self._module, model)
+            self._known[model] = price
+        return price
+
+    async def admit_unpriced(
+        self, model: str, coordinator: Any, source: str, *, is_refused: bool
+    ) -> None:
+        """Say once, in the name of `source`, that a model without a price is called all the same.
+
+        Raises:
+            UnknownPriceError: it is not. The error says so; a line besides it would say it twice.
+        """
+        event, facts, line = news_of_unpriced(self._provider, model, is_refused=is_refused)
+        if is_refused or model not in self._admitted:
+            await coordinator.hooks.emit(event, facts)
+        if is_refused:
+            raise UnknownPriceError(self._provider, model)
+        if model not in self._admitted:
+            self._admitted.add(model)
+            show(coordinator, line, source=source)
 
 
 class PaidProvider(Generic[H]):

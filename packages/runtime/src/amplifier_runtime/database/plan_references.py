@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
-from amplifier_kit.secrets.names import is_secret_field, is_secret_variable
+from amplifier_kit.secrets.known import is_secret_field, is_secret_variable
 from amplifier_kit.secrets.scrubber import Scrubber
 from amplifier_runtime.errors import ClearKeyError
 

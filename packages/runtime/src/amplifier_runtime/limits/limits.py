@@ -10,7 +10,7 @@ from typing import Any
 from amplifier_core import events
 from amplifier_core.session import AmplifierSession
 from amplifier_kit.calls.paid_provider import BUDGET, BudgetTerms
-from amplifier_kit.calls.price_table import PriceTable, price_table
+from amplifier_kit.calls.prices import PriceTable, price_table
 from amplifier_kit.calls.settings import Pricing
 from amplifier_runtime.children.child_rows import ancestors_of, child_of
 from amplifier_runtime.database.database import Connection, Database, execute, one_of

@@ -18,9 +18,9 @@ from amplifier_kit.calls.budget_news import (
     announce,
 )
 from amplifier_kit.calls.call_costs import Amount, WorstCase, likely_tokens, most_output_tokens
+from amplifier_kit.calls.messages import with_options
 from amplifier_kit.calls.paid_provider import PaidProvider, pay_retry
-from amplifier_kit.calls.price_table import PriceTable
-from amplifier_kit.calls.requests import with_options
+from amplifier_kit.calls.prices import PriceTable
 from amplifier_kit.proxy import Proxy
 from amplifier_runtime.errors import Fenced
 from amplifier_runtime.limits.budgets import Budgets, Hold, Purse, Shortage

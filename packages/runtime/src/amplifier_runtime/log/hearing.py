@@ -14,8 +14,7 @@ from amplifier_core.correlation import current_tool_call_id
 from amplifier_foundation.recording.plain import plain, shortened
 from amplifier_kit.calls.block_stream import STREAM_EVENTS
 from amplifier_kit.secrets.messages import MessageScrubber
-from amplifier_kit.secrets.scrubber import Scrubber
-from amplifier_kit.secrets.streams import EventStreams
+from amplifier_kit.secrets.scrubber import EventStreams, Scrubber
 from amplifier_kit.secrets.watch import Watch
 from amplifier_runtime.database.store import to_json
 from amplifier_runtime.log.event_rows import SUPERSEDED, Record, first_number

@@ -6,10 +6,9 @@ from typing import Any
 
 from amplifier_core.effects import declaration_of
 from amplifier_core.models import ToolResult
-from amplifier_foundation.recording.error_codec import build_error, plain_error
-from amplifier_foundation.recording.plain import plain
+from amplifier_foundation.recording.plain import build_error, plain, plain_error
 from amplifier_kit.notices import show
-from amplifier_kit.tool_execution import execute_tool
+from amplifier_kit.tools import execute_tool
 from amplifier_kit.valid_text import valid
 from amplifier_runtime.turns.journal import inside, kept_model
 from amplifier_runtime.turns.turn_run import TurnRun

@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
 from amplifier_core.message_models import ChatResponse
-from amplifier_foundation.recording.error_codec import build_error, plain_error
-from amplifier_foundation.recording.plain import plain
+from amplifier_foundation.recording.plain import build_error, plain, plain_error
 from amplifier_kit.notices import show
 from amplifier_kit.proxy import Proxy
 from amplifier_kit.valid_text import valid

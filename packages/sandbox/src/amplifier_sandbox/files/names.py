@@ -1,4 +1,4 @@
-"""Names of files: which are sound, which are protected, and how they are shown."""
+"""Names and texts of files: which are sound, which are protected, how they are shown."""
 
 from __future__ import annotations
 
@@ -57,3 +57,17 @@ def _is_protected(part: str) -> bool:
     # A colon begins the name of a stream of the same file on NTFS.
     plain = plain.partition(":")[0].rstrip(". ")
     return plain in _PROTECTED or _SHORT_NAME.fullmatch(plain) is not None
+
+
+def decoded(path: str, data: bytes) -> str:
+    """Return a file's text; raise RefusedError when it is none."""
+    if b"\0" in data:
+        raise RefusedError("kind", f"`{shown(path)}` is a binary file of {len(data):,} bytes.")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise RefusedError(
+            "kind",
+            f"`{shown(path)}` is not UTF-8: byte {error.start:,} is 0x{data[error.start]:02x}. "
+            "These tools read and write UTF-8 only.",
+        ) from error

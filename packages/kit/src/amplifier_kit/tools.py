@@ -1,10 +1,16 @@
-"""Inputs that a tool cannot use: what is said of them, and those that a model did not finish."""
+"""What tools and those who run them share: inputs that do not fit, failures, execution."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from typing import Any, cast
 
 from pydantic import ValidationError
+
+from amplifier_core.models import ToolResult
+
+__all__ = ["execute_tool", "tool_failure"]
 
 # Takes the place of all arguments, so that no tool can take it for some of its own.
 _BROKEN = "__invalid_arguments__"
@@ -40,3 +46,25 @@ def broken_problem(tool_input: Any) -> str | None:
         return None
     known: dict[str, Any] = cast("dict[str, Any]", broken) if isinstance(broken, dict) else {}
     return str(known.get("problem") or "could not be read")
+
+
+def tool_failure(message: str, **facts: str) -> ToolResult:
+    """Return a result that says why a call failed, with facts a program can read."""
+    return ToolResult(success=False, error={"message": message, **facts})
+
+
+async def execute_tool(tool: Any, given: dict[str, Any]) -> Any:
+    """Return the result of `tool.execute(given)`.
+
+    A plain function would stop every session of the process while it runs, so it runs in a thread.
+    Context variables are the same there. A thread cannot be interrupted: when the call is
+    cancelled or its time is up, the function continues and its result is dropped.
+    """
+    execute = tool.execute
+    if inspect.iscoroutinefunction(inspect.unwrap(execute)):
+        return await execute(given)
+    result = await asyncio.to_thread(execute, given)
+    # A plain function may hand on the coroutine of an async one.
+    if inspect.isawaitable(result):
+        return await result
+    return result
