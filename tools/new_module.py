@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-KEYS = Path("packages/foundation/src/amplifier_foundation/config/module_keys.py")
+KEYS = Path("packages/foundation/src/amplifier_foundation/config/project_rules.py")
 # The keys of a module's configuration that are not numbers or switches.
 TEXT_KEYS = """
 import importlib, inspect, json, sys

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_foundation.config.addresses import is_address_key
-from amplifier_foundation.config.module_keys import MODULE_KEYS, MODULE_VARIABLES, key_of
+from amplifier_foundation.config.project_rules import MODULE_KEYS, MODULE_VARIABLES, key_of
 from attacks.module_config import MODULES, ConfigKey, keys_of
 from modules_on_disk import Module, modules
 

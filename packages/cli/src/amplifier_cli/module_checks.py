@@ -16,8 +16,8 @@ from amplifier_cli.installed import FoundModule
 from amplifier_foundation import paths
 from amplifier_foundation.installation import install_command
 from amplifier_foundation.sources.errors import ModuleSourceError
+from amplifier_foundation.sources.libraries import check_kernel, required_by, required_in
 from amplifier_foundation.sources.package import InstalledModules
-from amplifier_foundation.sources.requirements import check_kernel, required_by, required_in
 from amplifier_foundation.sources.uninstalled import compile_apart
 from amplifier_sandbox.visible_text import json_text
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from amplifier_foundation.config.merge import merge
-from amplifier_foundation.config.modules import module_key
+from amplifier_foundation.config.modules import merge, module_key
 from amplifier_foundation.errors import GuardError
 
 __all__ = [

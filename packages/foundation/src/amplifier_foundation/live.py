@@ -1,4 +1,4 @@
-"""A live session: one that is recorded while it runs, and goes on where its log ends."""
+"""A live session and its children: recorded while they run, continued where their logs end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 import sys
 import uuid
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 from amplifier_core import events
 from amplifier_core.errors import AmplifierError, SessionError, describe_error
 from amplifier_core.session import AmplifierSession
-from amplifier_foundation.child_logs import child_logs
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.guards import refuse_without_guard, with_required_guards
 from amplifier_foundation.plan_shape import checked_plan
 from amplifier_foundation.reading.plan_changes import plan_changes
 from amplifier_foundation.reading.state import SessionState, state_of
-from amplifier_foundation.recording.recorder import FAILED, OpenChild, Recorder
+from amplifier_foundation.recording.recorder import FAILED, ChildLog, OpenChild, Recorder
 from amplifier_foundation.spawn.capabilities import offer_spawning
-from amplifier_foundation.spawn.ended_children import EndedChildren
+from amplifier_foundation.spawn.ended_children import SPAWNED, EndedChildren
+from amplifier_kit.children.tasks import ABOUT
 from amplifier_kit.history_repair import repair_history
 from amplifier_kit.notices import show
 from amplifier_kit.secrets.errors import scrub_error
@@ -32,8 +32,6 @@ from amplifier_kit.valid_text import valid, valid_text
 
 if TYPE_CHECKING:
     from amplifier_foundation.store import SessionStore
-
-__all__ = ["LiveSession", "open_live"]
 
 logger = logging.getLogger(__name__)
 
@@ -400,3 +398,43 @@ def _title_of(prompt: str) -> str:
     if len(line) <= _LONGEST_TITLE:
         return line
     return f"{line[: _LONGEST_TITLE - 1]}…"
+
+
+Update = Callable[[Any, Recorder, SessionState], Awaitable[None]]
+"""Brings what lists show of a session up to date: its recorder, and where it stood before."""
+
+
+def child_logs(store: SessionStore, project: Path, update: Update) -> OpenChild:
+    """Return what makes the log of a child."""
+    ended = EndedChildren(store)
+
+    def open_child(parent: Recorder, coordinator: Any, scrubber: MessageScrubber) -> ChildLog:
+        # A module may have forked it itself; others were prepared before they mounted.
+        offer_spawning(coordinator, ended)
+        session_id: str = coordinator.session_id
+        before = SessionState()
+        if coordinator.session.is_resumed:
+            before = state_of(store.read(session_id).records())
+            writer = store.open(session_id, scrub=scrubber.scrub)
+        else:
+            metadata = _metadata(parent, coordinator, scrubber)
+            writer = store.create(
+                session_id, project=project, metadata=metadata, scrub=scrubber.scrub
+            )
+        coordinator.register_capability("session.folder", str(writer.folder))
+
+        async def close(child: Recorder) -> None:
+            await update(coordinator.session, child, before)
+            await asyncio.to_thread(writer.close)
+
+        return ChildLog(writer, close, before)
+
+    return open_child
+
+
+def _metadata(parent: Recorder, coordinator: Any, scrubber: MessageScrubber) -> dict[str, Any]:
+    metadata = {"status": "running", "parent_id": parent.coordinator.session_id}
+    spawned: dict[str, Any] | None = coordinator.get_capability(ABOUT)
+    if spawned is None:
+        return metadata
+    return {**metadata, SPAWNED: scrubber.scrub(spawned)}

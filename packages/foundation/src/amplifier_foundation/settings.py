@@ -1,22 +1,22 @@
-"""Settings in three scopes (user, project, local), and where each value came from."""
+"""Settings in three scopes (user, project, local): reading them, their origins, changing them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
+import yaml
+
 from amplifier_foundation import paths
-from amplifier_foundation.config.documents import parse_mapping, suggestion
+from amplifier_foundation.config.documents import parse_mapping, read_text, suggestion
 from amplifier_foundation.config.granted_texts import read_granted
-from amplifier_foundation.config.merge import merge
-from amplifier_foundation.config.modules import merge_modules, module_key, module_list
+from amplifier_foundation.config.modules import merge, merge_modules, module_key, module_list
 from amplifier_foundation.config.plain_files import is_file, require_own
 from amplifier_foundation.config.written_sources import SourceOrigin, with_absolute_sources
 from amplifier_foundation.errors import SettingsError
-
-__all__ = ["Layer", "Scope", "Settings", "Setting", "load_settings"]
+from amplifier_kit.durable_files import make_private_folder, write_whole
 
 Scope = Literal["user", "project", "local"]
 
@@ -240,3 +240,22 @@ def _leaves(above: str, value: Any) -> Iterator[tuple[str, Any]]:
                 yield f"{above}[{each!r}]", each
     elif above:
         yield above, value
+
+
+def change_user_settings(change: Callable[[dict[str, Any]], None]) -> Path:
+    """Apply `change` to what the file says, write it whole, and return where it is.
+
+    Comments do not survive a change, so a file with comments is kept beside it as `.bak`.
+    """
+    path = paths.user_settings(paths.home())
+    text = read_text(path, error=SettingsError) if path.is_file() else ""
+    try:
+        values: Any = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{path} is not valid YAML.", why=str(error)) from error
+    change(values)
+    make_private_folder(path.parent)
+    if "#" in text:
+        write_whole(path.with_suffix(".yaml.bak"), text.encode())
+    write_whole(path, yaml.safe_dump(values, sort_keys=False).encode())
+    return path

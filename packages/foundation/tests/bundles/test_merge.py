@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.config.merge import merge
-from amplifier_foundation.config.modules import merge_modules
+from amplifier_foundation.config.modules import merge, merge_modules
 from contract.requirements import requirement
 
 scalars = st.none() | st.booleans() | st.integers(0, 3) | st.text("ab", max_size=2)

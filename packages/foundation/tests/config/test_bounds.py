@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from amplifier_foundation.bundles.mentions import mentions_in
 from amplifier_foundation.config import contents, named_files
-from amplifier_foundation.config.documents import parse_mapping
+from amplifier_foundation.config.documents import is_bounded, parse_mapping
 from amplifier_foundation.config.variables import expand
-from amplifier_foundation.config.yaml_bounds import is_bounded
 from amplifier_foundation.errors import TrustError
 from amplifier_foundation.sources.content import files_of
 from amplifier_foundation.trust import Trust

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_foundation.live import open_live
-from amplifier_foundation.reading.requests import requests_in
+from amplifier_foundation.reading.explanation import requests_in
 from amplifier_foundation.replay import replay
 from amplifier_foundation.replay.replaying import replay_tape
 from amplifier_foundation.replay.tape import Tape

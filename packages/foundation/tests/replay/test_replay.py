@@ -13,8 +13,8 @@ from amplifier_foundation.live import open_live
 from amplifier_foundation.recording.plain import build_error
 from amplifier_foundation.replay import assert_replays, diff, fork, replay, to_test
 from amplifier_foundation.replay.cassette import read_cassette
-from amplifier_foundation.replay.conductor import Conductor
 from amplifier_foundation.replay.replaying import replay_tape
+from amplifier_foundation.replay.score import Conductor
 from amplifier_foundation.replay.tape import Tape
 from amplifier_foundation.store import SessionStore
 from end_to_end.recorded_sessions import Answers, approvals, call, files, plan_of, record

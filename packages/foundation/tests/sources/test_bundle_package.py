@@ -11,7 +11,7 @@ import pytest
 from amplifier_core.loader import ModuleLoader
 from amplifier_core.testing import create_test_coordinator
 from amplifier_foundation.sources import DriftError, SourceResolver
-from amplifier_foundation.sources.bundle_package import BundlePackages, bundle_packages
+from amplifier_foundation.sources.package import BundlePackages, bundle_packages
 
 Resolvers = Callable[..., SourceResolver]
 Commit = Callable[[dict[str, str]], str]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.live import LiveSession, open_live
-from amplifier_foundation.reading.requests import requests_in
+from amplifier_foundation.reading.explanation import requests_in
 from amplifier_foundation.reading.spending import spending
 from amplifier_foundation.replay import replay
 from amplifier_foundation.store import SessionStore

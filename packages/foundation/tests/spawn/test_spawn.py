@@ -12,7 +12,7 @@ import pytest
 
 from amplifier_core.models import HookResult
 from amplifier_foundation.live import LiveSession, open_live
-from amplifier_foundation.reading.requests import requests_in
+from amplifier_foundation.reading.explanation import requests_in
 from amplifier_foundation.replay import replay
 from amplifier_foundation.store import SessionStore
 

@@ -196,7 +196,7 @@ def _section(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _change_settings(change: Any) -> Path:
-    from amplifier_foundation.user_settings import change_user_settings  # noqa: PLC0415 - reads YAML
+    from amplifier_foundation.settings import change_user_settings  # noqa: PLC0415 - reads YAML
 
     return change_user_settings(change)
 

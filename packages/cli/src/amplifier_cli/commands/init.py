@@ -13,7 +13,7 @@ from amplifier_cli.output import say, styled
 from amplifier_cli.terminal import choose_from, heading, is_terminal, notice, print_columns, working
 from amplifier_foundation.bundles.providers import KEYS
 from amplifier_foundation.credentials import find_key, masked
-from amplifier_foundation.user_settings import change_user_settings
+from amplifier_foundation.settings import change_user_settings
 
 _MODELS_SHOWN = 3
 

@@ -13,7 +13,7 @@ from amplifier_cli.output import say, styled
 from amplifier_cli.render.plain import counted
 from amplifier_cli.sessions import SESSION, find_session, read_session, store
 from amplifier_cli.terminal import confirm, fitted, heading, is_terminal, notice, screen_width
-from amplifier_foundation.replay import forking
+from amplifier_foundation.replay import rewinding
 from amplifier_foundation.short_ids import short_id
 from amplifier_sandbox.visible_text import exact, visible
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def fork_session(session_id: str, at: int | None = None) -> str:
     """Make a copy of a session up to a record, say so, and return its id."""
-    copy = forking.fork(store(), session_id, at=at)
+    copy = rewinding.fork(store(), session_id, at=at)
     upto = "" if at is None else f" up to record {at}"
     notice(f"{short_id(session_id)}{upto} goes on in a copy: {copy}")
     return copy
@@ -69,7 +69,7 @@ def rewind(session_id: str, before_turn: int, what: Any, preview: bool, yes: boo
 @click.pass_context
 def diff(context: click.Context, one: str, other: str) -> None:
     """Show where two sessions differ."""
-    found = forking.diff(read_session(one), read_session(other))
+    found = rewinding.diff(read_session(one), read_session(other))
     for each in found:
         say(str(each))
         say()
@@ -78,11 +78,8 @@ def diff(context: click.Context, one: str, other: str) -> None:
 
 
 async def _rewind(session_id: str, before_turn: int, what: Any, preview: bool, yes: bool) -> None:
-    from pathlib import Path  # noqa: PLC0415 - as below
-
     from amplifier_cli.asking import Notices  # noqa: PLC0415 - the kernel; a fork does without
     from amplifier_foundation.preparing import Wishes, get_ready, open_session  # noqa: PLC0415 - as above
-    from amplifier_foundation.replay import rewinding  # noqa: PLC0415 - as above
 
     metadata = store().read(session_id).metadata
     ready = await get_ready(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amplifier_foundation.config.merge import merge
-from amplifier_foundation.config.modules import merge_modules
+from amplifier_foundation.config.modules import merge, merge_modules
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.guards import lay_hooks, refuse_replacement
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +11,53 @@ from typing import NamedTuple
 from amplifier_foundation.bundles.bundle import Missing, Place, Written
 from amplifier_foundation.bundles.references import find, leads_out, plain_files
 from amplifier_foundation.config.plain_files import is_file, is_folder
-from amplifier_foundation.config.project_files import granted_text, may_act
+from amplifier_foundation.config.project_files import granted_text, is_of_project, may_act
 from amplifier_foundation.errors import BundleError, MissingBundleError
 from amplifier_foundation.settings import Settings
 
-__all__ = ["Instruction", "Texts", "mentions_in", "standing_instructions"]
+_MOST_NAMES = 500
+_HIDDEN = frozenset({".git", "__pycache__"})
+
+
+def folder_listing(folder: Path, settings: Settings) -> str:
+    """Return the names in a folder, one per line, folders first and with a slash.
+
+    Of a project's folder only those are named that the user decided about: a name is text for a
+    model too.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    folders: list[str] = []
+    files: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name in _HIDDEN:
+                continue
+            path = folder / entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if _may_be_named(path, settings):
+                    folders.append(f"{entry.name}/")
+            elif may_act(path, settings):
+                files.append(entry.name)
+    names = [*sorted(folders), *sorted(files)]
+    shown = [f"- {name}" for name in names[:_MOST_NAMES]]
+    if len(names) > _MOST_NAMES:
+        shown.append(f"- and {len(names) - _MOST_NAMES:,} more")
+    return "\n".join(["Folder with:", "", *(shown or ["- nothing"])])
+
+
+def _may_be_named(folder: Path, settings: Settings) -> bool:
+    """Tell whether a folder is not the project's, or has a file that the user decided about."""
+    if not is_of_project(folder, settings):
+        return True
+    if not settings.trusted:
+        return False
+    if settings.acting is None:
+        return True
+    real = folder.resolve()
+    return any((settings.project / name).resolve().is_relative_to(real) for name in settings.acting)
+
 
 _FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1|\Z)", re.DOTALL | re.MULTILINE)
 _BACKTICKS = re.compile(r"`+")
@@ -191,7 +234,7 @@ class Texts:
 
     def _listing(self, folder: Path) -> str:
         # Few texts mention a folder, and no start pays for the others.
-        from amplifier_foundation.bundles.listing import folder_listing  # noqa: PLC0415
+        from amplifier_foundation.bundles.mentions import folder_listing  # noqa: PLC0415
 
         try:
             return folder_listing(folder, self._settings)

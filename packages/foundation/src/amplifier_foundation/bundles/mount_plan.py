@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from amplifier_foundation.bundles.agents import agent_overlays
-from amplifier_foundation.bundles.bundle import Bundle, Missing
+from amplifier_foundation.bundles.bundle import Agent, Bundle, Missing
 from amplifier_foundation.bundles.loading import default_bundle
 from amplifier_foundation.bundles.mentions import Instruction, Texts, standing_instructions
-from amplifier_foundation.bundles.plan_files import refuse_unlisted
-from amplifier_foundation.bundles.plan_values import PlanValues
 from amplifier_foundation.bundles.providers import (
     ProviderChoice,
+    add_keys,
     chosen_providers,
     detect_provider,
 )
-from amplifier_foundation.config.merge import merge
+from amplifier_foundation.config.contents import Contents
 from amplifier_foundation.config.model_prices import prices_of
-from amplifier_foundation.config.modules import SESSION_PARTS, long_form, merge_modules, module_list
+from amplifier_foundation.config.modules import (
+    SESSION_PARTS,
+    long_form,
+    merge,
+    merge_modules,
+    module_list,
+)
+from amplifier_foundation.config.named_files import command_of, script_of, servers_in
+from amplifier_foundation.config.project_files import is_of_project, refuse_untrusted
+from amplifier_foundation.config.variables import MISSING, UNSET, Lookup, expand_value
+from amplifier_foundation.credentials import find_key
 from amplifier_foundation.errors import BundleError
 from amplifier_foundation.guards import (
     check_keys,
@@ -32,7 +42,136 @@ from amplifier_foundation.guards import (
 from amplifier_foundation.plan_shape import checked_plan
 from amplifier_foundation.settings import Settings
 
-__all__ = ["Prepared", "compile_bundle"]
+if TYPE_CHECKING:
+    from amplifier_foundation.config.project_values import ProjectValues
+
+_SKILLS = "tool-skills"
+
+
+def refuse_unlisted(plan: dict[str, Any], settings: Settings) -> None:
+    """Check the scripts of servers and the folders of skills, after variables were put in.
+
+    Raises:
+        TrustError: one of them is the project's, and not on the list that the user decided about.
+    """
+    for _, server in servers_in(plan):
+        for path in _scripts(server, settings):
+            if path.is_file() and is_of_project(path, settings):
+                refuse_untrusted(path, settings)
+    if settings.trusted:
+        # Of a folder that is not trusted, no skills are offered.
+        for path in _skill_folders(plan, settings):
+            for file in Contents(settings.project, settings.home).files(path):
+                refuse_untrusted(file, settings)
+
+
+def _scripts(server: dict[str, Any], settings: Settings) -> list[Path]:
+    script = script_of(command_of(server))
+    if script is None:
+        return []
+    return _existing([settings.project / str(server.get("cwd") or ".") / script])
+
+
+def _skill_folders(plan: dict[str, Any], settings: Settings) -> list[Path]:
+    tools: list[dict[str, Any]] = plan.get("tools") or []
+    found: list[Path] = []
+    for entry in tools:
+        config: Any = entry.get("config")
+        if entry["module"] == _SKILLS and isinstance(config, dict):
+            values = cast("dict[str, Any]", config)
+            working = settings.project / str(values.get("working_dir") or ".")
+            folders: Any = values.get("paths")
+            if isinstance(folders, list):
+                found += [working / os.path.expanduser(str(each)) for each in folders]  # noqa: PTH111  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - never raises
+    return [path for path in _existing(found) if is_of_project(path, settings)]
+
+
+def _existing(paths: list[Path]) -> list[Path]:
+    """Return the real paths of those that are there."""
+    real = [Path(os.path.realpath(path)) for path in paths]
+    return [path for path in real if os.path.lexists(path)]
+
+
+# Only these are configuration; a text may speak about `${NAME}` as it likes.
+_OF_AGENTS = ("session", "providers", "tools", "hooks")
+
+
+class PlanValues:
+    """One plan while its variables are expanded and the project's share of it is checked."""
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._environ = environ
+        self._unset: list[str] = []
+        self._of_project: ProjectValues | None = None
+
+    @property
+    def notices(self) -> list[str]:
+        """What was left out of the plan, and why."""
+        unset = [
+            f"`${{{name}}}` is not set; what it would have set was left out."
+            for name in dict.fromkeys(self._unset)
+        ]
+        if self._of_project is None:
+            withheld = []
+        else:
+            withheld = self._of_project.notices
+        return [*withheld, *unset]
+
+    def sections(self, sections: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+        """Return the sections of a plan; `own` are those without the project's files."""
+        settled = {
+            name: self._settle(value, own.get(name, MISSING), self._from_environment)
+            for name, value in sections.items()
+            if name != "providers"
+        }
+        providers = self._settle(sections["providers"], own["providers"], self._from_anywhere)
+        settled["providers"] = add_keys(providers, self._settings, self._environ)
+        return settled
+
+    def agents(
+        self, overlays: dict[str, dict[str, Any]], own: dict[str, Any], of_user: dict[str, Agent]
+    ) -> dict[str, dict[str, Any]]:
+        """Return the overlays of agents; `of_user` are those that the project does not define."""
+        for name, overlay in overlays.items():
+            users = dict(of_user[name].overlay) if name in of_user else {}
+            # An agent has tools of its parent besides its own.
+            users["tools"] = merge_modules(own["tools"], users.get("tools") or [])
+            for section in _OF_AGENTS:
+                if section in overlay:
+                    overlay[section] = self._settle(
+                        overlay[section], users.get(section, MISSING), self._from_environment
+                    )
+        return overlays
+
+    def refuse_ungranted(self) -> None:
+        """Raise TrustError when an address of the project was not granted."""
+        if self._of_project is not None:
+            from amplifier_foundation.config.project_values import refuse_ungranted  # noqa: PLC0415
+
+            settings = self._settings
+            refuse_ungranted(self._of_project.origins, settings.granted, settings.project)
+
+    def _settle(self, value: Any, own: Any, lookup: Lookup) -> Any:
+        if value == own:
+            settled = expand_value(own, lookup, self._unset)
+            if settled is UNSET:
+                return type(value)()
+            return settled
+        if self._of_project is None:
+            # In most folders no project says anything, and nobody pays for this.
+            from amplifier_foundation.config.project_values import ProjectValues  # noqa: PLC0415
+
+            self._of_project = ProjectValues(self._settings.project, self._unset)
+        return self._of_project.settle(value, own, lookup)
+
+    def _from_environment(self, name: str) -> str | None:
+        return self._environ.get(name) or None
+
+    def _from_anywhere(self, name: str) -> str | None:
+        key = find_key(name, home=self._settings.home, environ=self._environ)
+        return key.value if key else None
+
 
 _LISTS = ("providers", "tools", "hooks")
 

@@ -4,15 +4,228 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from amplifier_foundation.config.module_keys import MODULE_KEYS, MODULE_VARIABLES, Key
 
-__all__ = ["USER_ONLY", "may_use", "why_withheld"]
+class Key(NamedTuple):
+    """What a key is for.
+
+    | kind        | what a project may say                                            |
+    |-------------|-------------------------------------------------------------------|
+    | `address`   | an address that the user has granted, or the module's variable    |
+    | `path`      | a path inside the project                                         |
+    | `command`   | a program of the system or of the project, and its arguments      |
+    | `variables` | names of environment variables that hold no secret                |
+    | `secret`    | text; the module's own key expands in it                          |
+    | `only`      | one of `values`, which make nothing less safe                     |
+    | `lower`     | a number that is not above the user's, else above `values[0]`     |
+    | `denials`   | rules that deny; rules that allow or ask are the user's           |
+    | `user`      | nothing: only the user's settings and bundles set it              |
+    | `text`      | anything; the name of the key says nothing about addresses        |
+    """
+
+    kind: str
+    values: tuple[Any, ...] = ()
+
+
+_ADDRESS = Key("address")
+_COMMAND = Key("command")
+_DENIALS = Key("denials")
+_LOWER = Key("lower")
+_PATH = Key("path")
+_SECRET = Key("secret")
+_TEXT = Key("text")
+_USER = Key("user")
+_VARIABLES = Key("variables")
+_NO = Key("only", (False,))
+_YES = Key("only", (True,))
+
+_PROVIDER = {
+    "api_key": _SECRET,
+    "base_url": _ADDRESS,
+    "default_model": _TEXT,
+    # A price of zero would make any budget worthless.
+    "pricing": _USER,
+    # Requests as they are, in events that others write down.
+    "raw": _NO,
+    "use_streaming": _TEXT,
+}
+_LOOP = {
+    "default_provider": _TEXT,
+    "extended_thinking": _TEXT,
+    "max_calls": Key("lower", (128,)),
+    "output_schema": _TEXT,
+    "parallel_calls": Key("lower", (8,)),
+    "tool_timeouts": _TEXT,
+}
+_MEMORY = {"auto_compact": _YES, "mark_dropped": _TEXT}
+
+# Keys that hold only numbers are left out, unless a larger or smaller one is less safe. `*` stands
+# for a name that the user chooses; what a key is for counts for all that is below it.
+MODULE_KEYS: dict[str, dict[str, Key]] = {
+    "context-persistent": {
+        **_MEMORY,
+        "blank_secrets": _YES,
+        "fsync": _TEXT,
+        "path": _PATH,
+        "takeover": _NO,
+    },
+    "context-simple": _MEMORY,
+    "context-summarizing": {
+        **_MEMORY,
+        "pinned": _TEXT,
+        "summary_model": _TEXT,
+        "summary_provider": _TEXT,
+    },
+    "hooks-approval": {
+        "classes": Key("only", ("deny",)),
+        "default": Key("only", ("deny",)),
+        "grants_file": _USER,
+        "headless": Key("only", ("deny",)),
+        "remember_scope": Key("only", ("session",)),
+        "remember_seconds": Key("lower", (28_800,)),
+        "rules": _DENIALS,
+    },
+    "hooks-budget": {
+        "breadth": _LOWER,
+        "child_share": Key("lower", (0.5,)),
+        "composite_providers": _USER,
+        "depth": _LOWER,
+        "prices": _USER,
+        "seconds": _LOWER,
+        "settle": Key("only", ("worst_case",)),
+        "steps": _LOWER,
+        "tokens": _LOWER,
+        "unknown_price": Key("only", ("refuse",)),
+        "usd": _LOWER,
+    },
+    "hooks-logging": {"events": _TEXT, "exclude": _USER, "path": _PATH},
+    "hooks-otel": {
+        "agent_name": _TEXT,
+        "capture_content": _NO,
+        "otlp.endpoint": _ADDRESS,
+        "otlp.service_name": _TEXT,
+    },
+    "hooks-redaction": {"events": _TEXT, "secrets_in_tool_input": Key("only", ("refuse",))},
+    "hooks-taint": {
+        "by": Key("only", ("origin",)),
+        "exempt_arguments": _USER,
+        "shared_characters": Key("lower", (24,)),
+        "trusted_tools": _USER,
+    },
+    "loop-basic": _LOOP,
+    "loop-events": _LOOP,
+    "loop-streaming": _LOOP,
+    "provider-anthropic": {
+        **_PROVIDER,
+        "api_version": _TEXT,
+        "betas": _TEXT,
+        "extended_thinking": _TEXT,
+        "prompt_caching": _TEXT,
+        "reasoning_effort": _TEXT,
+    },
+    "provider-chat-completions": {
+        **_PROVIDER,
+        "extra_body": _TEXT,
+        "late_system_role": _TEXT,
+        "max_tokens_field": _TEXT,
+        "name": _TEXT,
+        "send_reasoning": _TEXT,
+        "stream_usage": _TEXT,
+    },
+    "provider-failover": {"models": _TEXT, "providers": _TEXT, "switch_on": _TEXT},
+    "provider-gemini": {**_PROVIDER, "api_version": _TEXT, "reasoning_effort": _TEXT},
+    "provider-mock": {
+        "after_script": _TEXT,
+        "mode": _TEXT,
+        "model": _TEXT,
+        "replay_file": _PATH,
+        "script": _TEXT,
+        "stream": _TEXT,
+    },
+    "provider-openai": {
+        **_PROVIDER,
+        "reasoning_effort": _TEXT,
+        "reasoning_summary": _TEXT,
+        "use_prompt_cache_key": _TEXT,
+    },
+    "tool-bash": {
+        "allow": _USER,
+        "ask": _YES,
+        # What is to stay free: less of it is less safe.
+        "keep_free_bytes": _USER,
+        "max_disk_bytes": Key("lower", (10 * 1024**3,)),
+        "memory_bytes": Key("lower", (2 * 1024**3,)),
+        "network": _NO,
+        "parallel_commands": Key("lower", (8,)),
+        "pass_env": _VARIABLES,
+        "processes": Key("lower", (256,)),
+        "protected_paths": _USER,
+        "read_only_paths": _PATH,
+        "sandbox": Key("only", ("required",)),
+        "working_dir": _PATH,
+        # The workspace can be written to anyway, but for what is protected in it.
+        "writable_paths": _USER,
+    },
+    "tool-filesystem": {
+        "allowed_paths": _PATH,
+        "checkpoint_dir": _USER,
+        "working_dir": _PATH,
+    },
+    "tool-mcp": {
+        # The definitions that were approved: a project would bring its own approvals.
+        "seen_file": _USER,
+        "servers.*.args": _COMMAND,
+        "servers.*.command": _COMMAND,
+        "servers.*.cwd": _PATH,
+        "servers.*.env_pass": _VARIABLES,
+        "servers.*.headers": _TEXT,
+        "servers.*.network": _NO,
+        "servers.*.read_only_paths": _PATH,
+        "servers.*.sandbox": Key("only", ("auto", "required")),
+        "servers.*.trust": _NO,
+        "servers.*.url": _ADDRESS,
+        "servers.*.writable_paths": _USER,
+    },
+    "tool-search": {"working_dir": _PATH},
+    "tool-skills": {"paths": _PATH, "trust_project": _TEXT, "working_dir": _PATH},
+    "tool-task": {"hand_down": _USER, "notify": _TEXT},
+    "tool-todo": {},
+    "tool-web": {
+        "allow_hosts": _ADDRESS,
+        "ports": _USER,
+        "search.headers": _TEXT,
+        "search.keys": _TEXT,
+        "search.results": _TEXT,
+        "search.url": _ADDRESS,
+    },
+}
+
+# The variables that belong to a module: its keys expand where a `secret` is wanted, its addresses
+# where an `address` is, whoever wrote the configuration.
+MODULE_VARIABLES: dict[str, tuple[str, ...]] = {
+    "provider-anthropic": ("ANTHROPIC_API_KEY",),
+    "provider-chat-completions": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
+    "provider-gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "provider-openai": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
+}
+
+
+def key_of(module: str | None, path: tuple[str, ...]) -> Key | None:
+    """Return what a key of a module's configuration is for, or what is above it; None: unknown."""
+    keys = MODULE_KEYS.get(module or "", {})
+    for length in range(len(path), 0, -1):
+        for pattern, key in keys.items():
+            parts = pattern.split(".")
+            fits = zip(parts, path, strict=False)
+            if len(parts) == length and all(part in ("*", name) for part, name in fits):
+                return key
+    return None
+
 
 USER_ONLY = "only your own settings may say that."
 _OUTSIDE = "it leads out of the project; your own settings may say that."
-_SECRET = "it may hold a secret; your own settings may pass it on."
+_MAY_HOLD_SECRET = "it may hold a secret; your own settings may pass it on."
 
 # Variables that are known to hold no secret and no address. Any other might: a name says little.
 _HARMLESS = frozenset(
@@ -76,7 +289,7 @@ def why_withheld(key: Key, value: Any, own: Any, project: Path) -> str | None:
     if key.kind == "command" and isinstance(value, str):
         return _OUTSIDE if _names_other_code(value, project) else None
     if key.kind == "variables":
-        return None if isinstance(value, str) and _is_harmless(value) else _SECRET
+        return None if isinstance(value, str) and _is_harmless(value) else _MAY_HOLD_SECRET
     return None
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from amplifier_foundation.config.addresses import UNREADABLE, is_address_key, origins_in
-from amplifier_foundation.config.module_keys import Key, key_of
 from amplifier_foundation.config.modules import module_key, module_list
-from amplifier_foundation.config.project_rules import USER_ONLY, may_use, why_withheld
+from amplifier_foundation.config.project_rules import USER_ONLY, Key, key_of, may_use, why_withheld
 from amplifier_foundation.config.variables import MISSING, UNSET, Lookup, expand_value
 from amplifier_foundation.errors import TrustError
 

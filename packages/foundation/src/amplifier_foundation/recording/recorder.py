@@ -5,20 +5,33 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from decimal import Decimal
+from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
 from typing import Any, NamedTuple, cast
 
 from amplifier_core import events
+from amplifier_core.effects import declaration_of
 from amplifier_core.errors import describe_error
+from amplifier_core.interfaces import input_schema_of
+from amplifier_core.redaction import redact_secrets
 from amplifier_foundation.reading.spending import cost_of_result, is_unpriced
 from amplifier_foundation.reading.state import SessionState
-from amplifier_foundation.recording import frames
-from amplifier_foundation.recording.inventory import inventory_of, opening_of
-from amplifier_foundation.recording.log import Log, LogWriter, RecordingFailedError, news_in
-from amplifier_foundation.recording.plain import plain, plain_error, plain_state
-from amplifier_foundation.recording.requests import Requests
+from amplifier_foundation.recording.log import (
+    Log,
+    LogWriter,
+    RecordingFailedError,
+    Requests,
+    news_in,
+)
+from amplifier_foundation.recording.plain import (
+    digest_of,
+    plain,
+    plain_error,
+    plain_model,
+    plain_state,
+)
 from amplifier_foundation.recording.wrappers import (
     RecordedApprovals,
     RecordedContext,
@@ -26,13 +39,95 @@ from amplifier_foundation.recording.wrappers import (
     RecordedLoop,
     RecordedProvider,
     RecordedTool,
+    call_of,
 )
+from amplifier_kit.calls.prices import PriceTable, price_table
 from amplifier_kit.module_ids import package_of
 from amplifier_kit.notices import show
 from amplifier_kit.secrets.messages import MessageScrubber
 from amplifier_kit.secrets.watch import Watch
+from amplifier_kit.session_folder import working_folder
 
-__all__ = ["FAILED", "ChildLog", "OpenChild", "Recorder", "RecordingFailedError"]
+# The events whose handlers can change what a turn does.
+_DECIDING = (
+    events.PROMPT_SUBMIT,
+    events.PROVIDER_REQUEST,
+    events.PROVIDER_RESPONSE,
+    events.TOOL_PRE,
+    events.TOOL_POST,
+)
+
+
+def opening_of(coordinator: Any, plan: Any, *, resumed: bool, bundle: str | None) -> dict[str, Any]:
+    """Return the record that opens a session's log; without `plan` it has the session's own."""
+    plan = redact_secrets(plain(coordinator.config if plan is None else plan))
+    return {
+        "plan": plan,
+        "config_digest": digest_of(plan),
+        "bundle": bundle,
+        "working_dir": str(working_folder(coordinator)),
+        "kernel": _version("amplifier-core"),
+        "modules": plain(coordinator.session.status.modules),
+        "resumed": resumed,
+        "parent_id": coordinator.parent_id,
+        "approvals": coordinator.approval_system is not None,
+        "display": coordinator.display_system is not None,
+    }
+
+
+def inventory_of(coordinator: Any) -> dict[str, Any]:
+    """Return what the mounted providers and tools say of themselves."""
+    points = coordinator.mount_points
+    return {
+        "providers": [
+            _provider(name, each, price_table(coordinator))
+            for name, each in points["providers"].items()
+        ],
+        "tools": [_tool(name, each) for name, each in points["tools"].items()],
+        "hooks": {event: coordinator.hooks.list_handlers(event)[event] for event in _DECIDING},
+    }
+
+
+def _provider(name: str, provider: Any, prices: PriceTable) -> dict[str, Any]:
+    own_name = str(getattr(provider, "name", name))
+    settings: Any = getattr(provider, "config", None)
+    own: Any = getattr(provider, "priority", None)
+    if own is None and isinstance(settings, Mapping):
+        own = cast("Mapping[str, Any]", settings).get("priority")
+    return {
+        "name": name,
+        "own_name": own_name,
+        "module": package_of(provider),
+        "prices": prices.declared_by(own_name),
+        "info": plain_model(provider.get_info()),
+        "priority": plain(own),
+        "counts": callable(getattr(provider, "count_tokens", None)),
+        "streams": callable(getattr(provider, "stream", None)),
+    }
+
+
+def _tool(name: str, tool: Any) -> dict[str, Any]:
+    declared = declaration_of(tool)
+    return {
+        "name": name,
+        "own_name": str(getattr(tool, "name", name)),
+        "module": package_of(tool),
+        "description": str(getattr(tool, "description", "")),
+        "input_schema": plain(input_schema_of(tool)),
+        "effect": declared.effect,
+        "deadline_seconds": declared.deadline_seconds,
+        "output_trusted": declared.output_trusted,
+        "require_approval": getattr(tool, "require_approval", None) is True,
+        "network": plain(getattr(tool, "network", None)),
+    }
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "unknown"
+
 
 NAME = "recording"
 FAILED = "recording:failed"
@@ -206,7 +301,7 @@ class Recorder:
             turn=before.turns,
             known=before.digests,
         )
-        inside = frames.call_of(self)
+        inside = call_of(self)
         self.note("child", {"session_id": coordinator.session_id, "inside": inside})
         await child.listen()
         await child.attach(resumed=before.openings > 0)
@@ -272,7 +367,7 @@ class Recorder:
         self, name: str, provider: Any, request: Any, options: dict[str, Any]
     ) -> Call:
         """Record a request before it is sent; raises when the log does not take it."""
-        outer = frames.call_of(self)
+        outer = call_of(self)
         if outer is not None and outer in self._open:
             self._open[outer].asks_others = True
         written = self._requests.take(request, options)
@@ -287,7 +382,7 @@ class Recorder:
         self, name: str, tool: Any, tool_call_id: str | None, given: dict[str, Any]
     ) -> Call:
         """Record a tool call before it is run; raises when the log does not take it."""
-        outer = frames.call_of(self)
+        outer = call_of(self)
         call = self._begin("tool")
         who = {"tool_call_id": tool_call_id, "tool": name, "module": package_of(tool)}
         facts = {"call": call.id, "turn": self.turn, **who, "input": plain(given), "inside": outer}
@@ -318,8 +413,6 @@ class Recorder:
         self.turn += 1
         if self.first_prompt is None:
             self.first_prompt = prompt
-        else:
-            self.first_prompt = self.first_prompt
         self._learn()
         self._note_inventory()
         self.note("prompt", {"text": prompt, "turn": self.turn})
@@ -360,7 +453,7 @@ class Recorder:
             elif event == events.ARTIFACT_WRITE:
                 self._wrote_files = True
             facts = news_in(event, given, self.coordinator, self._scrubber.scrub)
-        inside = frames.call_of(self)
+        inside = call_of(self)
         self.note("event", {"name": event, "data": facts, "inside": inside})
 
     def _note_cancel(self) -> None:

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from amplifier_foundation.replay.cassette import assert_replays, to_test
     from amplifier_foundation.replay.comparison import Difference
-    from amplifier_foundation.replay.forking import diff, fork
     from amplifier_foundation.replay.replaying import Replay, replay
-    from amplifier_foundation.replay.rewinding import preview_rewind, rewind, undo_rewind
+    from amplifier_foundation.replay.rewinding import (
+        diff,
+        fork,
+        preview_rewind,
+        rewind,
+        undo_rewind,
+    )
 
 __all__ = [
     "Difference",
@@ -30,8 +35,8 @@ _FILES = {
     "Difference": "comparison",
     "Replay": "replaying",
     "assert_replays": "cassette",
-    "diff": "forking",
-    "fork": "forking",
+    "diff": "rewinding",
+    "fork": "rewinding",
     "preview_rewind": "rewinding",
     "replay": "replaying",
     "rewind": "rewinding",

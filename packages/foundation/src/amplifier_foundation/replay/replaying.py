@@ -8,14 +8,199 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from amplifier_core import events
+from amplifier_core.session import AmplifierSession
 from amplifier_foundation.reading.state import state_of
+from amplifier_foundation.recording.recorder import Recorder
 from amplifier_foundation.replay.comparison import Difference, compare
-from amplifier_foundation.replay.stage import Stage
+from amplifier_foundation.replay.players import (
+    ApprovalPlayer,
+    ProviderPlayer,
+    SilentDisplay,
+    StandInProvider,
+    StandInTool,
+    ToolPlayer,
+)
+from amplifier_foundation.replay.score import Score
 from amplifier_foundation.replay.tape import Act, Tape
-
-__all__ = ["Replay", "replay", "replay_tape"]
+from amplifier_foundation.store.records import Record
+from amplifier_kit.calls.prices import price_table
 
 logger = logging.getLogger(__name__)
+
+NAME = "replay"
+_INNERMOST = 2**63 - 1
+# Files that these modules would share with the person's own sessions.
+_OWN_FILES = {"hooks-approval": "grants_file"}
+
+
+class MemoryWriter:
+    """Keeps the records of a replay in memory."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def append(self, kind: str, data: dict[str, Any], *, is_clean: bool = False) -> int:
+        """Keep one record."""
+        self.records.append(Record(1, len(self.records) + 1, "", kind, data))
+        return len(self.records)
+
+    def sync(self) -> None:
+        """Do nothing."""
+
+
+class NoScrubber:
+    """Leaves everything as it is: the record was scrubbed when it was written."""
+
+    def scrub(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return it as it is."""
+        return record
+
+    def learn(self) -> None:
+        """Do nothing."""
+
+
+class Stage:
+    """One act of a tape, ready to be played; what happens is in `writer.records`."""
+
+    def __init__(
+        self, session_id: str, act: Act, folder: Path, resolver: Any, mention_resolver: Any
+    ) -> None:
+        opened = act.opened
+        self.score = Score(act.records)
+        self.writer = MemoryWriter()
+        self._act = act
+        self.session = AmplifierSession(
+            self._staged(opened["plan"], folder),
+            session_id=session_id,
+            parent_id=opened.get("parent_id"),
+            approval_system=ApprovalPlayer(self.score) if opened.get("approvals") else None,
+            display_system=SilentDisplay() if opened.get("display") else None,
+            is_resumed=bool(opened.get("resumed")),
+        )
+        coordinator = self.session.coordinator
+        coordinator.register_capability("session.folder", str(folder))
+        coordinator.register_capability("session.working_dir", opened.get("working_dir"))
+        coordinator.register_capability("mention_resolver", mention_resolver)
+        coordinator.session_state.update(act.before.values)
+        if resolver is not None:
+            _ = coordinator.mount("module-source-resolver", resolver)
+        scrubber: Any = NoScrubber()
+        self.recorder = Recorder(coordinator, self.writer, scrubber, turn=_turn_before(act))
+
+    async def open(self) -> None:
+        """Mount everything and put the players in between."""
+        coordinator = self.session.coordinator
+        recorder = self.recorder
+        mounted = [each.data for each in self._act.records if each.kind == "mounted"]
+        inventory: dict[str, Any] = mounted[0] if mounted else {}
+        self.mount(inventory, planned_only=True)
+        await recorder.listen()
+        await self.session.initialize()
+        self.mount(inventory)
+        await recorder.attach(resumed=bool(self._act.opened.get("resumed")))
+        # Behind the recorder, so that what is played is recorded as well.
+        coordinator.interpose("providers", self._provider, name=NAME, priority=_INNERMOST)
+        coordinator.interpose("tools", self._tool, name=NAME, priority=_INNERMOST)
+        coordinator.hooks.register(
+            events.TOOL_PRE, self.score.ask_for_the_absent, priority=_INNERMOST, name=NAME
+        )
+        await self.set_messages(self._act.before.messages)
+        self.score.follow(recorder, self._act.records)
+
+    async def set_messages(self, messages: list[dict[str, Any]]) -> None:
+        """Give the memory these messages, unrecorded."""
+        context: Any = self.session.coordinator.get("context")
+        self.recorder.is_paused = True
+        await context.clear()
+        if messages:
+            await context.set_messages(messages)
+        self.recorder.is_paused = False
+
+    async def close(self) -> None:
+        """End the session."""
+        await self.session.cleanup()
+        self.recorder.detach()
+
+    def mount(self, inventory: dict[str, Any], *, planned_only: bool = False) -> None:
+        """Put stand-ins where the recorded providers and tools were, in their order.
+
+        With `planned_only`, only for what the plan's own sections mount; the rest may come with
+        the memory or with a hook.
+        """
+        points = self.session.coordinator.mount_points
+        planned = {
+            entry.get("module")
+            for section in ("providers", "tools")
+            for entry in self._act.opened["plan"].get(section) or ()
+        }
+        for point, stand_in in (("providers", StandInProvider), ("tools", StandInTool)):
+            for facts in inventory.get(point, ()):
+                is_real = point == "providers" and facts["name"] in self.score.composite
+                is_wanted = not planned_only or facts["module"] in planned
+                if is_wanted and not is_real and facts["name"] not in points[point]:
+                    if facts.get("prices"):
+                        prices = price_table(self.session.coordinator)
+                        prices.take_declared(facts["own_name"], facts["prices"])
+                    _ = self.session.coordinator.mount(point, stand_in(facts), name=facts["name"])
+            if not planned_only and point in inventory:
+                self._arrange(point, [facts["name"] for facts in inventory[point]])
+
+    def _arrange(self, point: str, names: list[str]) -> None:
+        """Leave only these mounted, in this order, which is the order the model reads."""
+        mounted: dict[str, Any] = self.session.coordinator.mount_points[point]
+        ordered = [(name, mounted[name]) for name in names if name in mounted]
+        for name in list(mounted):
+            _ = self.session.coordinator.unmount(point, name)
+        for name, module in ordered:
+            _ = self.session.coordinator.mount(point, module, name=name)
+
+    def _provider(self, name: str, provider: Any) -> Any:
+        is_real = name in self.score.composite
+        if is_real:
+            return provider
+        return ProviderPlayer(name, provider, self.score)
+
+    def _tool(self, name: str, tool: Any) -> Any:
+        return ToolPlayer(name, tool, self.score)
+
+    def _staged(self, plan: dict[str, Any], folder: Path) -> dict[str, Any]:
+        """Return the plan without what is played, and without files of the person's own."""
+        mounted = [each.data for each in self._act.records if each.kind == "mounted"]
+        real = {
+            facts["module"]
+            for inventory in mounted
+            for facts in inventory["providers"]
+            if facts["name"] in self.score.composite
+        }
+        session = dict(plan["session"])
+        for key in ("orchestrator", "context"):
+            if isinstance(session[key], dict):
+                session[key] = _without_files(session[key], folder)
+        return {
+            **plan,
+            "session": session,
+            "providers": [e for e in plan.get("providers") or () if e.get("module") in real],
+            "tools": [],
+            "hooks": [_without_files(each, folder) for each in plan.get("hooks") or ()],
+        }
+
+
+def _without_files(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return an entry of a plan whose module keeps its files in `folder`."""
+    given: dict[str, Any] = entry.get("config") or {}
+    config = {key: each for key, each in given.items() if key != "path"}
+    own = _OWN_FILES.get(str(entry.get("module")))
+    if own is not None:
+        config[own] = str(folder / own)
+    return {**entry, "config": config}
+
+
+def _turn_before(act: Act) -> int:
+    prompts = [each.data["turn"] for each in act.records if each.kind == "prompt"]
+    if prompts:
+        return min(prompts) - 1
+    return act.before.turns
 
 
 class Replay(NamedTuple):

@@ -17,10 +17,9 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from amplifier_foundation.config.plain_files import open_plain
-from amplifier_foundation.sources.content import hash_of, is_covered
+from amplifier_foundation.sources.content import collision, hash_of, is_covered, name_fault
 from amplifier_foundation.sources.errors import FetchError, RejectedArchiveError
 from amplifier_foundation.sources.fetching import Watch
-from amplifier_foundation.sources.names import collision, name_fault
 from amplifier_foundation.sources.uri import Source
 from amplifier_sandbox.files.errors import RefusedError
 from amplifier_sandbox.files.rooted import FOLDER, closing, create_beneath

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import IO, NamedTuple
 from urllib.parse import urlsplit
 
+from amplifier_foundation.sources.content import collision, name_fault
 from amplifier_foundation.sources.errors import FetchError, RejectedArchiveError
 from amplifier_foundation.sources.fetching import Watch
-from amplifier_foundation.sources.names import collision, name_fault
 from amplifier_foundation.sources.uri import Source
 from amplifier_sandbox.own.programs import find_program, search_folders
 

@@ -8,17 +8,232 @@ depends on it: trust, the lock and its pins decide what is loaded.
 
 from __future__ import annotations
 
+import ast
 import configparser
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
+from fnmatch import translate
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from amplifier_foundation.sources.content import files_of
-from amplifier_foundation.sources.import_time import SourceCode
 
-__all__ = ["WHAT_HINTS_ARE", "Finding", "inspect_module"]
+_LARGEST = 2 << 20
+_VERBS = ("get", "post", "put", "patch", "delete", "head", "options", "request", "stream", "send")
+_ACTS = {
+    "process": (
+        *("subprocess.*", "os.system", "os.popen", "os.exec*", "os.spawn*", "os.posix_spawn*"),
+        *("os.fork*", "os.startfile", "pty.spawn", "pty.fork", "asyncio.create_subprocess_*"),
+        *("multiprocessing.Process", "multiprocessing.Pool", "*.ProcessPoolExecutor"),
+    ),
+    "network": (
+        *("socket.socket", "socket.create_*", "socket.getaddrinfo", "socket.gethostby*"),
+        *("urllib.request.*", "http.client.*", "ftplib.*", "smtplib.*", "poplib.*", "imaplib.*"),
+        *(
+            "telnetlib.*",
+            "xmlrpc.client.*",
+            "asyncio.open_connection",
+            "ssl.get_server_certificate",
+        ),
+        *("urllib3.request", "*.PoolManager().*", "aiohttp.request", "websockets.connect"),
+        *("paramiko.*", "webbrowser.open*"),
+        *(f"{library}.{verb}" for library in ("requests", "httpx", "httpx2") for verb in _VERBS),
+        *(f"*.{client}().{verb}" for client in ("Session", "Client") for verb in _VERBS),
+    ),
+    "made-up code": (
+        *("exec", "eval", "compile", "builtins.*", "runpy.*", "marshal.load*", "pickle.load*"),
+        *("ctypes.CDLL", "ctypes.PyDLL", "ctypes.cdll.*", "ctypes.pythonapi.*", "code.interact"),
+    ),
+}
+_PATTERNS = {kind: re.compile("|".join(map(translate, names))) for kind, names in _ACTS.items()}
+_IMPORTERS = ("__import__", "importlib.import_module", "importlib.__import__")
+_UNTOLD = "?"
+
+_Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+class Act(NamedTuple):
+    """A call at import time that does more than define things."""
+
+    kind: str
+    file: str
+    line: int
+    call: str
+
+
+class _File(NamedTuple):
+    name: str
+    tree: ast.Module
+    aliases: dict[str, str]
+
+
+class SourceCode:
+    """The Python files of one module, and who calls whom by name.
+
+    Functions are told apart by name alone, over all files: that finds too much rather than too
+    little.
+    """
+
+    def __init__(self, files: Iterable[tuple[str, Path]]) -> None:
+        self.unreadable: list[tuple[str, str]] = []
+        self._files: list[_File] = []
+        self._functions: dict[str, list[tuple[_File, list[ast.AST]]]] = {}
+        self._packages: set[str] = set()
+        for name, path in files:
+            self._packages.update(Path(name).with_suffix("").parts)
+            tree = self._parse(name, path)
+            if tree is not None:
+                file = _File(name, tree, _aliases_of(tree))
+                self._files.append(file)
+                self._collect_functions(file)
+
+    def acts_at_import(self) -> list[Act]:
+        """Return every act that importing one of the files would lead to."""
+        acts: set[Act] = set()
+        waiting: list[tuple[_File, Iterable[ast.AST]]] = [
+            (file, [file.tree]) for file in self._files
+        ]
+        followed: set[str] = set()
+        while waiting:
+            file, nodes = waiting.pop()
+            for call in _calls_in(nodes):
+                name = _dotted(call.func, file.aliases)
+                acts.update(_acts_of(file, call, name))
+                for called in self._own({name, *_handed_over(call, file.aliases)}) - followed:
+                    followed.add(called)
+                    waiting += self._functions[called]
+        return sorted(acts)
+
+    def _own(self, names: set[str]) -> set[str]:
+        """Return which functions of this module the names may stand for."""
+        last = {
+            name.rpartition(".")[2]
+            for name in names
+            if (head := name.partition(".")[0].removesuffix("()")) in self._packages
+            or head in self._functions
+            or name.startswith(".")
+        }
+        return last & self._functions.keys()
+
+    def _parse(self, name: str, path: Path) -> ast.Module | None:
+        try:
+            if path.stat().st_size > _LARGEST:
+                raise ValueError("it is too large")
+            return ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            self.unreadable.append((name, str(error) or type(error).__name__))
+            return None
+
+    def _collect_functions(self, file: _File) -> None:
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                self._functions.setdefault(node.name, []).append((file, list(node.body)))
+            elif isinstance(node, ast.ClassDef):
+                # Making an object runs these, and a base class may call the others.
+                self._functions.setdefault(node.name, []).extend(
+                    (file, list(method.body))
+                    for method in node.body
+                    if isinstance(method, ast.FunctionDef)
+                    and method.name in ("__init__", "__new__", "__post_init__")
+                )
+
+
+def _aliases_of(tree: ast.Module) -> dict[str, str]:
+    """Return what the names of a file stand for: imports first, then plain assignments."""
+    aliases: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                whole = alias.name if alias.asname else alias.name.partition(".")[0]
+                aliases[alias.asname or whole] = whole
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                # A relative name keeps its leading dot: it is the module's own.
+                dots = "." * bool(node.level)
+                name = f"{node.module}.{alias.name}" if node.module else alias.name
+                aliases[alias.asname or alias.name] = f"{dots}{name}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            meaning = _dotted(node.value, aliases)
+            if _UNTOLD not in meaning:
+                aliases.setdefault(node.targets[0].id, meaning)
+    return aliases
+
+
+def _calls_in(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
+    """Yield the calls that running the nodes makes by itself, not in what they only define."""
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Call):
+            yield node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            waiting += _run_by_defining(node)
+        elif isinstance(node, ast.If) and _is_not_run(node.test):
+            waiting += node.orelse
+        else:
+            waiting += ast.iter_child_nodes(node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for decorator in node.decorator_list:
+                if not isinstance(decorator, ast.Call):
+                    yield ast.copy_location(ast.Call(decorator, [], []), decorator)
+
+
+def _run_by_defining(function: _Function) -> list[ast.AST]:
+    defaults = [default for default in function.args.kw_defaults if default is not None]
+    if isinstance(function, ast.Lambda):
+        decorators = []
+    else:
+        decorators = function.decorator_list
+    return [*function.args.defaults, *defaults, *decorators]
+
+
+def _is_not_run(test: ast.expr) -> bool:
+    """Whether a condition holds only for a program or for a type checker."""
+    text = ast.unparse(test)
+    return text in ("TYPE_CHECKING", "typing.TYPE_CHECKING", "__name__ == '__main__'")
+
+
+def _dotted(node: ast.expr, aliases: dict[str, str]) -> str:
+    """Return the full name of what an expression reaches, as far as the text tells."""
+    if isinstance(node, ast.Name):
+        return aliases.get(node.id, node.id)
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value, aliases)}.{node.attr}"
+    if not isinstance(node, ast.Call):
+        return _UNTOLD
+    function = _dotted(node.func, aliases)
+    first = node.args[0] if node.args else None
+    if function in _IMPORTERS and isinstance(first, ast.Constant):
+        return str(first.value)
+    if function == "getattr" and len(node.args) > 1 and first is not None:
+        attribute = node.args[1]
+        if isinstance(attribute, ast.Constant):
+            name = attribute.value
+        else:
+            name = _UNTOLD
+        return f"{_dotted(first, aliases)}.{name}"
+    return f"{function}()"
+
+
+def _acts_of(file: _File, call: ast.Call, name: str) -> Iterator[Act]:
+    for kind, pattern in _PATTERNS.items():
+        if pattern.match(name):
+            yield Act(kind, file.name, call.lineno, name)
+    first = call.args[0] if call.args else None
+    if name in _IMPORTERS and not isinstance(first, ast.Constant):
+        yield Act("made-up code", file.name, call.lineno, name)
+    if name.startswith("os.") and _UNTOLD in name:
+        yield Act("made-up code", file.name, call.lineno, name)
+
+
+def _handed_over(call: ast.Call, aliases: dict[str, str]) -> Iterator[str]:
+    """Yield the functions a call is given and may call: a thread's target, an exit function."""
+    for value in (*call.args, *(keyword.value for keyword in call.keywords)):
+        if isinstance(value, ast.Name | ast.Attribute):
+            yield _dotted(value, aliases)
+
 
 WHAT_HINTS_ARE = (
     "Hints are about accidents, such as work that is done at import. They do not protect you from "

@@ -12,7 +12,6 @@ from amplifier_core.errors import (
 )
 from amplifier_foundation import paths
 from amplifier_foundation.config.plain_files import require_own_folder
-from amplifier_foundation.sources.cache import Cache
 from amplifier_foundation.sources.content import content_hash
 from amplifier_foundation.sources.errors import (
     DriftError,
@@ -22,12 +21,12 @@ from amplifier_foundation.sources.errors import (
     UnpinnedError,
     command_for,
 )
-from amplifier_foundation.sources.fetched import FetchedSources, Tree
+from amplifier_foundation.sources.fetched import Cache, FetchedSources, Tree
 from amplifier_foundation.sources.fetching import LIMITS, Limits, ProgressListener
+from amplifier_foundation.sources.libraries import check_kernel, required_by, required_in
 from amplifier_foundation.sources.local import local_path
 from amplifier_foundation.sources.lock import LOCK_NAME, Lock, Pin, check_pin, pins_fully
 from amplifier_foundation.sources.project import find_package, read_project
-from amplifier_foundation.sources.requirements import check_kernel, required_by, required_in
 from amplifier_foundation.sources.uri import Source, parse_source
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ class SourceResolver:
         compile_apart(self._home)
         tree = self._tree_of(located)
         if tree is not None:
-            from amplifier_foundation.sources.bundle_package import offer_packages  # noqa: PLC0415
+            from amplifier_foundation.sources.package import offer_packages  # noqa: PLC0415
 
             offer_packages(located.path, tree)
         self._require_libraries(located, tree)
