@@ -102,7 +102,9 @@ def _project_with(text: str, version: str, versions: dict[str, str]) -> str:
 
     head, separator, rest = text.partition("\ndependencies = ")
     head = PROJECT_VERSION.sub(f'version = "{version}"', head, count=1)
-    return head + separator + SIBLING.sub(pinned, rest)
+    # A tool's settings name distributions too, without a version.
+    requirements, tool, settings = rest.partition("\n[tool.")
+    return head + separator + SIBLING.sub(pinned, requirements) + tool + settings
 
 
 def _text(path: Path) -> str:

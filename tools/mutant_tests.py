@@ -45,12 +45,6 @@ LEFT_OUT = (
     "test_suites",
     "test_testing",
     "test_testing_kit",
-    "test_validation_faults",
-    "test_validation_faults_context",
-    "test_validation_faults_hook",
-    "test_validation_faults_orchestrator",
-    "test_validation_faults_provider",
-    "test_validation_faults_tool",
     "test_validation_suites",
 )
 # How many tests a mutant meets at most, the nearest first.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from amplifier_conformance import HookFaultTests
 from amplifier_core.validation.behavioral import HookBehaviorTests
-from amplifier_core.validation.faults import HookFaultTests
 from amplifier_core.validation.structural import HookStructuralTests
 
 
@@ -16,4 +16,4 @@ class TestBehavior(HookBehaviorTests):
 
 
 class TestFaults(HookFaultTests):
-    """It keeps the laws when things go wrong."""
+    """It keeps the rules when things go wrong."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from amplifier_conformance import HookFaultTests
 from amplifier_core.validation.behavioral import HookBehaviorTests
-from amplifier_core.validation.faults import HookFaultTests
 from amplifier_core.validation.structural import HookStructuralTests
 
 
@@ -16,7 +16,7 @@ class TestBehavior(HookBehaviorTests):
 
 
 class TestFaults(HookFaultTests):
-    """It keeps the laws when things go wrong."""
+    """It keeps the rules when things go wrong."""
 
     # It reads all of 50 MB, in a thread; a busy machine takes its time for that.
     patience_seconds = 60.0

@@ -6,13 +6,13 @@ import importlib
 
 import pytest
 
+from amplifier_conformance import ProviderFaultTests
 from amplifier_core.validation.behavioral import ProviderBehaviorTests
-from amplifier_core.validation.faults import ProviderFaultTests
 from amplifier_core.validation.structural import ProviderStructuralTests
 
 pytestmark = pytest.mark.usefixtures("server")
 
-# The laws are about requests; the first one is not to be charged with the import of the SDK.
+# The rules are about requests; the first one is not to be charged with the import of the SDK.
 importlib.import_module("google.genai")
 
 
@@ -25,4 +25,4 @@ class TestBehavior(ProviderBehaviorTests):
 
 
 class TestFaults(ProviderFaultTests):
-    """It keeps the laws when things go wrong."""
+    """It keeps the rules when things go wrong."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from amplifier_conformance import ProviderFaultTests
 from amplifier_core.validation.behavioral import ProviderBehaviorTests
-from amplifier_core.validation.faults import ProviderFaultTests
 from amplifier_core.validation.structural import ProviderStructuralTests
 
 
@@ -16,4 +16,4 @@ class TestBehavior(ProviderBehaviorTests):
 
 
 class TestFaults(ProviderFaultTests):
-    """It keeps the laws when things go wrong."""
+    """It keeps the rules when things go wrong."""

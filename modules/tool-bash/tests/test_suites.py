@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from amplifier_conformance import ToolFaultTests
 from amplifier_core.validation.behavioral import ToolBehaviorTests
-from amplifier_core.validation.faults import ToolFaultTests
 from amplifier_core.validation.structural import ToolStructuralTests
 
 
@@ -26,6 +26,6 @@ class TestBehavior(ToolBehaviorTests):
 
 
 class TestFaults(ToolFaultTests):
-    """It keeps the laws when things go wrong."""
+    """It keeps the rules when things go wrong."""
 
     slow_input: ClassVar[dict[str, Any] | None] = {"command": "sleep 60"}

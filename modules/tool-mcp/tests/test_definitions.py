@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core.validation.faults.watch import loop_lag
+from amplifier_conformance.watch import loop_lag
 from amplifier_module_tool_mcp.definitions import DefinitionError, mounted_name, read_definition
 
 LIMIT = 65_536

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from amplifier_conformance import ToolFaultTests
 from amplifier_core.validation.behavioral import ToolBehaviorTests
-from amplifier_core.validation.faults import ToolFaultTests
 from amplifier_core.validation.structural import ToolStructuralTests
 
 
@@ -16,4 +16,4 @@ class TestBehavior(ToolBehaviorTests):
 
 
 class TestFaults(ToolFaultTests):
-    """It keeps the laws when things go wrong."""
+    """It keeps the rules when things go wrong."""

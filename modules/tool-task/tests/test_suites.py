@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from amplifier_conformance import ToolFaultTests
 from amplifier_core import AmplifierSession
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.validation.behavioral import ToolBehaviorTests
-from amplifier_core.validation.faults import ToolFaultTests
 from amplifier_core.validation.structural import ToolStructuralTests
 
 
@@ -22,7 +22,7 @@ class TestBehavior(ToolBehaviorTests):
 
 
 class TestFaults(ToolFaultTests):
-    """It keeps the laws when things go wrong."""
+    """It keeps the rules when things go wrong."""
 
     slow_input: ClassVar[dict[str, Any] | None] = {"prompt": "Take your time."}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from amplifier_conformance import ToolFaultTests
 from amplifier_core.validation.behavioral import ToolBehaviorTests
-from amplifier_core.validation.faults import ToolFaultTests
 from amplifier_core.validation.structural import ToolStructuralTests
 
 
@@ -18,7 +18,7 @@ class TestBehavior(ToolBehaviorTests):
 
 
 class TestFaults(ToolFaultTests):
-    """It keeps the laws when things go wrong."""
+    """It keeps the rules when things go wrong."""
 
     # A public address, which the suite leads to a server that never answers.
     slow_input: ClassVar[dict[str, Any] | None] = {"url": "http://93.184.215.14/"}

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator, MockTool
-from amplifier_core.validation import ToolValidator, _rehearsal
-from amplifier_core.validation._rehearsal import (
+from amplifier_core.validation import ToolValidator, rehearsal
+from amplifier_core.validation.base import import_module_from_path
+from amplifier_core.validation.rehearsal import (
     PLACEHOLDER,
     NetworkRefusedError,
     is_credential,
@@ -24,7 +25,6 @@ from amplifier_core.validation._rehearsal import (
     refused_network,
     replaced,
 )
-from amplifier_core.validation.base import import_module_from_path
 
 Mount = Callable[[Any, dict[str, Any]], Any]
 
@@ -216,7 +216,7 @@ async def test_what_a_failing_mount_registered_is_cleaned_up() -> None:
 
 
 async def test_a_mount_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_rehearsal, "MOUNT_SECONDS", 0.01)
+    monkeypatch.setattr(rehearsal, "MOUNT_SECONDS", 0.01)
 
     async def mount(coordinator: Any, config: dict[str, Any]) -> None:
         await asyncio.Event().wait()

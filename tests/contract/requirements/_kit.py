@@ -174,7 +174,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "VALID-20": Requirement(
         "house author's kit",
-        "Each behavioural suite has a fault lane that names the law a module breaks.",
+        "Each behavioural suite has a fault suite beside it that names the rule a module breaks.",
     ),
     "VALID-21": Requirement(
         "spec 1.16; spec A.6",

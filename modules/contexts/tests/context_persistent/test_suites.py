@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from amplifier_conformance import ContextFaultTests
 from amplifier_core.validation.behavioral import ContextBehaviorTests
-from amplifier_core.validation.faults import ContextFaultTests
 from amplifier_core.validation.structural import ContextStructuralTests
 
 
@@ -16,4 +16,4 @@ class TestBehavior(ContextBehaviorTests):
 
 
 class TestFaults(ContextFaultTests):
-    """It keeps the laws when things go wrong."""
+    """It keeps the rules when things go wrong."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from amplifier_conformance import ToolFaultTests
 from amplifier_core.validation.behavioral import ToolBehaviorTests
-from amplifier_core.validation.faults import ToolFaultTests
 from amplifier_core.validation.structural import ToolStructuralTests
 
 
@@ -25,4 +25,4 @@ class TestBehavior(ToolBehaviorTests):
 
 
 class TestFaults(ToolFaultTests):
-    """It keeps the laws when things go wrong."""
+    """It keeps the rules when things go wrong."""

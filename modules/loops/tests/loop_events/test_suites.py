@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from amplifier_conformance import OrchestratorFaultTests
 from amplifier_core.validation.behavioral import OrchestratorBehaviorTests
-from amplifier_core.validation.faults import OrchestratorFaultTests
 from amplifier_core.validation.structural import OrchestratorStructuralTests
 
 
@@ -16,4 +16,4 @@ class TestBehavior(OrchestratorBehaviorTests):
 
 
 class TestFaults(OrchestratorFaultTests):
-    """It keeps the laws when things go wrong."""
+    """It keeps the rules when things go wrong."""

@@ -224,8 +224,8 @@ async def _mount_under_test(
     import json  # noqa: PLC0415 - see the file's first lines
 
     from amplifier_core._discovery import find_mount  # noqa: PLC0415 - see the file's first lines
-    from amplifier_core.validation._rehearsal import mounted  # noqa: PLC0415 - see the first lines
     from amplifier_core.validation.base import import_module_from_path  # noqa: PLC0415 - as above
+    from amplifier_core.validation.rehearsal import mounted  # noqa: PLC0415 - see the first lines
 
     if module_path is None:
         pytest.skip("no module under test: run in its folder, or pass --module-path")

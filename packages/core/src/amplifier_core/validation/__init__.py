@@ -1,7 +1,7 @@
 """Validators of the five module types and of mount plans.
 
-They need no pytest. The suites that a module's own tests inherit are in `structural`, `behavioral`
-and `faults`.
+They need no pytest. The suites that a module's own tests inherit are in `structural` and
+`behavioral`; those for faults are in the distribution `amplifier-conformance`.
 """
 
 from __future__ import annotations

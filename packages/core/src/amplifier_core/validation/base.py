@@ -17,7 +17,7 @@ from amplifier_core._mounting import PROTOCOLS
 from amplifier_core.coordinator import NAMED
 from amplifier_core.errors import ModuleLoadError, describe_error
 from amplifier_core.testing import MockCoordinator
-from amplifier_core.validation._rehearsal import masked_credentials, mounted, refused_network
+from amplifier_core.validation.rehearsal import masked_credentials, mounted, refused_network
 
 __all__ = [
     "ModuleValidator",

@@ -1,0 +1,99 @@
+"""One turn of an orchestrator with doubles all around it, some of them slow."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from amplifier_conformance.watch import Outcome, outcome_of
+from amplifier_core.message_models import ChatRequest, ChatResponse, ToolCall, ToolCallBlock
+from amplifier_core.models import ToolResult
+from amplifier_core.testing import MockContextManager, MockProvider, MockTool
+
+__all__ = ["Memory", "SlowProvider", "SlowTool", "Turn", "asking_for", "never"]
+
+_FOR_EVER_SECONDS = 3_600.0
+
+
+def asking_for(*tools: str) -> list[ChatResponse | str | BaseException]:
+    """Return the script of a model that asks for these tools in one answer."""
+    calls = [
+        ToolCall(id=f"call-{number}-{name}", name=name, arguments={"number": number})
+        for number, name in enumerate(tools)
+    ]
+    blocks = [ToolCallBlock(id=call.id, name=call.name, input=call.arguments) for call in calls]
+    return [ChatResponse(content=[*blocks], tool_calls=calls)]
+
+
+async def never(*_: Any, **__: Any) -> Any:
+    """Do not answer."""
+    await asyncio.Event().wait()
+
+
+class SlowTool(MockTool):
+    """A tool that takes its time; without a number, for ever."""
+
+    def __init__(self, name: str, seconds: float = _FOR_EVER_SECONDS) -> None:
+        super().__init__(name)
+        self._seconds = seconds
+
+    async def _execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
+        await asyncio.sleep(self._seconds)
+        return await super()._execute(input)
+
+
+class SlowProvider(MockProvider):
+    """A provider that answers as long as it has a script, and then never again."""
+
+    async def _complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
+        if not self._responses:
+            await never()
+        return await super()._complete(request, **kwargs)
+
+
+class Memory(MockContextManager):
+    """A memory with the two methods that some loops call although the contract has them not."""
+
+    def __init__(self, messages: list[dict[str, Any]]) -> None:
+        super().__init__(messages)
+        self.should_compact = self._should_compact
+        self.compact = self._compact_internal
+
+
+class Turn:
+    """What an orchestrator is given for one turn."""
+
+    def __init__(
+        self,
+        coordinator: Any,
+        script: Iterable[ChatResponse | str | BaseException] = (),
+        tools: Iterable[MockTool] = (),
+        history: Iterable[dict[str, Any]] = (),
+    ) -> None:
+        self.coordinator = coordinator
+        self.context = Memory(copy.deepcopy(list(history)))
+        self.provider = MockProvider(script)
+        self.tools = {tool.name: tool for tool in tools}
+
+    def call(self, orchestrator: Any) -> Coroutine[Any, Any, Any]:
+        """Return the turn, ready to be awaited."""
+        arguments: dict[str, Any] = {
+            "prompt": "Do it.",
+            "context": self.context,
+            "providers": {"mock": self.provider},
+            "tools": self.tools,
+            "hooks": self.coordinator.hooks,
+        }
+        parameters = inspect.signature(orchestrator.execute).parameters
+        if "coordinator" in parameters or any(
+            each.kind is each.VAR_KEYWORD for each in parameters.values()
+        ):
+            arguments["coordinator"] = self.coordinator
+        return orchestrator.execute(**arguments)
+
+    async def run(self, orchestrator: Any, seconds: float) -> Outcome:
+        """Run the turn, at most so long."""
+        return await outcome_of(self.call(orchestrator), seconds)

@@ -1,0 +1,182 @@
+"""Watching a call from outside: how it ends, when it ends, and what it leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from amplifier_conformance.rules import require
+from amplifier_core.errors import describe_error
+
+__all__ = [
+    "LARGE",
+    "Outcome",
+    "cancel_in_mid_call",
+    "end_at_deadline",
+    "leave_nothing",
+    "loop_lag",
+    "outcome_at_large",
+    "outcome_of",
+]
+
+LARGE = 50_000_000
+
+_BEAT_SECONDS = 0.01
+_CANCELLATIONS = 100
+# Below this a duration says nothing about how durations grow.
+_SHORTEST_SECONDS = 0.05
+
+
+@dataclass
+class Outcome:
+    """What a call came to: a value, an error, or nothing yet."""
+
+    value: Any = None
+    error: BaseException | None = None
+    ended: bool = True
+    seconds: float = 0.0
+    size: int | None = None
+
+    def __str__(self) -> str:
+        if not self.ended:
+            return "it ran on" if self.size is None else self._too_slow()
+        if self.error is None:
+            return f"it returned {type(self.value).__name__}"
+        # The words of a failing module may be as long as what it was given.
+        return f"it raised {describe_error(self.error)[:500]}"
+
+    def _too_slow(self) -> str:
+        return f"it took {self.seconds:.1f} s for {self.size:,} characters, and more for more"
+
+
+async def outcome_of(call: Coroutine[Any, Any, Any], seconds: float) -> Outcome:
+    """Wait for `call` at most so long; one that takes longer is cancelled and left to itself."""
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    task = _start(call)
+    await asyncio.wait({task}, timeout=seconds)
+    outcome = _outcome(task)
+    outcome.seconds = loop.time() - started
+    await _shake_off(task)
+    return outcome
+
+
+async def outcome_at_large(
+    call: Callable[[int], Coroutine[Any, Any, Any]], seconds: float
+) -> Outcome:
+    """Wait for `call(LARGE)`, at most so long, after trying smaller sizes.
+
+    Code that computes cannot be interrupted. So when the smaller sizes show that it would take
+    longer than `seconds`, it is not asked for the large one at all.
+    """
+    size = LARGE // 10**4
+    before = _SHORTEST_SECONDS
+    while True:
+        outcome = await outcome_of(call(size), seconds)
+        growth = max(10.0, outcome.seconds / before)
+        if size == LARGE or not outcome.ended:
+            return outcome
+        if outcome.seconds * growth > seconds:
+            return Outcome(ended=False, seconds=outcome.seconds, size=size)
+        size = size * 10
+        before = max(outcome.seconds, _SHORTEST_SECONDS)
+
+
+async def cancel_in_mid_call(
+    kind: str, call: Coroutine[Any, Any, Any], *, after: float, within: float
+) -> bool:
+    """Cancel `call` after so many seconds and hold it to `<kind>.cancel` and `<kind>.leftover`.
+
+    Returns False when the call ended before, so that there was nothing to cancel.
+    """
+    __tracebackhide__ = True
+    before = asyncio.all_tasks()
+    task = _start(call)
+    await asyncio.wait({task}, timeout=after)
+    if task.done():
+        _outcome(task)
+        return False
+    task.cancel()
+    await asyncio.wait({task}, timeout=within)
+    outcome = _outcome(task)
+    await _shake_off(task)
+    kept = isinstance(outcome.error, asyncio.CancelledError)
+    require(f"{kind}.cancel", kept, str(outcome))
+    await leave_nothing(kind, before, within)
+    return True
+
+
+async def end_at_deadline(
+    kind: str, call: Coroutine[Any, Any, Any], *, deadline: float, within: float
+) -> bool:
+    """Give `call` a deadline and hold it to `<kind>.slow_peer`; False when it needed none."""
+    __tracebackhide__ = True
+
+    async def bounded() -> Any:
+        async with asyncio.timeout(deadline):
+            return await call
+
+    outcome = await outcome_of(bounded(), deadline + within)
+    if outcome.seconds < deadline:
+        return False
+    require(f"{kind}.slow_peer", isinstance(outcome.error, TimeoutError), str(outcome))
+    return True
+
+
+async def leave_nothing(kind: str, before: set[asyncio.Task[Any]], within: float) -> None:
+    """Hold what has ended to `<kind>.leftover`: tasks that did not run before must end soon."""
+    __tracebackhide__ = True
+    left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    if left:
+        _, left = await asyncio.wait(left, timeout=within)
+    names = ", ".join(sorted(str(task.get_coro()) for task in left))
+    require(f"{kind}.leftover", not left, f"still running: {names}")
+
+
+@asynccontextmanager
+async def loop_lag() -> AsyncGenerator[list[float]]:
+    """Give a list that ends up with how long the event loop was held, in seconds, each time."""
+    loop = asyncio.get_running_loop()
+    lags: list[float] = []
+
+    async def beat() -> None:
+        while True:
+            due = loop.time() + _BEAT_SECONDS
+            await asyncio.sleep(_BEAT_SECONDS)
+            lags.append(loop.time() - due)
+
+    heart = _start(beat())
+    await asyncio.sleep(0)
+    try:
+        yield lags
+        await asyncio.sleep(2 * _BEAT_SECONDS)
+    finally:
+        heart.cancel()
+        await asyncio.wait({heart})
+
+
+def _start(call: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    return asyncio.ensure_future(call)
+
+
+async def _shake_off(task: asyncio.Task[Any]) -> None:
+    """Cancel a task until it ends, within reason: whoever closes the loop would wait for it."""
+    task.add_done_callback(_outcome)
+    for _ in range(_CANCELLATIONS):
+        if task.done():
+            return
+        task.cancel()
+        await asyncio.sleep(0)
+
+
+def _outcome(task: asyncio.Future[Any]) -> Outcome:
+    """Read a task's outcome, so that asyncio does not complain that nobody did."""
+    if not task.done():
+        return Outcome(ended=False)
+    if task.cancelled():
+        return Outcome(error=asyncio.CancelledError())
+    error = task.exception()
+    return Outcome(error=error) if error is not None else Outcome(value=task.result())
