@@ -9,7 +9,15 @@ import pytest
 
 from amplifier_conformance import RECOMMENDED, RULES, RecommendationWarning
 from amplifier_conformance import OrchestratorFaultTests as FaultTests
-from amplifier_core import ChatRequest, LLMError, Message, MockCoordinator
+from amplifier_core import (
+    ChatRequest,
+    ChatResponse,
+    LLMError,
+    Message,
+    MockCoordinator,
+    TextBlock,
+    ToolSpec,
+)
 from amplifier_core.history import calls_in, interrupted_result, unanswered_calls
 from contract.requirements import requirement
 
@@ -62,20 +70,23 @@ class Loop:
 
     async def _steps(self, context: Any, provider: Any, tools: Any, hooks: Any) -> str:
         for _ in range(1_000 if self._fault == "loop.endless" else 50):
-            response = await provider.complete(await self._request(context))
+            response = await provider.complete(await self._request(context, tools))
             calls = provider.parse_tool_calls(response)
             if not calls:
-                return "".join(block.text for block in response.content)
+                return text_of(response)
             stored = [{"id": c.id, "tool": c.name, "arguments": c.arguments} for c in calls]
             await context.add_message({"role": "assistant", "content": "", "tool_calls": stored})
             await self._run_all(calls, context, tools, hooks)
         return "I have to stop here."
 
-    async def _request(self, context: Any) -> ChatRequest:
+    async def _request(self, context: Any, tools: Any) -> ChatRequest:
         stored = await context.get_messages_for_request()
         if self._fault != "loop.orphan":
             stored = _answered(stored)
-        return ChatRequest(messages=[Message(**message) for message in stored])
+        return ChatRequest(
+            messages=[Message(**message) for message in stored],
+            tools=[ToolSpec(name=name, parameters=tools[name].input_schema) for name in tools],
+        )
 
     async def _run_all(self, calls: list[Any], context: Any, tools: Any, hooks: Any) -> None:
         outputs = dict.fromkeys((call.id for call in calls), "[interrupted]")
@@ -116,6 +127,35 @@ class Loop:
         return text
 
 
+class PlansFirst(Loop):
+    """A loop that has the model write a plan, without tools, before its first step."""
+
+    async def _steps(self, context: Any, provider: Any, tools: Any, hooks: Any) -> str:
+        request = await self._request(context, tools={})
+        wish = Message(role="user", content="Write a plan. Do not call a tool yet.")
+        planned = await provider.complete(ChatRequest(messages=[*request.messages, wish]))
+        await context.add_message({"role": "assistant", "content": text_of(planned)})
+        return await super()._steps(context, provider, tools, hooks)
+
+
+class VerifiesLast(Loop):
+    """A loop that has the model check its answer, and revise it twice at most."""
+
+    async def _steps(self, context: Any, provider: Any, tools: Any, hooks: Any) -> str:
+        answer = await super()._steps(context, provider, tools, hooks)
+        for _ in range(2):
+            question = Message(
+                role="user", content=f"Is this correct? Say yes or why not: {answer}"
+            )
+            verdict = text_of(await provider.complete(ChatRequest(messages=[question])))
+            if verdict == "yes":
+                break
+            await context.add_message({"role": "assistant", "content": answer})
+            await context.add_message({"role": "user", "content": f"Revise it: {verdict}"})
+            answer = await super()._steps(context, provider, tools, hooks)
+        return answer
+
+
 # The test that finds out, for each rule.
 TESTS = {
     "loop.cancel": "test_a_turn_cancelled_in_a_tool_ends",
@@ -142,8 +182,11 @@ FURTHER = {
 
 
 @requirement("VALID-20")
+@pytest.mark.parametrize("kind", [Loop, PlansFirst, VerifiesLast])
 @pytest.mark.parametrize(("rule", "test"), [*TESTS.items(), *FURTHER.items()])
-async def test_a_loop_that_breaks_a_rule_fails_with_its_name(rule: str, test: str) -> None:
+async def test_a_loop_that_breaks_a_rule_fails_with_its_name(
+    rule: str, test: str, kind: type[Loop]
+) -> None:
     words = f"^Rule {rule}.*: {RULES[rule]}; "
     found = (
         pytest.warns(RecommendationWarning, match=words)
@@ -152,13 +195,14 @@ async def test_a_loop_that_breaks_a_rule_fails_with_its_name(rule: str, test: st
     )
 
     with found:
-        await getattr(Suite(), test)(Loop(rule), MockCoordinator())
+        await getattr(Suite(), test)(kind(rule), MockCoordinator())
 
 
 @requirement("VALID-20")
 @pytest.mark.parametrize("test", sorted({*TESTS.values(), *FURTHER.values()}))
-async def test_a_good_loop_keeps_every_rule(test: str) -> None:
-    await getattr(Suite(), test)(Loop(), MockCoordinator())
+@pytest.mark.parametrize("kind", [Loop, PlansFirst, VerifiesLast])
+async def test_a_good_loop_keeps_every_rule(kind: type[Loop], test: str) -> None:
+    await getattr(Suite(), test)(kind(), MockCoordinator())
 
 
 def test_every_rule_of_loops_and_every_test_of_the_suite_is_proved() -> None:
@@ -183,6 +227,50 @@ async def test_a_loop_that_asks_nobody_is_not_judged(test: str) -> None:
         await getattr(Suite(), test)(Mute(), MockCoordinator())
 
 
+@pytest.mark.parametrize(
+    "test", [TESTS["loop.tool_raises"], TESTS["loop.deny"], TESTS["loop.order"]]
+)
+async def test_a_loop_that_offers_no_tools_is_not_judged_by_them(test: str) -> None:
+    class Chat(Loop):
+        async def _steps(self, context: Any, provider: Any, tools: Any, hooks: Any) -> str:
+            return await super()._steps(context, provider, {}, hooks)
+
+    with pytest.raises(pytest.skip.Exception, match="no request offered the model a tool"):
+        await getattr(Suite(), test)(Chat(), MockCoordinator())
+
+
+async def test_a_loop_may_offer_tools_beside_the_request() -> None:
+    class Beside(Loop):
+        async def _steps(self, context: Any, provider: Any, tools: Any, hooks: Any) -> str:
+            ask = provider.complete.side_effect
+
+            async def ask_with_tools(request: ChatRequest) -> ChatResponse:
+                return await ask(request, tools=list(tools))
+
+            provider.complete.side_effect = ask_with_tools
+            return await super()._steps(context, provider, tools, hooks)
+
+        async def _request(self, context: Any, tools: Any) -> ChatRequest:
+            return await super()._request(context, {})
+
+    await Suite().test_results_keep_the_order_of_the_calls(Beside(), MockCoordinator())
+
+
+async def test_a_plan_does_not_hide_that_the_turn_ended_with_its_first_tool() -> None:
+    class Ends(PlansFirst):
+        async def _run(self, call: Any, tools: Any, hooks: Any) -> str:
+            raise LookupError("planted end")
+
+        async def execute(self, *args: Any, **given: Any) -> str:
+            try:
+                return await super().execute(*args, **given)
+            except LookupError:
+                return "I stop here."
+
+    with pytest.raises(AssertionError, match=r"^Rule loop\.unknown_tool"):
+        await Suite().test_an_unknown_tool_does_not_end_the_turn(Ends(), MockCoordinator())
+
+
 async def test_a_loop_that_takes_anything_is_given_the_coordinator() -> None:
     class Open(Loop):
         async def execute(self, **given: Any) -> str:  # pyright: ignore[reportIncompatibleMethodOverride] - looser on purpose
@@ -201,6 +289,11 @@ async def test_a_failure_that_is_reported_in_the_answer_is_enough() -> None:
                 return f"The model could not be asked: {error}"
 
     await Suite().test_a_provider_error_reaches_the_caller(Telling(), MockCoordinator())
+
+
+def text_of(response: ChatResponse) -> str:
+    """Return the text of an answer, without what else is in it."""
+    return "".join(block.text for block in response.content if isinstance(block, TextBlock))
 
 
 def _answered(stored: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -9,11 +9,17 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from amplifier_conformance.watch import Outcome, outcome_of
-from amplifier_core.message_models import ChatRequest, ChatResponse, ToolCall, ToolCallBlock
+from amplifier_core.message_models import (
+    ChatRequest,
+    ChatResponse,
+    TextBlock,
+    ToolCall,
+    ToolCallBlock,
+)
 from amplifier_core.models import ToolResult
 from amplifier_core.testing import MockContextManager, MockProvider, MockTool
 
-__all__ = ["Memory", "SlowProvider", "SlowTool", "Turn", "asking_for", "never"]
+__all__ = ["Memory", "ScriptedModel", "SlowModel", "SlowTool", "Turn", "asking_for", "never"]
 
 _FOR_EVER_SECONDS = 3_600.0
 
@@ -45,8 +51,42 @@ class SlowTool(MockTool):
         return await super()._execute(input)
 
 
-class SlowProvider(MockProvider):
-    """A provider that answers as long as it has a script, and then never again."""
+class ScriptedModel(MockProvider):
+    """A model that follows a script and calls tools only where a request offers some.
+
+    A loop may ask it for something else before, between or after its steps: a plan, a summary, a
+    check of its answer. Such a request gets text, and the script continues with the next step.
+    """
+
+    def __init__(self, script: Iterable[ChatResponse | str | BaseException] = ()) -> None:
+        super().__init__(script)
+        self.steps = 0
+        self.was_asked_after_step = False
+
+    @property
+    def has_more(self) -> bool:
+        """Whether some of the script is left."""
+        return bool(self._responses)
+
+    async def _complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
+        self.was_asked_after_step = self.steps > 0
+        if not self._is_step_next():
+            return await super()._complete(request, **kwargs)
+        if not (request.tools or kwargs.get("tools")):
+            self.requests.append(request)
+            return ChatResponse(content=[TextBlock(text="First I look, then I answer.")])
+        self.steps += 1
+        self.was_asked_after_step = False
+        return await super()._complete(request, **kwargs)
+
+    def _is_step_next(self) -> bool:
+        """Whether the script continues with an answer that calls tools."""
+        following = self._responses[0] if self._responses else None
+        return isinstance(following, ChatResponse) and bool(following.tool_calls)
+
+
+class SlowModel(ScriptedModel):
+    """A model that answers as long as it has a script, and then never again."""
 
     async def _complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
         if not self._responses:
@@ -75,7 +115,7 @@ class Turn:
     ) -> None:
         self.coordinator = coordinator
         self.context = Memory(copy.deepcopy(list(history)))
-        self.provider = MockProvider(script)
+        self.provider = ScriptedModel(script)
         self.tools = {tool.name: tool for tool in tools}
 
     def call(self, orchestrator: Any) -> Coroutine[Any, Any, Any]:
