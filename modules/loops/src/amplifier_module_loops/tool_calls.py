@@ -22,7 +22,6 @@ from amplifier_module_loops.announcer import Announcer
 from amplifier_module_loops.limits import DEADLINE, TurnSettings
 from amplifier_module_loops.tool_runs import (
     CallSlots,
-    Starter,
     ToolRun,
     ToolWatch,
     objection,
@@ -136,7 +135,6 @@ class ToolCalls:
         "_select_tool",
         "_settings",
         "_slots",
-        "_starter",
         "_token",
         "_tools",
         "until",
@@ -149,7 +147,6 @@ class ToolCalls:
         announcer: Announcer,
         token: Any,
         settings: TurnSettings,
-        starter: Starter,
         select_tool: SelectTool | None = None,
     ) -> None:
         self._tools = tools
@@ -157,7 +154,6 @@ class ToolCalls:
         self._announcer = announcer
         self._token = token
         self._settings = settings
-        self._starter = starter
         self._select_tool = select_tool
         self._slots: CallSlots | None = None
         self.begin(math.inf)
@@ -187,15 +183,11 @@ class ToolCalls:
         self._slots = None
         if len(runs) > self._settings.parallel_calls:
             self._slots = CallSlots(self._settings.parallel_calls)
-        waiting: list[ToolRun] = []
         try:
             await self._look_at(runs)
             for run in runs:
-                run.task = self._starter.start(work(run))
-                if run.task is not None:
-                    waiting.append(run)
-            if waiting:
-                await self._look_after(waiting)
+                run.task = asyncio.create_task(work(run))
+            await self._look_after(runs)
         finally:
             for run in runs:
                 result = run.result or interrupted_result(run.call_id, run.called_name)

@@ -34,7 +34,6 @@ from amplifier_module_loops.repetition import Circle, Repetition
 from amplifier_module_loops.requests import Kept
 from amplifier_module_loops.structured import OutputSchema
 from amplifier_module_loops.tool_calls import SelectTool, ToolCalls
-from amplifier_module_loops.tool_runs import Starter
 
 _NUDGE = "Repeating them will not help: try another way, or answer with what you have."
 _REPAIR = "Your answer does not fit the JSON Schema it has to. Give it again, as JSON alone. Wrong:"
@@ -64,7 +63,6 @@ class TurnLoop:
         "schema",
         "seconds",
         "select_tool",
-        "starter",
     )
 
     def __init__(
@@ -93,7 +91,6 @@ class TurnLoop:
         self.options = _THINKING if config.extended_thinking else _NO_OPTIONS
         self._rested: _Turn | None = None
         self.kept = Kept()
-        self.starter = Starter()
         if config.output_schema is None:
             self.schema = None
         else:
@@ -176,9 +173,7 @@ class _Turn:
         self._model = ModelCalls(
             loop.kept, context, announcer, hooks, loop.ask_model, loop.options, config.max_calls
         )
-        self._tool_calls = ToolCalls(
-            tools, context, announcer, token, config, loop.starter, loop.select_tool
-        )
+        self._tool_calls = ToolCalls(tools, context, announcer, token, config, loop.select_tool)
         self._circles = Repetition(config.stuck_after)
         self.begin()
 
