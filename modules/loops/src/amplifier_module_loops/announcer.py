@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from amplifier_core.message_models import Message, TextBlock
@@ -17,8 +16,6 @@ logger = logging.getLogger(__name__)
 
 class Injections:
     """The ephemeral injections collected since the last request."""
-
-    __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
         self._waiting: tuple[ContextInjection, ...] = ()
@@ -60,33 +57,23 @@ def _extended(message: Message, text: str) -> Message:
     return message.model_copy(update={"content": [*message.content, TextBlock(text=text)]})
 
 
-def _yes(event: str) -> bool:
-    return True
-
-
 class Announcer:
     """The way from a loop to the hooks and back; `name` is the loop's."""
-
-    __slots__ = ("_coordinator", "_hooks", "hears", "name", "pending")
 
     def __init__(self, name: str, hooks: Any, coordinator: Any) -> None:
         self.name = name
         self._coordinator = coordinator
         self._hooks = hooks
-        # An event that nobody listens to costs more to announce than to ask about.
-        self.hears: Callable[[str], bool] = getattr(hooks, "has_handlers", _yes)
-        self.pending: Injections | None = None
+        # What waits for the next request.
+        self.injections = Injections()
 
-    @property
-    def injections(self) -> Injections:
-        """What waits for the next request."""
-        self.pending = self.pending or Injections()
-        return self.pending
+    def hears(self, event: str) -> bool:
+        """Whether a hook listens to an event; assumed of hooks that cannot say so."""
+        has_handlers = getattr(self._hooks, "has_handlers", None)
+        return has_handlers is None or has_handlers(event)
 
     async def tell(self, event: str, data: dict[str, Any]) -> dict[str, Any]:
         """Announce something that is not open to objection; returns what the hooks leave of it."""
-        if not self.hears(event):
-            return data
         answer = await self._hooks.emit(event, data)
         if answer.action == "deny":
             return {}
@@ -110,7 +97,7 @@ class Announcer:
         return result
 
     async def warn(self, event: str, data: dict[str, Any], line: str) -> None:
-        """Announce something that went another way than was asked, and show it to the person."""
+        """Announce something that went another way than was asked, and show it to the user."""
         await self.tell(event, data)
         if getattr(self._coordinator, "display_system", None) is None:
             logger.warning("%s: %s", self.name, line)
@@ -123,8 +110,6 @@ class Announcer:
 
 class Inbox:
     """Keeps texts in the order they arrive, until each is stored: never lost, never twice."""
-
-    __slots__ = ("_storing", "_texts")
 
     def __init__(self) -> None:
         self._texts: deque[str] = deque()

@@ -20,9 +20,6 @@ def select_provider(providers: dict[str, Any], preferred: str | None) -> tuple[s
         return preferred, providers[preferred]
     if not providers:
         raise RuntimeError("No providers mounted")
-    if len(providers) == 1:
-        (only,) = providers.items()
-        return only
     name = min(providers, key=lambda each: _priority(providers[each]))
     return name, providers[name]
 
@@ -66,19 +63,6 @@ def complete(
 class ModelCalls:
     """Makes the model calls of one turn; `answer` is the text of the latest one."""
 
-    __slots__ = (
-        "_announcer",
-        "_ask_model",
-        "_composer",
-        "_context",
-        "_hooks",
-        "_max_calls",
-        "_options",
-        "answer",
-        "count",
-        "finish_reason",
-    )
-
     def __init__(
         self,
         kept: Kept,
@@ -97,10 +81,6 @@ class ModelCalls:
         self._ask_model = ask_model
         self._options = options
         self._max_calls = max_calls
-        self.begin()
-
-    def begin(self) -> None:
-        """Start counting for a turn."""
         self.answer = ""
         self.count = 0
         self.finish_reason: str | None = None
@@ -115,7 +95,6 @@ class ModelCalls:
         """Send the history, store the answer and return the calls it makes."""
         self.count += 1
         announcer = self._announcer
-        hears = self._announcer.hears
         try:
             request = await self._composer.compose(name, provider, tools, response_format)
             try:
@@ -125,20 +104,14 @@ class ModelCalls:
         except Exception as error:
             await announcer.tell(events.PROVIDER_ERROR, failure_facts(name, error))
             raise
-        if announcer.pending is not None:
-            announcer.pending.clear()
+        announcer.injections.clear()
         # A provider that was written without the kit may hand over half a character.
         response = valid(response)
         calls: list[ToolCall] = provider.parse_tool_calls(response)
         total = len(calls)
         if total > self._max_calls:
             response, calls = first_calls(response, calls, self._max_calls)
-        if (
-            hears(events.PROVIDER_RESPONSE)
-            or hears(events.CONTENT_BLOCK_START)
-            or hears(events.CONTENT_BLOCK_END)
-        ):
-            await self._announce(name, response, calls)
+        await self._announce(name, response, calls)
         await self._context.add_message(self._read(response, calls))
         if len(calls) < total:
             await report_dropped(announcer, total, len(calls))
@@ -177,8 +150,7 @@ class ModelCalls:
         content: list[dict[str, Any]] = []
         texts: list[str] = []
         for block in response.content:
-            # Not by `model_dump`, which takes as long again to pass its twenty keywords on.
-            content.append(block.__pydantic_serializer__.to_python(block, exclude_none=True))
+            content.append(block.model_dump(exclude_none=True))
             if block.type == "text":
                 texts.append(block.text)
         message: dict[str, Any] = {"role": "assistant", "content": content}

@@ -38,8 +38,6 @@ class Repetition:
     before anything is done about it.
     """
 
-    __slots__ = ("_after", "_done", "_equal", "_steps")
-
     def __init__(self, after: int) -> None:
         """`after` is how many equal rounds are too many; 0 for any number."""
         self._after = after

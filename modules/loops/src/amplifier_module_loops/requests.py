@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any
-
-from pydantic import TypeAdapter
 
 from amplifier_core import events
 from amplifier_core.interfaces import input_schema_of
 from amplifier_core.llm_errors import ContextLengthError
-from amplifier_core.message_models import ChatRequest, Message, ResponseFormat, ToolSpec
+from amplifier_core.message_models import ChatRequest, ResponseFormat, ToolSpec
 from amplifier_kit.history_repair import RequestHistory
 from amplifier_kit.tokens import Sizes, Window, window_of
 from amplifier_kit.turn_events import CONTEXT_OVERFLOW, CONTEXT_UNCOUNTED
@@ -24,8 +21,6 @@ logger = logging.getLogger(__name__)
 
 class ToolSpecs:
     """Describes tools, and describes a tool anew only when it changed."""
-
-    __slots__ = ("_known",)
 
     def __init__(self) -> None:
         # By name: the description and schema, and the whole made of them.
@@ -50,13 +45,10 @@ class ToolSpecs:
 _COUNT_ABOVE = 0.6
 _SMALLER = 0.7
 _TRIES = 3
-_NO_MESSAGES: list[Message] = []
 
 
 class Reader:
     """What a provider is known to be able to read."""
-
-    __slots__ = ("ceiling", "provider", "window")
 
     def __init__(self, provider: Any) -> None:
         self.provider = provider
@@ -67,8 +59,6 @@ class Reader:
 
 class Kept:
     """What a loop keeps from one request to the next, because it seldom changes."""
-
-    __slots__ = ("_context", "_readers", "_takes_provider", "history", "sizes", "tool_specs")
 
     def __init__(self) -> None:
         self.history = RequestHistory()
@@ -121,8 +111,6 @@ def _takes_provider(function: Any) -> bool:
 class Composer:
     """Makes the requests of one turn."""
 
-    __slots__ = ("_announcer", "_context", "_kept", "_takes_provider")
-
     def __init__(self, kept: Kept, context: Any, announcer: Announcer) -> None:
         self._kept = kept
         self._context = context
@@ -174,14 +162,8 @@ class Composer:
         if repairs:
             told = {"repairs": [repair._asdict() for repair in repairs]}
             await self._announcer.tell(events.CONTEXT_REPAIRED, told)
-        if self._announcer.pending is not None:
-            self._announcer.pending.apply(messages)
-        request = _request_validator()({"messages": _NO_MESSAGES, "tools": specs})
-        # They are validated; to do so again would take the longer the more there are.
-        vars(request)["messages"] = messages
-        if response_format is not None:
-            request.response_format = response_format
-        return request
+        self._announcer.injections.apply(messages)
+        return ChatRequest(messages=messages, tools=specs, response_format=response_format)
 
     def _tokens(self, request: ChatRequest) -> int:
         sizes = self._kept.sizes
@@ -251,9 +233,3 @@ class Composer:
                 await self._announcer.warn(CONTEXT_OVERFLOW, facts, line)
                 return smaller
         return None
-
-
-@functools.cache
-def _request_validator() -> Callable[[dict[str, Any]], ChatRequest]:
-    # Without the model's own wrapper, which makes a short request a quarter dearer.
-    return TypeAdapter(ChatRequest).validator.validate_python

@@ -27,8 +27,6 @@ class Checked(NamedTuple):
 class OutputSchema:
     """The schema an answer has to fit."""
 
-    __slots__ = ("_schema", "_validator")
-
     def __init__(self, schema: dict[str, Any]) -> None:
         """Raises ValueError when `schema` is not a JSON Schema."""
         # Only loops that are given a schema need the library.

@@ -73,9 +73,13 @@ def result_left_by_hooks(result: Any, after: HookResult) -> Any:
 
 def error_left_by_hooks(error: BaseException, told: dict[str, Any]) -> str:
     """Return what the model reads of an error: no more than the hooks leave of it."""
+    name = type(error).__name__
     left: Any = told.get("error")
-    name, said = type(error).__name__, left.get("msg") if isinstance(left, dict) else left  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - from hooks
-    return f"{name}: {said}" if said else name
+    if isinstance(left, dict):
+        left = cast("dict[str, Any]", left).get("msg")
+    if not left:
+        return name
+    return f"{name}: {left}"
 
 
 def content_of(result: Any) -> Any:
@@ -125,21 +129,6 @@ _partings: set[asyncio.Task[None]] = set()
 class ToolCalls:
     """Runs tool calls and stores one result for each, whatever happens."""
 
-    __slots__ = (
-        "_announcer",
-        "_asked_at",
-        "_asking",
-        "_context",
-        "_groups",
-        "_may_look_late",
-        "_select_tool",
-        "_settings",
-        "_slots",
-        "_token",
-        "_tools",
-        "until",
-    )
-
     def __init__(
         self,
         tools: dict[str, Any],
@@ -147,8 +136,10 @@ class ToolCalls:
         announcer: Announcer,
         token: Any,
         settings: TurnSettings,
+        until: float,
         select_tool: SelectTool | None = None,
     ) -> None:
+        """No tool may run past `until` on the monotonic clock."""
         self._tools = tools
         self._context = context
         self._announcer = announcer
@@ -156,10 +147,6 @@ class ToolCalls:
         self._settings = settings
         self._select_tool = select_tool
         self._slots: CallSlots | None = None
-        self.begin(math.inf)
-
-    def begin(self, until: float) -> None:
-        """Start counting for a turn; no tool may run past `until` on the monotonic clock."""
         self.until = until
         self._groups = 0
         self._asking = 0
@@ -172,7 +159,7 @@ class ToolCalls:
         At most `parallel_calls` tools run at the same time; the other calls wait. A tool that
         exceeds its time is answered for at once, whether it stops or not. When the turn is
         cancelled, what is finished by then is kept and the rest is marked as interrupted before the
-        cancellation goes on.
+        cancellation is raised.
         """
         self._groups += 1
         runs = [ToolRun(call, self._groups) for call in calls]
@@ -259,12 +246,11 @@ class ToolCalls:
         """Run one call to its result, unless nobody waits for it any more."""
         if run.problem is not None:
             return await self._fail(run, run.problem)
-        if self._announcer.hears(events.TOOL_PRE):
-            before = await self._ask(run)
-            if before.action == "deny":
-                return await self._deny(run, before.reason, ran=False)
-            if before.data is not None:
-                run.tool_input = before.data.get("tool_input", run.tool_input)
+        before = await self._ask(run)
+        if before.action == "deny":
+            return await self._deny(run, before.reason, ran=False)
+        if before.data is not None:
+            run.tool_input = before.data.get("tool_input", run.tool_input)
         if await self._is_refused_after_wait(run):
             return None
         try:
@@ -280,13 +266,11 @@ class ToolCalls:
 
     async def _take_result(self, run: ToolRun, result: Any) -> None:
         """Have the hooks look at a result and answer the call with what they leave of it."""
-        if self._announcer.hears(events.TOOL_POST):
-            results = {"result": result, "tool_result": result}
-            after = await self._announcer.ask(events.TOOL_POST, {**run.facts, **results})
-            if after.action == "deny":
-                return await self._deny(run, after.reason, ran=True)
-            result = result_left_by_hooks(result, after)
-        run.answer(content_of(result))
+        results = {"result": result, "tool_result": result}
+        after = await self._announcer.ask(events.TOOL_POST, {**run.facts, **results})
+        if after.action == "deny":
+            return await self._deny(run, after.reason, ran=True)
+        run.answer(content_of(result_left_by_hooks(result, after)))
         return None
 
     async def _fail(self, run: ToolRun, error: BaseException) -> None:

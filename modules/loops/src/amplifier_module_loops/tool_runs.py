@@ -99,24 +99,6 @@ class ToolRun:
     carries that name: vendors match results with calls by id or by name.
     """
 
-    __slots__ = (
-        "call_id",
-        "called_name",
-        "group",
-        "is_abandoned",
-        "is_running",
-        "name",
-        "problem",
-        "release_slot",
-        "result",
-        "seconds",
-        "started_at",
-        "task",
-        "tool",
-        "tool_input",
-        "watch",
-    )
-
     def __init__(self, call: ToolCall, group: int) -> None:
         self.call_id = call.id
         self.called_name = call.name
@@ -127,7 +109,11 @@ class ToolRun:
         self.task: asyncio.Task[None] | None = None
         self.watch: ToolWatch | None = None
         self.release_slot: Callable[[], None] | None = None
-        self.is_running = self.is_abandoned = False
+        self.tool: Any = None
+        self.started_at = 0.0
+        self.seconds = math.inf
+        self.is_running = False
+        self.is_abandoned = False
         # Why it would fail, as far as that was seen before it was announced.
         self.problem: Exception | None = None
 
@@ -148,7 +134,9 @@ class ToolRun:
 
     def tool_starts(self, tool: Any) -> None:
         """Note that the tool runs from now on."""
-        self.tool, self.started_at, self.is_running = tool, monotonic(), True
+        self.tool = tool
+        self.started_at = monotonic()
+        self.is_running = True
         if self.watch is not None:
             self.watch.take(self)
 
@@ -171,17 +159,6 @@ def result_message(call_id: str, name: str, content: Any) -> dict[str, Any]:
 
 class ToolWatch:
     """Waits for calls: for the next tick, or until all have ended."""
-
-    __slots__ = (
-        "_interval",
-        "_loop",
-        "_open",
-        "_rings_at",
-        "_runs",
-        "_seconds_for",
-        "_timer",
-        "_waiter",
-    )
 
     def __init__(
         self, runs: list[ToolRun], interval: float, seconds_for: Callable[[ToolRun], float]
@@ -248,7 +225,8 @@ class ToolWatch:
         when = min(now + self._interval, run.deadline_at)
         if when < self._rings_at:
             self.close()
-            self._rings_at, self._timer = when, self._loop.call_later(when - now, self._ring)
+            self._rings_at = when
+            self._timer = self._loop.call_later(when - now, self._ring)
 
     def _end(self, _: asyncio.Task[None]) -> None:
         self._open -= 1
@@ -266,8 +244,6 @@ class ToolWatch:
 
 class CallSlots:
     """A fixed number of slots; calls that find none free wait, and are served in call order."""
-
-    __slots__ = ("_free",)
 
     def __init__(self, count: int) -> None:
         self._free = asyncio.Semaphore(count)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import operator
 from time import monotonic
 from typing import Any
 
@@ -37,9 +36,6 @@ from amplifier_module_loops.tool_calls import SelectTool, ToolCalls
 
 _NUDGE = "Repeating them will not help: try another way, or answer with what you have."
 _REPAIR = "Your answer does not fit the JSON Schema it has to. Give it again, as JSON alone. Wrong:"
-_NO_TOOLS: dict[str, Any] = {}
-_NO_OPTIONS: dict[str, Any] = {}
-_THINKING: dict[str, Any] = {"extended_thinking": True}
 
 
 class TurnLoop:
@@ -49,21 +45,6 @@ class TurnLoop:
     when it calls models in another way than by `complete`, and `select_tool` when something other
     than the model has a say in which tool a call gets.
     """
-
-    __slots__ = (
-        "_rested",
-        "ask_model",
-        "config",
-        "inbox",
-        "kept",
-        "most_calls",
-        "name",
-        "options",
-        "preferred",
-        "schema",
-        "seconds",
-        "select_tool",
-    )
 
     def __init__(
         self,
@@ -80,20 +61,9 @@ class TurnLoop:
         self.inbox = inbox
         self.ask_model = ask_model
         self.select_tool = select_tool
-        # What every step asks for is read once; a field of a model takes five times as long.
-        if config.max_iterations < 0:
-            self.most_calls = math.inf
-        else:
-            self.most_calls = config.max_iterations
-        self.preferred = config.default_provider
-        seconds = config.turn_timeout_seconds
-        self.seconds = math.inf if seconds is None else seconds
-        self.options = _THINKING if config.extended_thinking else _NO_OPTIONS
-        self._rested: _Turn | None = None
         self.kept = Kept()
-        if config.output_schema is None:
-            self.schema = None
-        else:
+        self.schema: OutputSchema | None = None
+        if config.output_schema is not None:
             self.schema = OutputSchema(config.output_schema)
 
     async def execute(
@@ -110,12 +80,12 @@ class TurnLoop:
         A denied prompt or request is answered with the reason. At a limit the model is called once
         more without tools. A cancelled turn returns what it has by then.
         """
-        turn = self._turn_among(context, providers, tools, hooks, coordinator)
+        turn = _Turn(self, context, providers, tools, hooks, coordinator)
         try:
             await turn.run(prompt)
         except asyncio.CancelledError:
             # The session's request to stop at once is fulfilled by stopping; any other cancellation
-            # is the caller's and goes on to it.
+            # is the caller's, and is raised.
             if not await turn.acknowledge_cancellation():
                 raise
         except BaseException:
@@ -123,66 +93,45 @@ class TurnLoop:
             raise
         finally:
             await turn.announce_end()
-        self._rested = turn
         return turn.answer
-
-    def _turn_among(self, *around: Any) -> _Turn:
-        """Return a turn at its beginning: the latest, if it is over and nothing around it is new.
-
-        Made anew each time, its parts would be a twentieth of the cost of a short turn.
-        """
-        turn = self._rested
-        self._rested = None
-        if turn is None or not all(map(operator.is_, turn.around, around)):
-            return _Turn(self, around)
-        turn.begin()
-        return turn
 
 
 class _Turn:
     """One turn and all it needs to know."""
 
-    __slots__ = (
-        "_announcer",
-        "_circles",
-        "_context",
-        "_is_stuck",
-        "_loop",
-        "_model",
-        "_providers",
-        "_result",
-        "_token",
-        "_tool_calls",
-        "_tools",
-        "answer",
-        "around",
-        "stop_reason",
-    )
-
-    def __init__(self, loop: TurnLoop, around: tuple[Any, ...]) -> None:
-        """`around` it are the context, the providers, the tools, the hooks and the coordinator."""
-        self.around = around
-        self._loop = loop
+    def __init__(
+        self,
+        loop: TurnLoop,
+        context: Any,
+        providers: dict[str, Any],
+        tools: dict[str, Any],
+        hooks: Any,
+        coordinator: Any,
+    ) -> None:
         config = loop.config
-        context, providers, tools, hooks, coordinator = around
+        self._loop = loop
         self._context = context
         self._providers = providers
         self._tools = tools
-        self._token = token = None if coordinator is None else coordinator.cancellation
-        self._announcer = announcer = Announcer(loop.name, hooks, coordinator)
+        self._token = None if coordinator is None else coordinator.cancellation
+        self._announcer = Announcer(loop.name, hooks, coordinator)
         self._model = ModelCalls(
-            loop.kept, context, announcer, hooks, loop.ask_model, loop.options, config.max_calls
+            loop.kept,
+            context,
+            self._announcer,
+            hooks,
+            loop.ask_model,
+            {"extended_thinking": True} if config.extended_thinking else {},
+            config.max_calls,
         )
-        self._tool_calls = ToolCalls(tools, context, announcer, token, config, loop.select_tool)
-        self._circles = Repetition(config.stuck_after)
-        self.begin()
-
-    def begin(self) -> None:
-        """Set all that a turn changes to what it is at the beginning of one."""
-        self._announcer.pending = None
-        self._model.begin()
-        self._tool_calls.begin(monotonic() + self._loop.seconds)
-        self._circles.forget()
+        if config.turn_timeout_seconds is None:
+            until = math.inf
+        else:
+            until = monotonic() + config.turn_timeout_seconds
+        self._tool_calls = ToolCalls(
+            tools, context, self._announcer, self._token, config, until, loop.select_tool
+        )
+        self._repetition = Repetition(config.stuck_after)
         self._is_stuck = False
         self._result: dict[str, Any] = {}
         self.answer = ""
@@ -232,48 +181,45 @@ class _Turn:
         answer = self.answer
         inbox = self._loop.inbox
         execution, orchestration = STATUS[self.stop_reason]
-        hears = announcer.hears
         if inbox:
             line = f"{len(inbox)} message(s) came too late for this turn; the next begins with it."
             await announcer.warn(turn_events.STEERING_WAITING, {"count": len(inbox)}, line)
-        if hears(events.EXECUTION_END):
-            await announcer.tell(events.EXECUTION_END, {"response": answer, "status": execution})
-        if self.stop_reason == "completed" and hears(events.PROMPT_COMPLETE):
+        await announcer.tell(events.EXECUTION_END, {"response": answer, "status": execution})
+        if self.stop_reason == "completed":
             preview = {"response_preview": answer[:200], "length": len(answer)}
             await announcer.tell(events.PROMPT_COMPLETE, preview)
-        if hears(events.ORCHESTRATOR_COMPLETE):
-            outcome = {"status": orchestration, "stop_reason": self.stop_reason, **self._result}
-            facts = {"orchestrator": self._loop.name, "turn_count": self._model.count, **outcome}
-            await announcer.tell(events.ORCHESTRATOR_COMPLETE, facts)
+        facts = {
+            "orchestrator": self._loop.name,
+            "turn_count": self._model.count,
+            "status": orchestration,
+            "stop_reason": self.stop_reason,
+            **self._result,
+        }
+        await announcer.tell(events.ORCHESTRATOR_COMPLETE, facts)
 
     async def _begin(self, prompt: str) -> bool:
         """Store the prompt, behind what came too late for the turn before; False if denied."""
-        announcer = self._announcer
-        inbox = self._loop.inbox
-        hears = announcer.hears
-        if hears(events.EXECUTION_START):
-            await announcer.tell(events.EXECUTION_START, {"prompt": prompt})
-        if hears(events.PROMPT_SUBMIT):
-            submitted = await announcer.ask(events.PROMPT_SUBMIT, {"prompt": prompt})
-            if submitted.action == "deny":
-                self._end_denied(submitted)
-                return False
-            prompt = (submitted.data or {}).get("prompt", prompt)
-        if inbox:
-            await self._deliver(inbox)
+        await self._announcer.tell(events.EXECUTION_START, {"prompt": prompt})
+        submitted = await self._announcer.ask(events.PROMPT_SUBMIT, {"prompt": prompt})
+        if submitted.action == "deny":
+            self._end_denied(submitted)
+            return False
+        prompt = (submitted.data or {}).get("prompt", prompt)
+        if self._loop.inbox:
+            await self._deliver(self._loop.inbox)
         await self._context.add_message({"role": "user", "content": valid_text(prompt)})
         return True
 
     async def _deliver(self, inbox: Inbox) -> None:
         while (text := await inbox.deliver(self._context)) is not None:
-            self._circles.forget()
+            self._repetition.forget()
             await self._announcer.tell(turn_events.STEERING_INJECTED, {"text": text, "count": 1})
 
     def _ending(self) -> Ending | None:
         """Return why the next step has to be the last one, if it has to."""
         if self._is_stuck:
             return STUCK
-        if self._loop.most_calls <= self._model.count:
+        if 0 <= self._loop.config.max_iterations <= self._model.count:
             return LIMIT
         if self._tool_calls.until <= monotonic():
             return DEADLINE
@@ -287,19 +233,22 @@ class _Turn:
         """Call the model and return the calls it makes; None when a hook denies the request."""
         announcer = self._announcer
         loop = self._loop
-        name, provider = select_provider(self._providers, loop.preferred)
+        name, provider = select_provider(self._providers, loop.config.default_provider)
         if ending is None:
             reason = {}
         else:
             reason = await self._announce_last_step(ending)
-        if announcer.hears(events.PROVIDER_REQUEST):
-            facts = {"provider": name, "model": default_model(provider), **reason}
-            facts["iteration"] = self._model.count + 1
-            leave = await announcer.ask(events.PROVIDER_REQUEST, facts)
-            if leave.action == "deny":
-                self._end_denied(leave)
-                return None
-        tools = _NO_TOOLS if repairing or ending is not None else self._tools
+        facts = {
+            "provider": name,
+            "model": default_model(provider),
+            **reason,
+            "iteration": self._model.count + 1,
+        }
+        permission = await announcer.ask(events.PROVIDER_REQUEST, facts)
+        if permission.action == "deny":
+            self._end_denied(permission)
+            return None
+        tools = {} if repairing or ending is not None else self._tools
         form = None
         if loop.schema is not None and not tools:
             form = self._form(loop.schema, provider, is_demanded=repairing)
@@ -308,7 +257,7 @@ class _Turn:
         return calls
 
     async def _announce_last_step(self, ending: Ending) -> dict[str, Any]:
-        """Tell the model and the person; returns what the hooks of the request are told."""
+        """Tell the model and the user; returns what the hooks of the request get to know."""
         announcer = self._announcer
         reason = ending.stop_reason
         announcer.injections.add(ending.notice)
@@ -331,13 +280,13 @@ class _Turn:
         if self._tool_calls.until <= monotonic():
             return await self._tool_calls.refuse(calls, DEADLINE.refusal)
         await self._tool_calls.run(calls)
-        circle = self._circles.take(calls)
+        circle = self._repetition.take(calls)
         if circle is None:
             return None
         return await self._break(circle)
 
     async def _break(self, circle: Circle) -> None:
-        """Tell the model that it goes in circles; if that did not help, ask the person."""
+        """Tell the model that it goes in circles; if that did not help, ask the user."""
         announcer = self._announcer
         event = turn_events.STUCK
         facts = {"pattern": circle.pattern, "repetitions": circle.repetitions}
@@ -356,7 +305,7 @@ class _Turn:
             self._is_stuck = True
             await announcer.tell(event, {**facts, "action": "stop"})
         else:
-            self._circles.forget()
+            self._repetition.forget()
         return None
 
     async def _finish(self, finish_reason: str | None) -> None:
@@ -386,8 +335,6 @@ class _Turn:
             await self._announcer.warn(turn_events.INVALID_OUTPUT, {"errors": checked.errors}, line)
             if may_repair:
                 self.stop_reason = "invalid_output"
-            else:
-                self.stop_reason = self.stop_reason
         else:
             self.answer = checked.text
             self._result = {"result": checked.value}

@@ -9,7 +9,5 @@ from amplifier_module_loops.turn import TurnLoop
 class BasicLoop(TurnLoop):
     """Runs turns one step at a time: a model call, then the tools it asked for."""
 
-    __slots__ = ()
-
     def __init__(self, config: LoopConfig = DEFAULTS) -> None:
         super().__init__("loop-basic", config)

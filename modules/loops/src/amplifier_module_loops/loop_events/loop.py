@@ -10,7 +10,5 @@ from amplifier_module_loops.turn import TurnLoop
 class EventDrivenLoop(TurnLoop):
     """Runs turns one step at a time: a model call, then the tools that hooks let its calls get."""
 
-    __slots__ = ()
-
     def __init__(self, config: LoopConfig = DEFAULTS) -> None:
         super().__init__("loop-events", config, select_tool=select_tool)

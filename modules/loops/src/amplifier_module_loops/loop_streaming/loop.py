@@ -11,8 +11,6 @@ from amplifier_module_loops.turn import TurnLoop
 class StreamingLoop(TurnLoop):
     """Runs turns one step at a time, and hears what the person says in between."""
 
-    __slots__ = ("steer",)
-
     def __init__(self, config: LoopConfig = DEFAULTS) -> None:
         inbox = Inbox()
         super().__init__("loop-streaming", config, inbox=inbox, ask_model=ask_streaming)

@@ -95,8 +95,6 @@ async def _collect(chunks: Any, hooks: Any) -> ChatResponse:
 class _Answer:
     """An answer in the making: blocks of text and thinking, then tool calls."""
 
-    __slots__ = ("_blocks", "_calls", "_facts", "index", "kind", "parts")
-
     def __init__(self) -> None:
         self.index = -1
         self.kind: BlockKind | None = None
