@@ -8,9 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
-from amplifier_cli.bell import ringing
 from amplifier_cli.output import only_the_question, ring_bell, say, say_now, styled
-from amplifier_cli.question_pages import NEXT_PAGE, denial, pages_of, rows_of
+from amplifier_cli.question_pages import NEXT_PAGE, denial, pages_of, ringing, rows_of
 from amplifier_cli.terminal import PAUSE_SECONDS, forget_typed_ahead, notice, screen_size
 from amplifier_sandbox.visible_text import exact
 

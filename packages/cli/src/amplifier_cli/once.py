@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_cli.answer_stream import AnswerStream, can_stream
 from amplifier_cli.asking import Notices, TerminalApproval
-from amplifier_cli.denials import denial_of, guard_failure, listed
 from amplifier_cli.failures import (
     BUDGET,
     CANCELLED,
@@ -22,10 +21,9 @@ from amplifier_cli.failures import report as show_error
 from amplifier_cli.held import Answer, choose
 from amplifier_cli.kept_log import KeptLog, keeping_log
 from amplifier_cli.output import say, say_json, styled
-from amplifier_cli.render.plain import cost_text, one_line
+from amplifier_cli.render.plain import cost_text, one_line, took
 from amplifier_cli.terminal import fitted, is_terminal, notice, screen_width
-from amplifier_cli.times import took
-from amplifier_cli.turn_report import TurnReport, is_guard_failure
+from amplifier_cli.turn_report import TurnReport, denial_of, guard_failure, is_guard_failure, listed
 from amplifier_foundation.errors import GuardError
 from amplifier_foundation.preparing import Ready, Wishes, get_ready, open_session
 from amplifier_foundation.short_ids import short_id

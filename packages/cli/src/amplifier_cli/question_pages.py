@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 
 from amplifier_sandbox.visible_text import exact
-
-__all__ = ["CONTINUED", "NEXT_PAGE", "denial", "pages_of", "question_text", "rows_of"]
 
 NEXT_PAGE = "Show the next page"
 CONTINUED = "↳ "
@@ -85,3 +85,18 @@ def _end_of_row(line: str, start: int, width: int) -> int:
     # After a word, where that does not cost much of the row; the blank stays in it.
     blank = line.rfind(" ", start + (end - start) * 2 // 3, end)
     return end if blank < 0 else blank + 1
+
+
+# When a question has waited so long, its user is probably away.
+_AGAIN_SECONDS = 60.0
+
+
+@contextmanager
+def ringing(ring: Callable[[], None]) -> Generator[None]:
+    """Ring now, and once more if what is inside takes long."""
+    ring()
+    again = asyncio.get_running_loop().call_later(_AGAIN_SECONDS, ring)
+    try:
+        yield
+    finally:
+        again.cancel()

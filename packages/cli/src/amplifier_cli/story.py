@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 from amplifier_cli.output import styled
-from amplifier_cli.render.plain import counted
+from amplifier_cli.render.plain import counted, took
 from amplifier_cli.terminal import fitted, screen_width
-from amplifier_cli.times import took
 from amplifier_sandbox.visible_text import exact, json_text, visible
 
 __all__ = ["Story", "tell"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from amplifier_cli.chat.history import PrivateHistory
+from amplifier_cli.chat.chat import PrivateHistory
 
 
 def test_only_the_owner_can_read_what_was_typed(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amplifier_cli.chat.live_text import LiveText
+from amplifier_cli.chat.scene import LiveText
 from amplifier_cli.render.items import Answer, Thinking
 
 

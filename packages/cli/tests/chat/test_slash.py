@@ -5,8 +5,8 @@ from __future__ import annotations
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from amplifier_cli.chat.all_commands import COMMANDS
 from amplifier_cli.chat.slash import SlashCompleter
+from amplifier_cli.chat.slash_commands import COMMANDS
 
 
 def test_a_command_is_found_by_its_name_or_the_beginning_of_it() -> None:

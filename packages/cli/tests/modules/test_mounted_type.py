@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_cli.mounted_type import try_mounting
+from amplifier_cli.module_checks import try_mounting
 from contract.planted_modules import IMPORTS, PROVIDER, TOOL
 
 LOOP = """

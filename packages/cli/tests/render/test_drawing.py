@@ -7,6 +7,7 @@ import io
 import pytest
 from rich.console import Console, RenderableType
 
+from amplifier_cli.chat.paper import PALETTE
 from amplifier_cli.render.drawing import draw, draw_running, needs_gap, pieces
 from amplifier_cli.render.items import (
     Answer,
@@ -19,7 +20,6 @@ from amplifier_cli.render.items import (
     Thinking,
     ToolRun,
 )
-from amplifier_cli.render.palette import PALETTE
 
 RUN = ToolRun(7, "c", "bash", {"command": "ls -la\n  /usr"}, "done", 0.42, "3 lines", "a\nb\nc")
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_cli.denials import denial_of, guard_failure, listed
 from amplifier_cli.kept_log import keeping_log
-from amplifier_cli.turn_report import TurnReport
+from amplifier_cli.turn_report import TurnReport, denial_of, guard_failure, listed
 from amplifier_core.hooks import HookRegistry
 
 

@@ -8,10 +8,8 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, Literal
 
-from amplifier_cli.bell import ringing
-from amplifier_cli.chat.live_text import Keep
-from amplifier_cli.chat.scene import OpenQuestion, Scene
-from amplifier_cli.question_pages import NEXT_PAGE, denial, pages_of
+from amplifier_cli.chat.scene import Keep, OpenQuestion, Scene
+from amplifier_cli.question_pages import NEXT_PAGE, denial, pages_of, ringing
 from amplifier_cli.render.items import Decision, Item, Notice, Question
 from amplifier_core.approval import ApprovalTimeoutError
 

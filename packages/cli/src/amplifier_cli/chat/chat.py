@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prompt_toolkit.history import FileHistory
+
 from amplifier_cli.chat.approvals import TerminalApprovals, TerminalNotices
 from amplifier_cli.chat.conversation import Conversation, remember_partial
-from amplifier_cli.chat.history import PrivateHistory
 from amplifier_cli.chat.keys import Keys
 from amplifier_cli.chat.log_keeping import Keeper
 from amplifier_cli.chat.observer import Observer, Usage
@@ -26,6 +28,17 @@ if TYPE_CHECKING:
     from amplifier_foundation.store import SessionReader
 
 logger = logging.getLogger(__name__)
+
+
+class PrivateHistory(FileHistory):
+    """prompt_toolkit's history, in a file that nobody else can read from its first byte on."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        path.chmod(0o600)
+        super().__init__(str(path))
+
 
 HISTORY = "chat-history"
 _HINT_IDLE = "/help"

@@ -6,12 +6,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from time import monotonic
 from typing import Any, cast
 
-from amplifier_cli.chat.live_text import Keep, LiveText
-from amplifier_cli.chat.scene import RunningTool, Scene
-from amplifier_cli.render.events import LINES, event_item
+from amplifier_cli.chat.scene import Keep, LiveText, RunningTool, Scene
 from amplifier_cli.render.items import Answer, Item, Thinking
 from amplifier_cli.render.plain import counted, one_line
 from amplifier_cli.render.tool_results import outcome_of, settle_unrun
+from amplifier_cli.render.transcript import LINES, event_item
 from amplifier_core.models import HookResult
 
 NAME = "terminal"

@@ -8,10 +8,10 @@ import sys
 
 import click
 
-from amplifier_cli.chat.all_commands import COMMANDS
 from amplifier_cli.chat.chat import Chat
 from amplifier_cli.chat.log_keeping import LOG_NAME
 from amplifier_cli.chat.plain import PlainChat
+from amplifier_cli.chat.slash_commands import COMMANDS
 from amplifier_cli.failures import CommandError
 from amplifier_cli.held import Answer, choose
 from amplifier_cli.kept_log import keeping_log

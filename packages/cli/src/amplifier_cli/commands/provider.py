@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from amplifier_cli.output import say, styled
-from amplifier_cli.render.plain import cost_text, count
+from amplifier_cli.render.plain import cost_text, count, took
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width, working
-from amplifier_cli.times import took
 from amplifier_sandbox.visible_text import exact
 
 _NAME = click.argument("name", required=False)

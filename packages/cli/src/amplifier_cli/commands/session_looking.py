@@ -9,11 +9,10 @@ from typing import Any
 import click
 
 from amplifier_cli.output import say, say_json, styled
-from amplifier_cli.render.plain import cost_text, counted
+from amplifier_cli.render.plain import age, cost_text, counted, local_time, size
 from amplifier_cli.sessions import SESSION, read_session, store
 from amplifier_cli.story import Story, tell
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
-from amplifier_cli.times import age, local_time, size
 from amplifier_foundation.short_ids import short_id
 from amplifier_sandbox.visible_text import json_text, visible
 

@@ -5,13 +5,44 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from markdown_it import MarkdownIt
+from pygments.token import (
+    Comment,
+    Generic,
+    Keyword,
+    Name,
+    Number,
+    Operator,
+    String,
+    Token,
+)
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
 from rich.padding import Padding
+from rich.style import Style
 from rich.syntax import ANSISyntaxTheme, Syntax
 
-from amplifier_cli.render.code_colors import CODE_COLORS
 from amplifier_sandbox.visible_text import visible
+
+CODE_COLORS: dict[tuple[str, ...], Style] = {
+    Token: Style(),
+    Comment: Style(dim=True, italic=True),
+    Keyword: Style(color="magenta"),
+    Keyword.Constant: Style(color="blue"),
+    Operator.Word: Style(color="magenta"),
+    Name.Function: Style(color="blue"),
+    Name.Class: Style(color="blue", bold=True),
+    Name.Decorator: Style(color="cyan"),
+    Name.Builtin: Style(color="cyan"),
+    Name.Tag: Style(color="blue"),
+    Name.Attribute: Style(color="cyan"),
+    String: Style(color="green"),
+    Number: Style(color="cyan"),
+    Generic.Inserted: Style(color="green"),
+    Generic.Deleted: Style(color="red"),
+    Generic.Heading: Style(bold=True),
+    Generic.Subheading: Style(bold=True),
+}
+
 
 # What looks like HTML is shown as it stands: nothing that the model said may vanish.
 _PARSER = MarkdownIt().enable(["strikethrough", "table"]).disable(["html_block", "html_inline"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, cast
 
-from amplifier_cli.render.events import event_item
 from amplifier_cli.render.items import (
     Answer,
     Ending,
@@ -16,7 +15,28 @@ from amplifier_cli.render.items import (
     Thinking,
     ToolRun,
 )
+from amplifier_cli.render.plain import duration
 from amplifier_cli.render.tool_results import outcome_of, settle_unrun
+
+LINES = ("provider:retry", "orchestrator:steering_injected", "hook:failed")
+
+
+def event_item(name: str, data: dict[str, Any]) -> Item | None:
+    """Return the line that an event puts on the screen; most put none."""
+    if name == "orchestrator:steering_injected":
+        return Prompt(str(data.get("text", "")), steers=True)
+    if name == "provider:retry":
+        delay = data.get("delay")
+        if isinstance(delay, int | float):
+            wait = f" in {duration(delay)}"
+        else:
+            wait = ""
+        return Notice(f"{data.get('error_type')}: trying again{wait}.", "warning", "provider")
+    if name == "hook:failed":
+        line = f"{data.get('handler')} failed on {data.get('event')}: {data.get('error')}"
+        return Notice(line, "warning", "hooks")
+    return None
+
 
 STREAM = "stream"
 """The kind of record that keeps words of an answer before they are shown."""
