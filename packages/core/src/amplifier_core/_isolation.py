@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Mapping
 from math import isfinite
 from types import NoneType
 from typing import Any, cast
@@ -12,20 +11,38 @@ from typing import Any, cast
 logger = logging.getLogger(__name__)
 
 _PLAIN = frozenset({str, int, bool, NoneType})
+_NOTHING: Mapping[str, Any] = {}
+# How a value makes a dict of itself. A tool result presents itself to observers without its
+# images; other models just dump.
+_RENDERINGS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("safe_hook_presentation", {}),
+    ("model_dump", {"mode": "json"}),
+    ("model_dump", {}),
+)
 
 
 class Payload:
-    """The data of one event: the caller's own objects, and an isolated view for each handler."""
+    """The data of one event: the caller's own objects, and an isolated view for each handler.
 
-    def __init__(self, current: dict[str, Any]) -> None:
-        """Take a dict that nobody else has; its values may be shared."""
-        self.current = current
+    Data that is not a dict is shown to the handlers as it is, and nothing of it is returned.
+    """
+
+    def __init__(
+        self, data: Any, below: Mapping[str, Any] = _NOTHING, above: Mapping[str, Any] = _NOTHING
+    ) -> None:
+        """Take the data with the fields `below` under it and `above` over it."""
+        mapping = as_dict(data)
+        self._opaque = data
+        self._is_opaque = mapping is None
+        self.current: dict[str, Any] = {}
+        if mapping is not None:
+            self.current = {**below, **mapping, **above}
         # A copy: the caller may continue to change its data while handlers are awaited.
-        self._pristine = json_copy(current)
+        self._pristine = json_copy(self.current)
 
     def view(self) -> Any:
         """Return a copy that a handler may keep and change."""
-        return json_copy(self._pristine)
+        return self._opaque if self._is_opaque else json_copy(self._pristine)
 
     def replace(self, data: dict[str, Any]) -> None:
         """Let `data` take the place of the data so far, a handler's edit.
@@ -35,37 +52,23 @@ class Payload:
         handed_out = self._pristine
         before = self.current
         self._pristine = json_copy(data)
-        current: dict[str, Any] = {}
+        self._is_opaque = False
+        self.current = {}
         for key, value in self._pristine.items():
+            given: Any = data.get(key, value)
             if key in handed_out and handed_out[key] == value:
-                current[key] = before.get(key, value)
+                self.current[key] = before.get(key, value)
+            elif isinstance(given, Mapping | list | tuple):
+                self.current[key] = value  # isolated, because the handler may keep its own
             else:
-                current[key] = _edited(data, key, value)
-        self.current = current
+                self.current[key] = given
 
 
-def _edited(data: dict[str, Any], key: str, isolated: Any) -> Any:
-    """Return an edit as its handler gave it; a container isolated, for it may keep its own."""
-    given: Any = data.get(key, isolated)
-    return isolated if isinstance(given, Mapping | list | tuple) else given
-
-
-class OpaquePayload(Payload):
-    """Data that is not a dict: handlers see it as it is, and nothing of it is returned."""
-
-    def __init__(self, data: Any) -> None:
-        super().__init__({})
-        self._data = data
-        self._modified = False
-
-    def view(self) -> Any:
-        """Return the data itself, until a handler's edit has taken its place."""
-        return super().view() if self._modified else self._data
-
-    def replace(self, data: dict[str, Any]) -> None:
-        """Let a handler's edit take the place of the data."""
-        super().replace(data)
-        self._modified = True
+def as_dict(data: Any) -> dict[str, Any] | None:
+    """Return `data` as a dict if it is a mapping or a model, else None."""
+    if type(data) is not dict:
+        data = convert(data)
+    return cast("dict[str, Any]", data) if isinstance(data, dict) else None
 
 
 def json_copy(data: dict[Any, Any]) -> dict[str, Any]:
@@ -118,27 +121,16 @@ def convert(value: Any) -> Any:
 
 def _dump(value: Any) -> Any:
     """Return a model as a dict, and anything else as text."""
-    if not isinstance(value, type):
-        for render in _renderings(value):
-            try:
-                dumped = render()
-            except Exception:
-                logger.debug("event value not dumped type=%s", type(value).__name__, exc_info=True)
-                continue
-            if isinstance(dumped, dict):
-                return cast("dict[Any, Any]", dumped)
+    for method, arguments in () if isinstance(value, type) else _RENDERINGS:
+        try:
+            render: Any = getattr(value, method, None)
+            dumped = render(**arguments) if callable(render) else None
+        except Exception:
+            logger.debug("event value not dumped type=%s", type(value).__name__, exc_info=True)
+            continue
+        if isinstance(dumped, dict):
+            return cast("dict[Any, Any]", dumped)
     return _text(value)
-
-
-def _renderings(value: Any) -> Iterator[Callable[[], Any]]:
-    # A tool result presents itself to observers without its images; other models just dump.
-    present = getattr(value, "safe_hook_presentation", None)
-    if callable(present):
-        yield present
-    model_dump = getattr(value, "model_dump", None)
-    if callable(model_dump):
-        yield partial(model_dump, mode="json")
-        yield model_dump
 
 
 def _text(value: Any) -> str:

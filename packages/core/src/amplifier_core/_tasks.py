@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import types
 from collections.abc import Coroutine, Generator
 from typing import Any, TypeVar, cast
@@ -20,14 +21,9 @@ def is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def is_awaitable(value: object) -> bool:
-    """Whether `value` can be awaited; a fraction of the cost of `inspect.isawaitable`."""
-    return hasattr(type(value), "__await__")
-
-
 async def settled(value: Any) -> Any:
     """Return `value`, awaited when it can be: what a callback gives that may be async or not."""
-    return await value if is_awaitable(value) else value
+    return await value if inspect.isawaitable(value) else value
 
 
 @types.coroutine
@@ -86,25 +82,18 @@ class _Limit:
 
 
 class _Done(Coroutine[None, None, None]):
-    """A coroutine of work that is done already.
-
-    Not made by `async def`, because Python warns of such a coroutine that nobody awaits. It has no
-    state, so one object serves every caller.
-    """
+    """A coroutine of work that is done already; unlike others it may be left unawaited."""
 
     def __await__(self) -> Generator[None, None, None]:
-        return cast("Generator[None, None, None]", iter(()))
+        yield from ()
 
     def send(self, value: None) -> None:
-        """Return at the first step."""
         raise StopIteration
 
     def throw(self, error: Any, value: Any = None, traceback: Any = None) -> None:
-        """Raise the error: there is nothing to handle it."""
         raise error
 
-    def close(self) -> None:
-        """Do nothing: there is nothing to interrupt."""
+    def close(self) -> None: ...
 
 
 DONE = _Done()

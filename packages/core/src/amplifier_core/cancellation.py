@@ -32,32 +32,29 @@ class CancellationToken:
     (`add_interrupt`). A request reaches children, never parents, and is only undone by `reset`.
     """
 
+    # The strongest request so far; equal to its plain string.
+    state = CancellationState.NONE
+
     def __init__(self) -> None:
-        self._state = CancellationState.NONE
         self._running: dict[str, str] = {}
         self._children: list[CancellationToken] = []
         self._callbacks: list[Callable[[], object]] = []
         self._interrupts: list[Callable[[], object]] = []
 
     @property
-    def state(self) -> CancellationState:
-        """The strongest request so far; compares equal to its plain string."""
-        return self._state
-
-    @property
     def is_cancelled(self) -> bool:
         """Whether any stop was requested."""
-        return self._state is not CancellationState.NONE
+        return self.state is not CancellationState.NONE
 
     @property
     def is_graceful(self) -> bool:
         """Whether the request is graceful and not more."""
-        return self._state is CancellationState.GRACEFUL
+        return self.state is CancellationState.GRACEFUL
 
     @property
     def is_immediate(self) -> bool:
         """Whether running work is to be interrupted."""
-        return self._state is CancellationState.IMMEDIATE
+        return self.state is CancellationState.IMMEDIATE
 
     def request_graceful(self) -> bool:
         """Ask to stop after the running step; True when this changed the state."""
@@ -73,7 +70,7 @@ class CancellationToken:
 
     def reset(self) -> None:
         """Forget the request and the running tools; children and callbacks stay as they are."""
-        self._state = CancellationState.NONE
+        self.state = CancellationState.NONE
         self._running.clear()
 
     def register_tool_start(self, call_id: str, name: str) -> None:
@@ -98,7 +95,7 @@ class CancellationToken:
         """Pass this token's present and future requests on to `child`."""
         self._children.append(child)
         if self.is_cancelled:
-            child._strengthen(self._state)
+            child._strengthen(self.state)
 
     def unregister_child(self, child: CancellationToken) -> None:
         """Stop passing requests on to `child`."""
@@ -136,9 +133,9 @@ class CancellationToken:
             raise fatal
 
     def _strengthen(self, state: CancellationState) -> bool:
-        changed = _STRENGTH[state] > _STRENGTH[self._state]
+        changed = _STRENGTH[state] > _STRENGTH[self.state]
         if changed:
-            self._state = state
+            self.state = state
             if state is CancellationState.IMMEDIATE:
                 for interrupt in list(self._interrupts):
                     interrupt()

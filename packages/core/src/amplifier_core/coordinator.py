@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from types import BuiltinMethodType, MethodType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast, overload
 
 from amplifier_core._hook_results import carry_out
 from amplifier_core._tasks import DONE, is_being_cancelled, limited, settled
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from amplifier_core.approval import ApprovalSystem
     from amplifier_core.display import DisplaySystem
     from amplifier_core.interfaces import ContextManager, Orchestrator, Provider, Tool
+    from amplifier_core.loader import ModuleLoader
 
 __all__ = ["ModuleCoordinator"]
 
@@ -33,28 +34,6 @@ _MOUNT_SECONDS = 120.0
 _CLEANUP_SECONDS = 30.0
 
 Wrap: TypeAlias = Callable[[str, Any], Any]
-
-
-class Loader(Protocol):
-    """What a module may ask of `coordinator.loader`; the kernel's own is `ModuleLoader`."""
-
-    async def load(
-        self,
-        module_id: str,
-        config: dict[str, Any] | None = None,
-        source_hint: Any = None,
-        coordinator: Any = None,
-    ) -> Callable[[Any], Awaitable[Any]]:
-        """Return an async function of one argument, the coordinator, that mounts the module."""
-        ...
-
-    async def initialize(self, mount: Any, coordinator: Any) -> Any:
-        """Mount with the function that `load` returned; returns the module's cleanup."""
-        ...
-
-    def enqueue_on_session_ready(self, module_id: str, ready: Any) -> None:
-        """Call `ready` when all modules of the session are mounted."""
-        ...
 
 
 class Contributor(TypedDict):
@@ -114,7 +93,7 @@ class ModuleCoordinator:
         self.approval_system = approval_system
         self.display_system = display_system
         # Set by the session; a coordinator on its own has none.
-        self.loader: Loader | None = None
+        self.loader: ModuleLoader | None = None
         # For the app and the modules, for the life of the session.
         self.session_state: dict[str, Any] = {}
 
@@ -180,8 +159,7 @@ class ModuleCoordinator:
         Raises:
             MountError: unknown mount point, no name to be had, or an attempt to mount a hook.
         """
-        if mount_point == "session":
-            mount_point, name = _canonical(mount_point, name)
+        mount_point, name = _canonical(mount_point, name)
         if mount_point in NAMED:
             if name is None:
                 name = _own_name(mount_point, module)
@@ -242,20 +220,16 @@ class ModuleCoordinator:
         Named slots return the live mapping, or with `name` one module or None. Without interposers
         this is the very object that was mounted.
         """
-        if mount_point == "session":
-            mount_point, name = _canonical(mount_point, name)
+        mount_point, name = _canonical(mount_point, name)
         if mount_point not in self.mount_points:
             raise MountError(f"Unknown mount point: {mount_point}", mount_point=mount_point)
         mounted: Any = self.mount_points[mount_point]
         interposition = self._interpositions.get(mount_point)
+        if interposition is not None:
+            mounted = interposition.present(mounted)
         if mount_point in NAMED:
-            if name is None:
-                return mounted if interposition is None else interposition.all(mounted)
-            module = mounted.get(name)
-            return module if interposition is None else interposition.one(name, module)
-        if mount_point in SINGLE:
-            return mounted if interposition is None else interposition.one(mount_point, mounted)
-        return mounted if mount_point == "hooks" else None
+            return mounted if name is None else mounted.get(name)
+        return mounted if mount_point in SINGLE or mount_point == "hooks" else None
 
     def get_mounted(self, mount_point: str) -> Any:
         """Return what `get` returns for the whole mount point."""
@@ -279,13 +253,15 @@ class ModuleCoordinator:
         if mount_point not in SINGLE | NAMED:
             raise MountError(f"Unknown mount point: {mount_point}", mount_point=mount_point)
         interposer = Interposer(mount_point, wrap, name, priority, inherit)
-        interposition = self._interpositions.setdefault(mount_point, _Interposition())
+        interposition = self._interpositions.setdefault(mount_point, _Interposition(mount_point))
 
         def remove() -> None:
-            interposition.remove(interposer)
+            interposition.use(
+                [each for each in interposition.interposers if each is not interposer]
+            )
             self._refresh(mount_point)
 
-        interposition.add(interposer)
+        interposition.use([*interposition.interposers, interposer])
         try:
             self._refresh(mount_point)
         except BaseException:
@@ -350,11 +326,6 @@ class ModuleCoordinator:
         """Start counting injections from zero."""
         self._current_turn_injections = 0
 
-    def count_injection(self, tokens: int) -> int:
-        """Add to the tokens that hooks injected in this turn and return their number."""
-        self._current_turn_injections += tokens
-        return self._current_turn_injections
-
     async def request_cancel(self, immediate: bool = False) -> None:
         """Ask the session to stop, after the running step or immediately."""
         if immediate:
@@ -367,7 +338,8 @@ class ModuleCoordinator:
 
         Modules register a cleanup and return it too, so it may come twice.
         """
-        if callable(cleanup_fn) and self._position_of(cleanup_fn) is None:
+        is_known = any(_is_same(each, cleanup_fn) for each in self._cleanup_fns)
+        if callable(cleanup_fn) and not is_known:
             self._cleanup_fns.append(cleanup_fn)
 
     async def release(self, cleanup: Callable[[], Any]) -> None:
@@ -375,9 +347,8 @@ class ModuleCoordinator:
 
         A failure is logged, and so is a cleanup that does not end in time.
         """
-        position = self._position_of(cleanup)
-        if position is not None:
-            del self._cleanup_fns[position]
+        others = [each for each in self._cleanup_fns if not _is_same(each, cleanup)]
+        self._cleanup_fns[:] = others
         try:
             seconds = self._session_setting("cleanup_timeout") or _CLEANUP_SECONDS
             await limited(seconds, settled(cleanup()))
@@ -446,7 +417,7 @@ class ModuleCoordinator:
         }
 
     def _describe_module(self, mount_point: str, name: str, module: Any) -> dict[str, Any]:
-        interposition = self._interpositions.get(mount_point, _Interposition())
+        interposition = self._interpositions.get(mount_point, _Interposition(mount_point))
         module_of = getattr(self._session, "module_of", None)
         return {
             "class": _class_name(module),
@@ -458,21 +429,15 @@ class ModuleCoordinator:
                     "priority": interposer.priority,
                     "inherit": interposer.inherit,
                 }
-                for interposer, wrapper in interposition.layers(name, module)
+                for interposer, wrapper in reversed(interposition.layers(name, module))
             ],
         }
-
-    def _position_of(self, cleanup: Callable[[], Any]) -> int | None:
-        for position, known in enumerate(self._cleanup_fns):
-            if _is_same(known, cleanup):
-                return position
-        return None
 
     def _refresh(self, mount_point: str) -> None:
         """Bring the mapping of a named mount point up to date, for whoever was given it."""
         interposition = self._interpositions.get(mount_point)
         if interposition is not None and mount_point in NAMED:
-            interposition.all(self.mount_points[mount_point])
+            interposition.present(self.mount_points[mount_point])
 
     def _session_setting(self, key: str) -> Any:
         config = self._config
@@ -480,18 +445,8 @@ class ModuleCoordinator:
         return cast("dict[str, Any]", session).get(key) if isinstance(session, dict) else None
 
 
-@dataclass
-class _Wrapped:
-    """A module and what its wrappers made of it."""
-
-    module: Any
-    # Outermost first; an interposer that left the module as it was is not among them.
-    layers: list[tuple[Interposer, Any]]
-
-    @property
-    def outermost(self) -> Any:
-        """What callers see."""
-        return self.layers[0][1] if self.layers else self.module
+# Who wrapped a module, and what came of it.
+_Layer: TypeAlias = tuple[Interposer, Any]
 
 
 @dataclass
@@ -502,60 +457,54 @@ class _Interposition:
     whoever reads twice gets the same object.
     """
 
+    mount_point: str
     interposers: list[Interposer] = field(default_factory=list["Interposer"])
-    wrapped: dict[str, _Wrapped] = field(default_factory=dict[str, _Wrapped])
+    # By name: the module, and the wrappers around it with what each made of it, innermost first.
+    wrapped: dict[str, tuple[Any, list[_Layer]]] = field(
+        default_factory=dict[str, tuple[Any, list[_Layer]]]
+    )
     # One dict for the life of the session: an orchestrator that was given it stays current.
-    mapping: dict[str, Any] | None = None
+    mapping: dict[str, Any] = field(default_factory=dict[str, Any])
 
-    def add(self, interposer: Interposer) -> None:
-        """Put a wrapper around every module of this mount point."""
+    def use(self, interposers: list[Interposer]) -> None:
+        """Put these wrappers, and no others, around every module of the mount point."""
         # A new list: a wrapper that adds another one must not change the list being applied.
-        together = [*self.interposers, interposer]
-        self.interposers = sorted(together, key=lambda each: each.priority)
+        self.interposers = sorted(interposers, key=lambda each: each.priority)
         self.wrapped.clear()
 
-    def remove(self, interposer: Interposer) -> None:
-        """Take a wrapper away again, if it is still there."""
-        self.interposers = [each for each in self.interposers if each is not interposer]
-        self.wrapped.clear()
-
-    def one(self, name: str, module: Any) -> Any:
-        """Return `module` as callers are to see it."""
-        if module is None or not self.interposers:
-            return module
-        return self._wrap(name, module).outermost
-
-    def layers(self, name: str, module: Any) -> list[tuple[Interposer, Any]]:
-        """Return what is around `module`, outermost first: who wrapped it, and with what."""
-        return self._wrap(name, module).layers
-
-    def all(self, modules: dict[str, Any]) -> dict[str, Any]:
-        """Return the named modules as callers are to see them."""
-        current = {name: self.one(name, module) for name, module in modules.items()}
-        if self.mapping is None:
-            self.mapping = current
-        elif not _same_entries(self.mapping, current):
+    def present(self, mounted: Any) -> Any:
+        """Return what is mounted as callers are to see it."""
+        if self.mount_point not in NAMED:
+            return self._outermost(self.mount_point, mounted)
+        current = {name: self._outermost(name, module) for name, module in mounted.items()}
+        # Left alone when nothing changed: somebody may be iterating over it.
+        if _identities(self.mapping) != _identities(current):
             self.mapping.clear()
             self.mapping.update(current)
-        return self.mapping if self.interposers else modules
+        return self.mapping if self.interposers else mounted
 
-    def _wrap(self, name: str, module: Any) -> _Wrapped:
-        known = self.wrapped.get(name)
-        if known is None or known.module is not module:
-            known = _Wrapped(module, [])
+    def layers(self, name: str, module: Any) -> list[_Layer]:
+        """Return what is around `module`, innermost first: who wrapped it, and with what."""
+        known, layers = self.wrapped.get(name, (None, list[_Layer]()))
+        if known is not module:
+            layers = list[_Layer]()
+            inner = module
             for interposer in reversed(self.interposers):
-                wrapper = interposer.wrap(name, known.outermost)
-                if wrapper is not known.outermost:
-                    known.layers.insert(0, (interposer, wrapper))
-            self.wrapped[name] = known
-        return known
+                wrapper = interposer.wrap(name, inner)
+                # One that leaves the module as it is does not count.
+                if wrapper is not inner:
+                    layers.append((interposer, wrapper))
+                inner = wrapper
+            self.wrapped[name] = (module, layers)
+        return layers
+
+    def _outermost(self, name: str, module: Any) -> Any:
+        layers = [] if module is None else self.layers(name, module)
+        return layers[-1][1] if layers else module
 
 
-def _same_entries(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two mappings have the same names in the same order, with the very same objects."""
-    if list(one) != list(other):
-        return False
-    return all(one[name] is other[name] for name in one)
+def _identities(modules: dict[str, Any]) -> list[tuple[str, int]]:
+    return [(name, id(module)) for name, module in modules.items()]
 
 
 def _class_name(value: object) -> str:
@@ -570,11 +519,9 @@ def _canonical(mount_point: str, name: str | None) -> tuple[str, str | None]:
     return mount_point, name
 
 
-def _is_same(one: Callable[[], Any], other: Callable[[], Any]) -> bool:
+def _is_same(one: object, other: object) -> bool:
     """Whether two callables are one. A method is a new object each time it is looked up."""
-    if isinstance(one, MethodType | BuiltinMethodType):
-        return one == other
-    return one is other
+    return one is other or (isinstance(one, MethodType | BuiltinMethodType) and one == other)
 
 
 def _own_name(mount_point: str, module: Any) -> str:

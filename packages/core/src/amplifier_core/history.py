@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Collection
+from collections.abc import AsyncGenerator, Collection
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from amplifier_core import events
@@ -86,54 +87,45 @@ def _fields_of(call: Any) -> Stored:
     return {key: getattr(call, key, None) for key in ("id", "name", "tool", "function")}
 
 
-class Interruption:
-    """Interrupts the task that runs a turn when an immediate stop is requested.
+@asynccontextmanager
+async def interruptible(token: CancellationToken) -> AsyncGenerator[None]:
+    """Interrupt the running task when an immediate stop is requested, wherever that comes from.
 
-    The request may come from any task, thread or signal handler. The turn sees a CancelledError
-    where it waits; the caller's own task is left uncancelled.
+    What runs inside sees a CancelledError where it waits; the task is left uncancelled. When the
+    caller was cancelled as well, which nobody inside could tell apart, that is raised in the end.
     """
+    task = cast("asyncio.Task[Any]", asyncio.current_task())
+    cancelled_before = task.cancelling()
+    loop = asyncio.get_running_loop()
+    interrupts = 0
+    is_over = False
 
-    __slots__ = ("_before", "_fired", "_loop", "_task", "_token", "_watching")
+    def interrupt() -> None:
+        # Requests come from any thread or signal handler.
+        loop.call_soon_threadsafe(cancel)
 
-    def __init__(self, token: CancellationToken) -> None:
-        self._token = token
-        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._before = self._task.cancelling()
-        self._loop = asyncio.get_running_loop()
-        self._fired = 0
-        self._watching = True
-        token.add_interrupt(self)
-        if token.is_immediate:
-            self()
+    def cancel() -> None:
+        nonlocal interrupts
+        if not is_over:
+            interrupts += 1
+            task.cancel()
 
-    def __call__(self) -> None:
-        """Take a request to stop immediately."""
-        self._loop.call_soon_threadsafe(self._fire)
-
-    def _fire(self) -> None:
-        if self._watching:
-            self._fired += 1
-            self._task.cancel()
-
-    def end(self) -> bool:
-        """End the watch; True when an interruption was under way and is to be settled."""
-        self._watching = False
-        self._token.remove_interrupt(self)
-        return self._fired > 0
-
-    async def settle(self) -> None:
-        """See to it that nothing of the interruption outlives the turn.
-
-        Raises:
-            CancelledError: the caller was cancelled as well, which the turn could not tell apart.
-        """
-        with contextlib.suppress(asyncio.CancelledError):
-            # A cancellation that found nothing to interrupt is still waiting to be delivered.
-            await asyncio.sleep(0)
-        for _ in range(self._fired):
-            self._task.uncancel()
-        if self._task.cancelling() > self._before:
-            raise asyncio.CancelledError
+    token.add_interrupt(interrupt)
+    if token.is_immediate:
+        interrupt()
+    try:
+        yield
+    finally:
+        is_over = True
+        token.remove_interrupt(interrupt)
+        if interrupts:
+            with contextlib.suppress(asyncio.CancelledError):
+                # A cancellation that found nothing to interrupt is still waiting to be delivered.
+                await asyncio.sleep(0)
+            for _ in range(interrupts):
+                task.uncancel()
+            if task.cancelling() > cancelled_before:
+                raise asyncio.CancelledError
 
 
 async def close_history(coordinator: ModuleCoordinator) -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 from pydantic import ValidationError
 
-from amplifier_core._isolation import OpaquePayload, Payload, convert
+from amplifier_core._isolation import Payload, as_dict
 from amplifier_core._tasks import is_being_cancelled, limited, settled
 from amplifier_core.correlation import (
     CORRELATED_EVENTS,
@@ -46,92 +46,65 @@ def parse_answer(answer: Any, event: str, handler_name: str) -> HookResult:
 
     A handler whose answer cannot be read may have meant to object, so the safe reading is no.
     """
-    if answer is None:
-        return HookResult(action="continue")
     if isinstance(answer, HookResult):
         return answer
-    if isinstance(answer, dict):
-        try:
-            return HookResult.model_validate(answer)
-        except ValidationError:
-            logger.exception("hook answer not valid event=%s handler=%s", event, handler_name)
-            return HookResult(action="deny", reason=INVALID_ANSWER)
-    logger.error(
-        "hook answer not understood event=%s handler=%s type=%s",
-        event,
-        handler_name,
-        type(answer).__name__,
-    )
-    return HookResult(action="deny", reason=INVALID_ANSWER)
+    try:
+        return HookResult.model_validate({} if answer is None else answer)
+    except ValidationError:
+        logger.exception("hook answer not valid event=%s handler=%s", event, handler_name)
+        return HookResult(action="deny", reason=INVALID_ANSWER)
 
 
-class Verdict:
-    """What the handlers of one emit have said so far."""
+# The name of a handler, and what it said.
+Answer: TypeAlias = tuple[str, HookResult]
 
-    def __init__(self, event: str) -> None:
-        self._event = event
-        self._asked: HookResult | None = None
-        self._injecting: list[HookResult] = []
-        self._injections: list[ContextInjection] = []
-        # With the result each came from: its own stays where its handler put it.
-        self._messages: list[tuple[HookResult | None, UserMessage]] = []
-        self._suppress_output = False
 
-    def add(self, result: HookResult, handler_name: str) -> None:
-        """Take an answer into account that is not a denial."""
-        self._suppress_output = self._suppress_output or result.suppress_output
-        if result.action == "ask_user" and self._asked is None:
-            self._asked = result
-        elif result.action == "inject_context":
-            injections = result.injections(handler_name, self._event)
-            if injections:
-                self._injecting.append(result)
-            # Marked with where each really came from, whatever its handler says.
-            origin = {"hook_name": handler_name, "event": self._event}
-            self._injections += [each.model_copy(update=origin) for each in injections]
-        if result.user_message:
-            self._messages.append((result, result.messages(handler_name)[0]))
-        # A handler that emits in turn passes on the messages it received.
-        self._messages += [(None, message) for message in result.user_messages]
+def merge_denial(denial: HookResult, handler_name: str, earlier: list[Answer]) -> HookResult:
+    """Return `denial` with the name of its handler and the messages of those before it."""
+    messages = [message for name, answer in earlier for message in answer.messages(name)]
+    messages += denial.user_messages
+    return denial.model_copy(update={"denied_by": handler_name, "user_messages": messages})
 
-    def denial(self, denial: HookResult, handler_name: str) -> HookResult:
-        """Return `denial` with the name of its handler and the messages of those before it."""
-        earlier = [message for _, message in self._messages]
-        update = {
-            "denied_by": handler_name,
-            "user_messages": [*earlier, *denial.user_messages],
-        }
-        return denial.model_copy(update=update)
 
-    def result(self, data: dict[str, Any]) -> HookResult:
-        """Return what the answers add up to when no one denied."""
-        base = self._asked
-        if base is None and len(self._injecting) == 1:
-            base = self._injecting[0]
-        if base is None:
-            result = self._merged()
-        else:
-            result = base.model_copy()
-            result.user_messages = [each for owner, each in self._messages if owner is not base]
-        # Only a modification changes the data, so what an answer of another kind put there is not
-        # taken over; nor are injections that came with a question.
-        result.data = data
-        result.suppress_output = self._suppress_output
-        result.context_injections = self._injections
-        return result
-
-    def _merged(self) -> HookResult:
-        """Return a result that belongs to no handler, with every injection and message."""
-        result = HookResult(action="continue")
-        if self._injections:
-            result = result.with_injections(self._injections)
-        if self._messages:
-            first, *others = [message for _, message in self._messages]
+def merge_answers(answers: list[Answer], event: str, data: dict[str, Any]) -> HookResult:
+    """Return what the answers to one emit add up to when no one denied."""
+    asking = [answer for _, answer in answers if answer.action == "ask_user"]
+    injecting: list[HookResult] = []
+    injections: list[ContextInjection] = []
+    for name, answer in answers:
+        own = answer.injections(name, event) if answer.action == "inject_context" else []
+        if own:
+            injecting.append(answer)
+        # Marked with where each really came from, whatever its handler says.
+        origin = {"hook_name": name, "event": event}
+        injections += [each.model_copy(update=origin) for each in own]
+    base = None
+    if asking:
+        base = asking[0]
+    elif len(injecting) == 1:
+        base = injecting[0]
+    messages: list[UserMessage] = []
+    for name, answer in answers:
+        # The base keeps its own message where its handler put it. A handler that emits in turn
+        # passes on the messages it received.
+        messages += answer.user_messages if answer is base else answer.messages(name)
+    if base is not None:
+        result = base.model_copy()
+    else:
+        # It belongs to no handler, so the first message takes the place of its own.
+        result = HookResult(action="continue").with_injections(injections)
+        if messages:
+            first = messages.pop(0)
             result.user_message = first.text
             result.user_message_level = first.level
             result.user_message_source = first.source
-            result.user_messages = others
-        return result
+    result.user_messages = messages
+    # Only a modification changes the data, so what an answer of another kind put there is not
+    # taken over; nor are injections that came with a question.
+    result.data = data
+    result.suppress_output = any(answer.suppress_output for _, answer in answers)
+    result.context_injections = injections
+    return result
 
 
 EVERY_EVENT = "*"
@@ -164,7 +137,6 @@ class _Registration:
     """One handler of one event, or of every event."""
 
     owner: HookRegistry
-    event: str
     handler: Handler
     name: str
     timeout: float | None
@@ -224,7 +196,7 @@ class HookRegistry:
             raise ValueError(f"on_error must be 'continue' or 'deny', not {on_error!r}")
         name = name or self._next_name(handler)
         place = (priority, next(_numbers))
-        registration = _Registration(self, event, handler, name, timeout, on_error, place)
+        registration = _Registration(self, handler, name, timeout, on_error, place)
         self._handlers.setdefault(event, []).append(registration)
 
         def unregister() -> None:
@@ -317,12 +289,13 @@ class HookRegistry:
         hearing = self._hearing(event)
         if not hearing:
             result = HookResult(action="continue")
-            mapping = _as_dict(data)
+            mapping = as_dict(data)
             # Assigned, because validation would copy the caller's own dict.
             result.data = {} if mapping is None else mapping
             return result
-        payload = self._payload(data)
-        verdict = Verdict(event)
+        now = datetime.now(UTC).isoformat(timespec="microseconds")
+        payload = Payload(data, self._defaults, {"timestamp": now})
+        answers: list[Answer] = []
         for registration in hearing:
             result = await self._ask(registration, event, payload.view(), registration.timeout)
             if result.action == "modify" and result.data is not None:
@@ -335,9 +308,9 @@ class HookRegistry:
                     result = HookResult(action="deny", reason=INVALID_ANSWER)
             if result.action == "deny":
                 logger.info("hook denied event=%s handler=%s", event, registration.name)
-                return verdict.denial(result, registration.name)
-            verdict.add(result, registration.name)
-        return verdict.result(payload.current)
+                return merge_denial(result, registration.name, answers)
+            answers.append((registration.name, result))
+        return merge_answers(answers, event, payload.current)
 
     async def emit_and_collect(
         self, event: str, data: Any, timeout: float | None = 1.0
@@ -348,8 +321,7 @@ class HookRegistry:
         handler that fails or takes longer is logged and skipped.
         """
         collected: list[dict[str, Any]] = []
-        mapping = _as_dict(data)
-        payload = OpaquePayload(data) if mapping is None else Payload(mapping.copy())
+        payload = Payload(data)
         for registration in self._hearing(event):
             result = await self._ask(registration, event, payload.view(), timeout)
             if result.data is not None:
@@ -413,29 +385,14 @@ class HookRegistry:
             except Exception:
                 logger.exception("hook trace failed event=%s", trace.event)
 
-    def _payload(self, data: Any) -> Payload:
-        mapping = _as_dict(data)
-        if mapping is None:
-            return OpaquePayload(data)
-        now = datetime.now(UTC).isoformat(timespec="microseconds")
-        return Payload({**self._defaults, **mapping, "timestamp": now})
-
     def _next_name(self, handler: Handler) -> str:
         self._names_given += 1
         return f"{getattr(handler, '__name__', type(handler).__name__)}-{self._names_given}"
 
 
-def _as_dict(data: Any) -> dict[str, Any] | None:
-    """Return `data` as a dict if it is a mapping or a model, else None."""
-    if type(data) is dict:
-        return cast("dict[str, Any]", data)
-    converted = convert(data)
-    return cast("dict[str, Any]", converted) if isinstance(converted, dict) else None
-
-
 def _correlated(event: str, data: Any) -> Any:
     """Return the data of a model call's event with the id of that call, when there is one."""
-    mapping = _as_dict(data)
+    mapping = as_dict(data)
     if mapping is None:
         return data
     request_id = resolve_request_id(event, mapping.get(REQUEST_ID_FIELD))

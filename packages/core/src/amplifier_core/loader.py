@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from amplifier_core._discovery import (
     SEARCHED,
@@ -40,9 +40,6 @@ from amplifier_core.errors import (
 )
 from amplifier_core.models import ModuleInfo
 
-if TYPE_CHECKING:
-    from amplifier_core.coordinator import ModuleCoordinator
-
 __all__ = [
     "MODULE_FAILURE_REASONS",
     "TYPE_TO_MOUNT_POINT",
@@ -55,8 +52,8 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-MountFunction: TypeAlias = Callable[["ModuleCoordinator"], Awaitable[Any]]
-ReadyFunction: TypeAlias = Callable[["ModuleCoordinator"], Awaitable[None]]
+MountFunction: TypeAlias = Callable[[Any], Awaitable[Any]]
+ReadyFunction: TypeAlias = Callable[[Any], Awaitable[None]]
 
 # The version of a module in a bare directory, which has no distribution.
 _NO_VERSION = "1.0.0"
@@ -94,7 +91,7 @@ class _Loaded:
         # A copy: modules write into what they are given, and the mount plan is not theirs.
         own_config = dict(config or {})
 
-        def mount(coordinator: ModuleCoordinator) -> Awaitable[Any]:
+        def mount(coordinator: Any) -> Awaitable[Any]:
             return settled(self.mount(coordinator, own_config))
 
         if self.on_session_ready is not None:
@@ -110,26 +107,22 @@ class ModuleLoader:
 
     def __init__(
         self,
-        coordinator: ModuleCoordinator | None = None,
+        coordinator: Any = None,
         search_paths: Iterable[str | Path] | None = None,
     ) -> None:
-        self._coordinator = coordinator
+        # Whose resolver is asked.
+        self.coordinator = coordinator
         self._search_paths = None if search_paths is None else list(search_paths)
         self._loaded_modules: dict[str, _Loaded] = {}
         self._added_paths: list[str] = []
         self._on_session_ready_queue: list[tuple[str, ReadyFunction]] = []
-
-    @property
-    def coordinator(self) -> ModuleCoordinator | None:
-        """The coordinator whose resolver is asked."""
-        return self._coordinator
 
     async def load(
         self,
         module_id: str,
         config: dict[str, Any] | None = None,
         source_hint: Any = None,
-        coordinator: ModuleCoordinator | None = None,
+        coordinator: Any = None,
         *,
         profile_source: Any = None,
     ) -> MountFunction:
@@ -168,7 +161,7 @@ class ModuleLoader:
             found.setdefault(module_id, _info(module_id, _NO_VERSION, package))
         return list(found.values())
 
-    async def initialize(self, mount: MountFunction, coordinator: ModuleCoordinator) -> Any:
+    async def initialize(self, mount: MountFunction, coordinator: Any) -> Any:
         """Mount on `coordinator` and return what the module's mount returned."""
         try:
             return await mount(coordinator)
@@ -200,8 +193,8 @@ class ModuleLoader:
         # Part of the loader's contract: the one setting that the kernel reads by itself.
         return [path for path in os.environ.get("AMPLIFIER_MODULES", "").split(":") if path]
 
-    def _resolver(self, coordinator: ModuleCoordinator | None) -> Any:
-        owner = self._coordinator or coordinator
+    def _resolver(self, coordinator: Any) -> Any:
+        owner = self.coordinator or coordinator
         if owner is None:
             return None
         try:

@@ -18,7 +18,7 @@ from amplifier_core._mounting import MountedModule, MountWave
 from amplifier_core._swap import Swaps
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.errors import NotInitializedError, SessionError, describe_error
-from amplifier_core.history import Interruption, close_history
+from amplifier_core.history import close_history, interruptible
 from amplifier_core.loader import ModuleLoader
 from amplifier_core.models import SessionStatus
 from amplifier_core.redaction import redact_secrets
@@ -69,10 +69,10 @@ class AmplifierSession:
         self.session_id = session_id or str(uuid4())
         self.parent_id = parent_id
         self.coordinator = ModuleCoordinator(self, approval_system, display_system)
-        self.loader = ModuleLoader(self.coordinator) if loader is None else loader
+        self.coordinator.loader = ModuleLoader(self.coordinator) if loader is None else loader
         # In the order of arrival, as asyncio's lock is.
         self._one_turn = asyncio.Lock()
-        self._is_resumed = is_resumed
+        self.is_resumed = is_resumed
         self._started_at = time.time()
 
     @property
@@ -80,19 +80,10 @@ class AmplifierSession:
         """What finds the modules; the coordinator has it too, for modules that load others."""
         return cast("ModuleLoader", self.coordinator.loader)
 
-    @loader.setter
-    def loader(self, loader: ModuleLoader) -> None:
-        self.coordinator.loader = loader
-
     @property
     def initialized(self) -> bool:
         """Whether the modules are mounted."""
         return self._initialized
-
-    @property
-    def is_resumed(self) -> bool:
-        """Whether this continues an earlier session."""
-        return self._is_resumed
 
     @property
     def status(self) -> SessionStatus:
@@ -175,13 +166,9 @@ class AmplifierSession:
         self._is_running = True
         self._turns += 1
         error: BaseException | None = None
-        interruption = Interruption(self.coordinator.cancellation)
         try:
-            try:
+            async with interruptible(self.coordinator.cancellation):
                 return await self._start_turn(prompt)
-            finally:
-                if interruption.end():
-                    await interruption.settle()
         except BaseException as raised:
             error = raised
             raise
@@ -300,7 +287,7 @@ class AmplifierSession:
         self._announced = True
         hooks = self.coordinator.hooks
         await hooks.emit(
-            events.SESSION_RESUME if self._is_resumed else events.SESSION_START,
+            events.SESSION_RESUME if self.is_resumed else events.SESSION_START,
             {"session_id": self.session_id, "parent_id": self.parent_id, **self._metadata()},
         )
         if self._setting("raw"):
