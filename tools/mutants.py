@@ -49,7 +49,6 @@ FILES = (
     "_mounting.py",
     "loader.py",
     "_discovery.py",
-    "_module_checks.py",
     "_isolation.py",
 )
 TABLE = ROOT / "tests" / "contract" / "survivors.toml"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core._module_checks import (
+from amplifier_core._discovery import (
     check_package,
     check_transport,
     mount_fault,

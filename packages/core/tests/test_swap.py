@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession, ToolResult
-from amplifier_core.errors import ModuleValidationError, MountError
+from amplifier_core.errors import ModuleLoadError, MountError
 from contract.installer import Installer, Loop, ScriptedProvider, mounting
 from contract.requirements import requirement
 from contract.stand_ins import Listener, Memory, raising
@@ -325,15 +325,18 @@ async def test_a_module_that_mounts_nothing_or_the_wrong_thing_is_refused_and_cl
 ) -> None:
     bench.add("provider-misplaced", "tools", Tool("x"))
     bench.add("provider-shapeless", "providers", object(), "test")
+    bench.add("tool-misplaced", "context", Tool("x"))
 
     for module_id, fault in [
-        ("provider-misplaced", "mounted nothing"),
-        ("provider-shapeless", "does not implement Provider"),
+        ("provider-misplaced", "did not install a new provider"),
+        ("provider-shapeless", "not a provider: it has no name, get_info"),
+        ("tool-misplaced", "'tool-misplaced' mounted nothing"),
     ]:
-        with pytest.raises(ModuleValidationError, match=fault):
-            await bench.session.swap("providers", {"module": module_id})
+        with pytest.raises(ModuleLoadError, match=fault) as caught:
+            await bench.session.swap(f"{module_id.partition('-')[0]}s", {"module": module_id})
+        assert caught.value.module_id == module_id
 
-    assert bench.cleaned == ["provider-misplaced", "provider-shapeless"]
+    assert bench.cleaned == ["provider-misplaced", "provider-shapeless", "tool-misplaced"]
     assert bench.session.coordinator.get("tools") == {}
     assert await bench.session.execute("hi") == "old"
 

@@ -1,9 +1,10 @@
-"""Where the code of a module is: entry points, importable packages and directories."""
+"""Where the code of a module is, and what can be said of it before it is mounted."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import logging
 import re
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from amplifier_core.errors import ModuleLoadError, describe_error
+from amplifier_core.errors import ModuleLoadError, ModuleValidationError, describe_error
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -34,24 +35,16 @@ TYPE_TO_MOUNT_POINT = {
 
 _DECLARED_TYPE = re.compile(r"""^__amplifier_module_type__\s*=\s*["'](\w+)["']""", re.MULTILINE)
 
-_PREFIXES = {
-    "orchestrator": "orchestrator",
+# Words in the id of a module that suggest its type, in the order they are looked for.
+_TELLING_WORDS = {
+    "orchestrat": "orchestrator",
     "loop": "orchestrator",
     "provider": "provider",
     "tool": "tool",
-    "hooks": "hook",
     "hook": "hook",
     "context": "context",
     "resolver": "resolver",
 }
-_SUBSTRINGS = (
-    ("orchestrat", "orchestrator"),
-    ("loop", "orchestrator"),
-    ("provider", "provider"),
-    ("tool", "tool"),
-    ("hook", "hook"),
-    ("context", "context"),
-)
 
 
 def package_name(module_id: str) -> str:
@@ -60,14 +53,12 @@ def package_name(module_id: str) -> str:
 
 
 def guess_type(module_id: str) -> str | None:
-    """Guess a module's type from its id: by its first word, else by a word it contains."""
-    known = _PREFIXES.get(module_id.partition("-")[0])
-    return known or next((kind for word, kind in _SUBSTRINGS if word in module_id), None)
-
-
-def type_from_id(module_id: str) -> str:
-    """Return the type that an id suggests; a module whose id says nothing counts as a tool."""
-    return guess_type(module_id) or "tool"
+    """Guess a module's type from its id: by the first part of it, else by any."""
+    for part in (module_id.partition("-")[0], module_id):
+        for word, kind in _TELLING_WORDS.items():
+            if word in part:
+                return kind
+    return None
 
 
 def declared_type(package: Path | None) -> str | None:
@@ -130,12 +121,12 @@ def find_package_dir(module_id: str, path: Path) -> Path | None:
     return next((each for each in candidates if (each / "__init__.py").is_file()), None)
 
 
-def find_mount(package: ModuleType, entry_point: str | None) -> tuple[ModuleType, Any]:
+def find_mount(package: ModuleType, entry_point: object) -> tuple[ModuleType, Any]:
     """Return the module and the function that an entry point such as `package.part:mount` names.
 
     Without an entry point that is the package and its `mount`; the function is None if missing.
     """
-    part, _, function = (entry_point or "").rpartition(":")
+    part, _, function = (entry_point if isinstance(entry_point, str) else "").rpartition(":")
     module = package
     if part.startswith(f"{package.__name__}."):
         try:
@@ -168,17 +159,12 @@ def import_by_name(name: str) -> ModuleType | None:
     Raises:
         ModuleLoadError: the package is there and its own code fails.
     """
-    known = sys.modules.get(name)
-    if known is not None:
-        return known
-    try:
-        if importlib.util.find_spec(name) is None:
-            return None
-    except (ImportError, ValueError):
-        return None
     try:
         return importlib.import_module(name)
     except Exception as error:
+        # It or a package above it is missing, and not something that its code imports.
+        if isinstance(error, ModuleNotFoundError) and name.startswith(str(error.name)):
+            return None
         raise _import_failure(name, error) from error
 
 
@@ -222,31 +208,106 @@ def _import_failure(name: str, error: Exception) -> ModuleLoadError:
     return ModuleLoadError(f"Package `{name}` does not import: {describe_error(error)}")
 
 
-class SearchedDirectories:
-    """Directories that loaders added to the import path, each kept while a loader needs it.
-
-    They are appended: a module's directory must not shadow a package that is installed.
-    """
-
-    def __init__(self) -> None:
-        self._users: Counter[str] = Counter()
-
-    def add(self, directory: str) -> None:
-        """Make the packages in `directory` importable."""
-        if directory not in sys.path:
-            sys.path.append(directory)
-            self._users[directory] = 0
-        if directory in self._users:
-            self._users[directory] += 1
-
-    def release(self, directory: str) -> None:
-        """Undo one `add`; the last one takes the directory away."""
-        if directory in self._users:
-            self._users[directory] -= 1
-            if self._users[directory] <= 0:
-                del self._users[directory]
-                if directory in sys.path:
-                    sys.path.remove(directory)
+# The directories that loaders added to the import path, with how many loaders need each.
+_searched: Counter[str] = Counter()
 
 
-SEARCHED = SearchedDirectories()
+def search(directory: str) -> None:
+    """Make the packages in `directory` importable, without shadowing any that is installed."""
+    if directory not in sys.path:
+        sys.path.append(directory)
+        _searched[directory] = 0
+    if directory in _searched:
+        _searched[directory] += 1
+
+
+def stop_searching(directory: str) -> None:
+    """Undo one `search`; the last one takes the directory away."""
+    if directory in _searched:
+        _searched[directory] -= 1
+        if _searched[directory] <= 0:
+            del _searched[directory]
+            if directory in sys.path:
+                sys.path.remove(directory)
+
+
+# --- what can be said of a module's code before it is mounted -----------------------------------
+
+
+def mount_fault(mount: Any) -> tuple[str, str] | None:
+    """Return (name of the check, message) when `mount` cannot mount a module, else None."""
+    if not callable(mount):
+        return "mount_exists", "No mount() function found"
+    if len(inspect.signature(mount).parameters) < 2:
+        return "mount_signature", "mount() must take 2 parameters: coordinator and config"
+    if not inspect.iscoroutinefunction(mount):
+        return "mount_signature", "mount() must be async (async def mount(coordinator, config))"
+    return None
+
+
+def ready_fault(package: Any) -> str | None:
+    """Return what is wrong with the package's `on_session_ready`; None when it has none."""
+    ready = getattr(package, "on_session_ready", None)
+    if ready is None:
+        return None
+    if not inspect.iscoroutinefunction(ready):
+        return "on_session_ready must be async (async def on_session_ready(coordinator))"
+    takes_one = any(
+        parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        or parameter.kind is parameter.VAR_POSITIONAL
+        for parameter in inspect.signature(ready).parameters.values()
+    )
+    return None if takes_one else "on_session_ready must accept a coordinator argument"
+
+
+def usable_ready(module_id: str, package: ModuleType | None) -> Callable[..., Any] | None:
+    """Return the package's `on_session_ready`; a faulty one is skipped with a warning."""
+    ready = getattr(package, "on_session_ready", None)
+    fault = None if ready is None else ready_fault(package)
+    if fault is not None:
+        logger.warning("on_session_ready skipped module=%s: %s", module_id, fault)
+        return None
+    return ready
+
+
+def check_package(module_id: str, package: ModuleType, mount: Any) -> None:
+    """Raise ModuleValidationError when the package is not a module of a known type."""
+    declared = getattr(package, "__amplifier_module_type__", None)
+    if declared is not None and declared not in TYPE_TO_MOUNT_POINT:
+        raise ModuleValidationError(
+            f"Module '{module_id}' has unknown type '{declared}'. "
+            f"Valid types: {sorted(TYPE_TO_MOUNT_POINT)}",
+            module_id=module_id,
+            reason_code="invalid_module_metadata",
+        )
+    fault = mount_fault(mount)
+    if fault is not None:
+        raise ModuleValidationError(
+            f"Module '{module_id}' failed validation: 1 error. Errors: {fault[0]}: {fault[1]}",
+            module_id=module_id,
+        )
+
+
+def check_transport(module_id: str, path: Path) -> None:
+    """Raise ModuleLoadError when an `amplifier.toml` says the module is not Python."""
+    manifest = path / "amplifier.toml"
+    if not manifest.is_file():
+        return
+    import tomllib  # noqa: PLC0415 - hardly a module has a manifest; others need not pay for it
+
+    try:
+        module = tomllib.loads(manifest.read_text(encoding="utf-8")).get("module", {})
+    except tomllib.TOMLDecodeError as error:
+        raise ModuleLoadError(
+            f"Module '{module_id}': {manifest} is not valid TOML: {error}",
+            module_id=module_id,
+            reason_code="invalid_module_metadata",
+        ) from error
+    transport = module.get("transport", "python")
+    if transport != "python":
+        raise ModuleLoadError(
+            f"Module '{module_id}' uses transport '{transport}'; only 'python' is supported.",
+            module_id=module_id,
+            reason_code="invalid_module_metadata",
+        )

@@ -6,8 +6,8 @@ import copy
 import inspect
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from types import FunctionType, MethodType
 from typing import Any, cast
 
@@ -25,7 +25,6 @@ from amplifier_core.errors import (
 from amplifier_core.interfaces import ContextManager, Orchestrator, Provider, Tool
 from amplifier_core.loader import (
     ModuleLoader,
-    MountFunction,
     ReadyFunction,
     module_failure_reason,
 )
@@ -64,9 +63,10 @@ class MountedModule:
     required: bool = False
     state: str = "mounted"
     error: str | None = None
-    # What it mounted. When none of it is mounted any more, the module is gone.
-    objects: Sequence[Any] = ()
+    # What it mounted, by name. When none of it is mounted any more, the module is gone.
+    objects: Mapping[str, Any] = field(default_factory=dict[str, Any])
     cleanups: tuple[Callable[[], Any], ...] = ()
+    ready: tuple[str, ReadyFunction] | None = None
 
     @classmethod
     def of(cls, mount_point: str, spec: dict[str, Any]) -> MountedModule:
@@ -85,12 +85,14 @@ class MountedModule:
 
     def describe_failure(self, error: Exception) -> dict[str, Any]:
         """Return what `module:load_failed` announces about this module."""
-        return {
+        facts = {
             "module_type": self.module_type,
             "module_id": self.module_id,
             "error": error_text(error),
             "reason_code": module_failure_reason(error),
+            "required": self.required,
         }
+        return facts if self.instance_id is None else {**facts, "instance_id": self.instance_id}
 
 
 class MountWave:
@@ -108,7 +110,6 @@ class MountWave:
         self._coordinator = coordinator
         self._loader = loader
         self._announcements: list[dict[str, Any]] = []
-        self._ready: list[tuple[str, ReadyFunction]] = []
         self.modules: list[MountedModule] = []
 
     async def run(self) -> None:
@@ -118,89 +119,75 @@ class MountWave:
             SessionError: a module that the session cannot do without did not mount.
             ValueError: two instances of one provider have the same name.
         """
-        seconds = self._coordinator.mount_timeout
+        coordinator = self._coordinator
+        seconds = coordinator.mount_timeout
         try:
             for mount_point, spec in _entries(self._plan):
+                before_load = coordinator.get_capability(_BEFORE_LOAD)
                 try:
-                    await limited(seconds, self._mount(mount_point, spec))
+                    if mount_point == "providers" and before_load is not None:
+                        await before_load(coordinator, copy.deepcopy(spec))
+                    mounting = mount_module(coordinator, self._loader, mount_point, spec)
+                    self.modules.append(await limited(seconds, mounting))
                 except Exception as error:  # noqa: BLE001 - logged there, or raised again
                     await self._failed(mount_point, spec, error)
         finally:
             for announcement in self._announcements:
-                await self._coordinator.hooks.emit(events.MODULE_LOAD_FAILED, announcement)
+                await coordinator.hooks.emit(events.MODULE_LOAD_FAILED, announcement)
         # Modules that were loaded by other modules are enqueued with the loader.
-        self._ready += self._loader.get_on_session_ready_queue()
-        if self._ready:
-            self._loader.clear_on_session_ready_queue()
-            await call_ready(self._coordinator, self._ready)
-
-    async def _mount(self, mount_point: str, spec: dict[str, Any]) -> None:
-        coordinator = self._coordinator
-        slot: Any = coordinator.mount_points.get(mount_point)
-        before = slot.copy() if mount_point in NAMED else slot
-        mount = await self._load(mount_point, spec)
-        try:
-            returned = await mount(coordinator)
-            cleanup = await adopt(coordinator, mount_point, returned, before)
-            if cleanup is not None:
-                coordinator.register_cleanup(cleanup)
-            objects = _mounted_since(coordinator, mount_point, before)
-            if mount_point == "providers":
-                await _settle_provider(coordinator, spec, before, objects)
-            _check_protocol(mount_point, spec, objects)
-        except BaseException:
-            _restore(coordinator, mount_point, before)
-            raise
-        record = MountedModule.of(mount_point, spec)
-        record.objects = objects
-        if cleanup is not None:
-            record.cleanups = (cleanup,)
-        ready = getattr(mount, "__on_session_ready__", None)
-        if ready is not None:
-            self._ready.append(ready)
-        self.modules.append(record)
-
-    async def _load(self, mount_point: str, spec: dict[str, Any]) -> MountFunction:
-        coordinator = self._coordinator
-        before_load = coordinator.get_capability(_BEFORE_LOAD)
-        if mount_point == "providers" and before_load is not None:
-            await before_load(coordinator, copy.deepcopy(spec))
-        return await self._loader.load(
-            spec["module"],
-            spec.get("config"),
-            source_hint=spec.get("source"),
-            coordinator=coordinator,
-        )
+        enqueued = self._loader.get_on_session_ready_queue()
+        self._loader.clear_on_session_ready_queue()
+        ready = [module.ready for module in self.modules if module.ready is not None]
+        await call_ready(coordinator, [*ready, *enqueued])
 
     async def _failed(self, mount_point: str, spec: dict[str, Any], error: Exception) -> None:
         """Take note of a failure; raise when the session cannot do without the module."""
-        kind = _TYPE_OF[mount_point]
-        module_id = spec["module"]
-        essential = _ESSENTIAL.get(mount_point)
-        if essential is None:
-            logger.warning(
-                "Failed to load %s '%s': %s", kind, module_id, error_text(error), exc_info=error
-            )
-            self._record_failure(mount_point, spec, error)
-        on_failure = self._coordinator.get_capability(_LOAD_FAILURE)
-        if mount_point == "providers" and on_failure is not None:
-            await on_failure(self._coordinator, copy.deepcopy(spec), error)
-        if essential is not None or spec.get("required"):
-            missing = essential or f"required {kind} '{module_id}'"
-            raise SessionError(
-                f"Cannot initialize without {missing}: {error_text(error)}",
-                session_id=self._coordinator.session_id,
-            ) from error
-
-    def _record_failure(self, mount_point: str, spec: dict[str, Any], error: Exception) -> None:
         record = MountedModule.of(mount_point, spec)
         record.state = "failed"
         record.error = describe_error(error)
-        self.modules.append(record)
-        announcement = {**record.describe_failure(error), "required": record.required}
-        if record.instance_id is not None:
-            announcement["instance_id"] = record.instance_id
-        self._announcements.append(announcement)
+        kind = f"{record.module_type} '{record.module_id}'"
+        essential = _ESSENTIAL.get(mount_point)
+        if essential is None:
+            logger.warning("Failed to load %s: %s", kind, error_text(error), exc_info=error)
+            self.modules.append(record)
+            self._announcements.append(record.describe_failure(error))
+        on_failure = self._coordinator.get_capability(_LOAD_FAILURE)
+        if mount_point == "providers" and on_failure is not None:
+            await on_failure(self._coordinator, copy.deepcopy(spec), error)
+        if essential is not None or record.required:
+            raise SessionError(
+                f"Cannot initialize without {essential or f'required {kind}'}: {error_text(error)}",
+                session_id=self._coordinator.session_id,
+            ) from error
+
+
+async def mount_module(
+    coordinator: ModuleCoordinator, loader: ModuleLoader, mount_point: str, spec: dict[str, Any]
+) -> MountedModule:
+    """Load, mount and check one module; what it mounted is undone when that fails."""
+    record = MountedModule.of(mount_point, spec)
+    slot: Any = coordinator.mount_points.get(mount_point)
+    before = slot.copy() if mount_point in NAMED else slot
+    mount = await loader.load(
+        record.module_id,
+        spec.get("config"),
+        source_hint=spec.get("source"),
+        coordinator=coordinator,
+    )
+    try:
+        cleanup = await adopt(coordinator, mount_point, await mount(coordinator), before)
+        if cleanup is not None:
+            coordinator.register_cleanup(cleanup)
+            record.cleanups = (cleanup,)
+        if mount_point == "providers":
+            await _name_instance(coordinator, record, before)
+        record.objects = _mounted_since(coordinator, mount_point, before)
+        _check_objects(record)
+    except BaseException:
+        _restore(coordinator, mount_point, before)
+        raise
+    record.ready = getattr(mount, "__on_session_ready__", None)
+    return record
 
 
 async def call_ready(
@@ -237,12 +224,12 @@ async def adopt(
     return returned if callable(returned) and _takes_nothing(returned) else None
 
 
-def _mounted_since(coordinator: ModuleCoordinator, mount_point: str, before: Any) -> list[Any]:
-    """Return what a module put into its mount point; of a single one, whatever is there."""
+def _mounted_since(coordinator: ModuleCoordinator, mount_point: str, before: Any) -> dict[str, Any]:
+    """Return what a module put into its mount point, by name."""
     slot: Any = coordinator.mount_points.get(mount_point)
-    if mount_point not in NAMED:
-        return [slot]
-    return [new for name, new in slot.items() if new is not before.get(name)]
+    if mount_point in NAMED:
+        return {name: new for name, new in slot.items() if new is not before.get(name)}
+    return {} if slot is before else {mount_point: slot}
 
 
 def _restore(coordinator: ModuleCoordinator, mount_point: str, before: Any) -> None:
@@ -267,51 +254,45 @@ def _takes_nothing(function: Callable[..., Any]) -> bool:
     return True
 
 
-def _check_protocol(mount_point: str, spec: dict[str, Any], objects: Sequence[Any]) -> None:
-    """Raise ModuleValidationError for an object that lacks a member its mount point requires.
+def _check_objects(record: MountedModule) -> None:
+    """Raise an error when a module did not mount what its mount point requires.
 
-    A module that mounted nothing may have chosen to, for want of a key for example.
+    Except for providers, a module that mounted nothing may have chosen to.
     """
-    protocol = PROTOCOLS.get(mount_point)
-    for each in objects:
-        if protocol is None or each is None or isinstance(each, protocol):
-            continue
-        raise ModuleValidationError(
-            f"Module '{spec['module']}' mounted an object that is not a {_TYPE_OF[mount_point]}: "
-            f"it has no {', '.join(missing_members(each, protocol))}",
-            module_id=spec["module"],
-        )
+    if record.mount_point == "providers" and not record.objects:
+        raise _not_installed(record)
+    protocol = PROTOCOLS.get(record.mount_point)
+    for each in record.objects.values():
+        if protocol is not None and not isinstance(each, protocol):
+            raise ModuleValidationError(
+                f"Module '{record.module_id}' mounted an object that is not a "
+                f"{record.module_type}: it has no {', '.join(missing_members(each, protocol))}",
+                module_id=record.module_id,
+            )
 
 
-async def _settle_provider(
-    coordinator: ModuleCoordinator,
-    spec: dict[str, Any],
-    before: dict[str, Any],
-    objects: list[Any],
+async def _name_instance(
+    coordinator: ModuleCoordinator, record: MountedModule, before: dict[str, Any]
 ) -> None:
-    """Make sure that a provider came, and give it the name its entry asks for."""
-    default = spec["module"].removeprefix("provider-")
-    instance_id = spec.get("instance_id")
-    if instance_id is None or instance_id == default:
-        if not objects:
-            raise _not_installed(spec)
-        return
+    """Give a new provider the name that its entry asks for."""
+    default = record.module_id.removeprefix("provider-")
+    name = record.instance_id or default
     slot = coordinator.mount_points["providers"]
-    if slot.get(instance_id) is not before.get(instance_id):
-        return  # It took the name by itself.
+    if name == default or slot.get(name) is not before.get(name):
+        return  # It has the name by itself.
     installed = slot.get(default)
     if installed is None or installed is before.get(default):
-        raise _not_installed(spec)
-    await coordinator.mount("providers", installed, name=instance_id)
+        raise _not_installed(record)
+    await coordinator.mount("providers", installed, name=name)
     if default in before:
         await coordinator.mount("providers", before[default], name=default)
     else:
         await coordinator.unmount("providers", name=default)
 
 
-def _not_installed(spec: dict[str, Any]) -> ModuleLoadError:
+def _not_installed(record: MountedModule) -> ModuleLoadError:
     return ModuleLoadError(
-        "Provider mount did not install a new provider instance", module_id=spec["module"]
+        "Provider mount did not install a new provider instance", module_id=record.module_id
     )
 
 

@@ -41,13 +41,8 @@ def missing_members(instance: object, protocol: type) -> list[str]:
     """Return the members of a structural protocol that an object does not have."""
     missing: list[str] = []
     for name in protocol.__dict__["_members"]:
-        # The classes are asked first, so that no property runs.
-        for cls in instance.__class__.__mro__:
-            if name in cls.__dict__:
-                member = cls.__dict__[name]
-                break
-        else:
-            member = getattr(instance, name, None)
-        if member is None:
+        # The class is asked first, so that no property runs; but every class can be called.
+        member = None if name == "__call__" else getattr(instance.__class__, name, None)
+        if member is None and getattr(instance, name, None) is None:
             missing.append(name)
     return missing

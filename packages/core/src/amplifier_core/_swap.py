@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from amplifier_core import events
-from amplifier_core._mounting import PROTOCOLS, MountedModule, adopt, call_ready
+from amplifier_core._mounting import PROTOCOLS, MountedModule, call_ready, mount_module
 from amplifier_core.coordinator import NAMED, ModuleCoordinator
 from amplifier_core.errors import ModuleValidationError, MountError, describe_error
 from amplifier_core.loader import ReadyFunction
@@ -53,12 +53,9 @@ class _Stage(ModuleCoordinator):
 class _Swap:
     """One exchange: what comes, what goes, and what was seen of it since."""
 
-    mount_point: str
     record: MountedModule
     stage: _Stage
-    incoming: dict[str, Any]
     replaces: str | None
-    ready: tuple[str, ReadyFunction] | None
     outgoing: dict[str, Any] = field(default_factory=dict[str, Any])
     failure: str | None = None
     stop_watching: Callable[[], None] = lambda: None
@@ -66,9 +63,9 @@ class _Swap:
     def describe(self) -> dict[str, Any]:
         """Return what is announced about this exchange."""
         return {
-            "mount_point": self.mount_point,
+            "mount_point": self.record.mount_point,
             "module_id": self.record.module_id,
-            "names": list(self.incoming),
+            "names": list(self.record.objects),
             "replaced": list(self.outgoing),
         }
 
@@ -99,32 +96,24 @@ class Swaps:
         before = self._coordinator.mount_points[mount_point]
         if replaces is not None and (mount_point not in NAMED or replaces not in before):
             raise MountError(f"`{replaces}` is not mounted at {mount_point}")
-        record = MountedModule.of(mount_point, spec)
         stage = _Stage(self._coordinator)
         loader: Any = self._coordinator.loader
         try:
-            mount = await loader.load(
-                record.module_id,
-                spec.get("config"),
-                source_hint=spec.get("source"),
-                coordinator=self._coordinator,
-            )
-            returned = await mount(stage)
-            stage.register_cleanup(await adopt(stage, mount_point, returned, before))
-            incoming = _incoming(mount_point, stage, before, record)
+            record = await mount_module(stage, loader, mount_point, spec)
+            if not record.objects:
+                message = f"Module '{record.module_id}' mounted nothing"
+                raise ModuleValidationError(message, module_id=record.module_id)
         except BaseException as error:
             await self._release(stage.cleanups)
             if isinstance(error, Exception):
-                announcement = record.describe_failure(error)
+                announcement = MountedModule.of(mount_point, spec).describe_failure(error)
                 await self._coordinator.hooks.emit(events.MODULE_LOAD_FAILED, announcement)
             raise
         record.state = "swapped"
-        record.objects = list(incoming.values())
         record.cleanups = stage.cleanups
         for cleanup in record.cleanups:
             self._coordinator.register_cleanup(cleanup)
-        ready = getattr(mount, "__on_session_ready__", None)
-        self._staged.append(_Swap(mount_point, record, stage, incoming, replaces, ready))
+        self._staged.append(_Swap(record, stage, replaces))
 
     def note_turn(self, error: BaseException | None, *, conclusive: bool) -> None:
         """Remember how a turn went, for the modules on probation."""
@@ -169,7 +158,7 @@ class Swaps:
     async def _switch(self, swap: _Swap) -> None:
         swap.outgoing = _outgoing(self._coordinator, swap)
         try:
-            await self._hand_over(swap.mount_point, swap.outgoing, swap.incoming)
+            await _hand_over(swap, swap.outgoing, swap.record.objects)
         except Exception as error:
             logger.exception("history not handed over id=%s", swap.record.module_id)
             self._staged.remove(swap)
@@ -177,21 +166,21 @@ class Swaps:
             return
         # Only now: a hand-over that is cut short is made up for at the next boundary.
         self._staged.remove(swap)
-        self._exchange(swap.mount_point, swap.outgoing, swap.incoming)
+        self._exchange(swap, swap.outgoing, swap.record.objects)
         swap.stage.merge_into(self._coordinator)
         self._modules.append(swap.record)
         self._watch(swap)
         self._on_probation.append(swap)
-        if swap.ready is not None:
-            self._ready.append(swap.ready)
+        if swap.record.ready is not None:
+            self._ready.append(swap.record.ready)
         self._announcements.append((events.MODULE_SWAPPED, swap.describe()))
 
     async def _roll_back(self, swap: _Swap, error: BaseException | str) -> None:
         try:
-            await self._hand_over(swap.mount_point, swap.incoming, swap.outgoing)
+            await _hand_over(swap, swap.record.objects, swap.outgoing)
         except Exception:
             logger.exception("history not handed back id=%s", swap.record.module_id)
-        self._exchange(swap.mount_point, swap.incoming, swap.outgoing)
+        self._exchange(swap, swap.record.objects, swap.outgoing)
         self._modules.remove(swap.record)
         await self._discard(swap, error)
 
@@ -205,16 +194,9 @@ class Swaps:
         for cleanup in reversed(cleanups):
             await self._coordinator.release(cleanup)
 
-    async def _hand_over(
-        self, mount_point: str, giving: dict[str, Any], taking: dict[str, Any]
-    ) -> None:
-        """Give the messages of the context that goes to the one that comes."""
-        if mount_point == "context" and giving["context"] is not None:
-            messages = await giving["context"].get_messages()
-            await taking["context"].set_messages(messages)
-
-    def _exchange(self, mount_point: str, out: dict[str, Any], come: dict[str, Any]) -> None:
+    def _exchange(self, swap: _Swap, out: Mapping[str, Any], come: Mapping[str, Any]) -> None:
         """Put what comes in the place of what goes; its order counts where several are equal."""
+        mount_point = swap.record.mount_point
         if mount_point not in NAMED:
             self._coordinator.mount_points[mount_point] = come[mount_point]
             return
@@ -230,12 +212,12 @@ class Swaps:
 
     def _watch(self, swap: _Swap) -> None:
         """Notice failures of the new module that the loop survives."""
-        if swap.mount_point not in _FAILURES:
+        if swap.record.mount_point not in _FAILURES:
             return
-        event, field = _FAILURES[swap.mount_point]
+        event, field = _FAILURES[swap.record.mount_point]
 
         async def note(event: str, data: dict[str, Any]) -> HookResult:
-            if data.get(field) in swap.incoming:
+            if data.get(field) in swap.record.objects:
                 swap.failure = f"{event}: {data.get('error')}"
             return HookResult(action="continue")
 
@@ -246,40 +228,28 @@ class Swaps:
         mounted = self._coordinator.mount_points
         present = [mounted["orchestrator"], mounted["context"]]
         present += [*mounted["providers"].values(), *mounted["tools"].values()]
-        return _share(record.objects, replaced) and not _share(record.objects, present)
+        return _share(record, replaced) and not _share(record, present)
 
 
-def _share(some: Sequence[Any], others: Sequence[Any]) -> bool:
-    """Whether an object is in both, by identity."""
-    return any(one is other for one in some for other in others)
+def _share(record: MountedModule, others: list[Any]) -> bool:
+    """Whether one of these objects is the module's."""
+    return any(own is other for own in record.objects.values() for other in others)
 
 
-def _incoming(
-    mount_point: str, stage: _Stage, before: Any, record: MountedModule
-) -> dict[str, Any]:
-    """Return what the new module mounted, by name, once it is known to be usable."""
-    slot = stage.mount_points[mount_point]
-    if mount_point in NAMED:
-        incoming = {name: new for name, new in slot.items() if new is not before.get(name)}
-        if record.instance_id is not None and len(incoming) == 1:
-            incoming = {record.instance_id: next(iter(incoming.values()))}
-    else:
-        incoming = {} if slot is before else {mount_point: slot}
-    protocol = PROTOCOLS[mount_point]
-    if not incoming or not all(isinstance(module, protocol) for module in incoming.values()):
-        fault = f"does not implement {protocol.__name__}" if incoming else "mounted nothing"
-        raise ModuleValidationError(
-            f"Module '{record.module_id}' {fault}", module_id=record.module_id
-        )
-    return incoming
+async def _hand_over(swap: _Swap, giving: Mapping[str, Any], taking: Mapping[str, Any]) -> None:
+    """Give the messages of the context that goes to the one that comes."""
+    if swap.record.mount_point == "context" and giving["context"] is not None:
+        messages = await giving["context"].get_messages()
+        await taking["context"].set_messages(messages)
 
 
 def _outgoing(coordinator: ModuleCoordinator, swap: _Swap) -> dict[str, Any]:
     """Return what the new modules take the place of, by name."""
-    mounted = coordinator.mount_points[swap.mount_point]
-    if swap.mount_point not in NAMED:
-        return {swap.mount_point: mounted}
-    names = [name for name in mounted if name in swap.incoming or name == swap.replaces]
+    mount_point = swap.record.mount_point
+    mounted = coordinator.mount_points[mount_point]
+    if mount_point not in NAMED:
+        return {mount_point: mounted}
+    names = [name for name in mounted if name in swap.record.objects or name == swap.replaces]
     if not names and len(mounted) == 1:
         names = list(mounted)
     return {name: mounted[name] for name in names}

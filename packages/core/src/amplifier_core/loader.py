@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 import os
@@ -12,24 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from amplifier_core._discovery import (
-    SEARCHED,
-    TYPE_TO_MOUNT_POINT,
-    declared_type,
-    directories_of,
-    find_mount,
-    find_package_dir,
-    forget_installed_modules,
-    guess_type,
-    import_by_name,
-    import_package,
-    installed_modules,
-    modules_below,
-    package_dir_of,
-    package_name,
-    type_from_id,
-)
-from amplifier_core._module_checks import check_package, check_transport, usable_ready
+from amplifier_core import _discovery as discovery
+from amplifier_core._discovery import TYPE_TO_MOUNT_POINT, declared_type, guess_type
 from amplifier_core._tasks import settled
 from amplifier_core.errors import (
     ModuleError,
@@ -153,11 +138,11 @@ class ModuleLoader:
         No module's code runs: types are read from the source, else guessed from the ids.
         """
         found: dict[str, ModuleInfo] = {}
-        for module_id, entry_point in installed_modules().items():
+        for module_id, entry_point in discovery.installed_modules().items():
             distribution = getattr(entry_point, "dist", None)
             version = _NO_VERSION if distribution is None else distribution.version
-            found[module_id] = _info(module_id, version, package_dir_of(entry_point))
-        for module_id, package in modules_below(self._directories()):
+            found[module_id] = _info(module_id, version, discovery.package_dir_of(entry_point))
+        for module_id, package in discovery.modules_below(self._directories()):
             found.setdefault(module_id, _info(module_id, _NO_VERSION, package))
         return list(found.values())
 
@@ -172,7 +157,7 @@ class ModuleLoader:
     def cleanup(self) -> None:
         """Take the directories that this loader added off the import path."""
         for path in self._added_paths:
-            SEARCHED.release(path)
+            discovery.stop_searching(path)
         self._added_paths.clear()
 
     def enqueue_on_session_ready(self, module_id: str, ready: ReadyFunction) -> None:
@@ -217,19 +202,23 @@ class ModuleLoader:
         loaded = self._load_entry_point(module_id) or self._load_filesystem(module_id)
         if loaded is None:
             # It may have been installed since the metadata was read.
-            forget_installed_modules()
+            discovery.forget_installed_modules()
             loaded = self._load_entry_point(module_id)
         if loaded is None:
             raise ModuleNotFoundError(
                 f"Module '{module_id}' not found via entry points or filesystem. "
                 f"Install the package that declares it, or mount a module-source-resolver.",
                 module_id=module_id,
-                tried=("entry points", package_name(module_id), *map(str, self._directories())),
+                tried=(
+                    "entry points",
+                    discovery.package_name(module_id),
+                    *map(str, self._directories()),
+                ),
             )
         return loaded
 
     def _load_entry_point(self, module_id: str) -> _Loaded | None:
-        entry_point = installed_modules().get(module_id)
+        entry_point = discovery.installed_modules().get(module_id)
         if entry_point is None:
             return None
         try:
@@ -242,20 +231,21 @@ class ModuleLoader:
                 reason_code="invalid_entry_point",
             ) from error
         module = sys.modules.get(getattr(mount, "__module__", ""))
-        return _Loaded(module_id, mount, usable_ready(module_id, module))
+        return _Loaded(module_id, mount, discovery.usable_ready(module_id, module))
 
     def _load_filesystem(self, module_id: str) -> _Loaded | None:
-        package = import_by_name(package_name(module_id))
+        name = discovery.package_name(module_id)
+        package = sys.modules.get(name) or discovery.import_by_name(name)
         if package is None:
-            for directory in directories_of(module_id, self._directories()):
-                found = find_package_dir(module_id, directory)
+            for directory in discovery.directories_of(module_id, self._directories()):
+                found = discovery.find_package_dir(module_id, directory)
                 if found is not None:
                     package = self._import_from(found)
                     break
         mount = getattr(package, "mount", None)
         if mount is None:
             return None
-        return _Loaded(module_id, mount, usable_ready(module_id, package))
+        return _Loaded(module_id, mount, discovery.usable_ready(module_id, package))
 
     async def _load_resolved(self, module_id: str, resolver: Any, hint: Any) -> _Loaded:
         """Return the module from where the resolver says; it may pass the question on."""
@@ -275,8 +265,11 @@ class ModuleLoader:
                     module_id=module_id,
                 )
             return known
-        check_transport(module_id, path)
-        directory = _named_package(source) or find_package_dir(module_id, path)
+        discovery.check_transport(module_id, path)
+        # A source may name the package, so that it need not be named like the module.
+        directory = getattr(source, "package_dir", None)
+        if not isinstance(directory, Path):
+            directory = discovery.find_package_dir(module_id, path)
         if directory is None:
             raise ModuleValidationError(
                 f"Module '{module_id}' has no valid Python package at {path}",
@@ -284,9 +277,9 @@ class ModuleLoader:
                 reason_code="invalid_package_layout",
             )
         package = self._import_from(directory)
-        module, mount = find_mount(package, _named_entry_point(source))
-        check_package(module_id, module, mount)
-        loaded = _Loaded(module_id, mount, usable_ready(module_id, module), path)
+        module, mount = discovery.find_mount(package, getattr(source, "entry_point", None))
+        discovery.check_package(module_id, module, mount)
+        loaded = _Loaded(module_id, mount, discovery.usable_ready(module_id, module), path)
         self._loaded_modules[module_id] = loaded
         return loaded
 
@@ -294,9 +287,9 @@ class ModuleLoader:
         # A module may import packages that lie beside its own.
         root = str(directory.parent)
         if root not in self._added_paths:
-            SEARCHED.add(root)
+            discovery.search(root)
             self._added_paths.append(root)
-        return import_package(directory)
+        return discovery.import_package(directory)
 
 
 async def _ask_resolver(resolver: Any, module_id: str, hint: Any) -> Any:
@@ -305,34 +298,30 @@ async def _ask_resolver(resolver: Any, module_id: str, hint: Any) -> Any:
     Published resolvers call it `source_hint` or `profile_hint`; the contract passes it second.
     """
     resolve = getattr(resolver, "async_resolve", None) or resolver.resolve
-    hints = {"source_hint": hint, "profile_hint": hint}
-    try:
-        parameters = inspect.signature(resolve).parameters
-    except (TypeError, ValueError):
-        return await settled(resolve(module_id, **hints))
-    if not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
-        hints = {name: value for name, value in hints.items() if name in parameters}
+    function = getattr(resolve, "__func__", resolve)
+    hints = {name: hint for name in ("source_hint", "profile_hint") if takes(function, name)}
     if hints:
         return await settled(resolve(module_id, **hints))
-    positional = [each for each in parameters.values() if each.kind in _POSITIONAL]
-    if len(positional) > 1:
+    positional = [
+        each.kind in _POSITIONAL for each in inspect.signature(resolve).parameters.values()
+    ]
+    if sum(positional) > 1:
         return await settled(resolve(module_id, hint))
     return await settled(resolve(module_id))
 
 
-def _named_package(source: Any) -> Path | None:
-    """Return the package that a source names, so that it need not be named like the module."""
-    directory = getattr(source, "package_dir", None)
-    return directory if isinstance(directory, Path) else None
-
-
-def _named_entry_point(source: Any) -> str | None:
-    entry_point = getattr(source, "entry_point", None)
-    return entry_point if isinstance(entry_point, str) else None
+@functools.lru_cache(maxsize=64)
+def takes(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function has a place for an argument of this name; yes if it does not show."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return True
+    return name in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
 
 
 def _info(module_id: str, version: str, package: Path | None) -> ModuleInfo:
-    kind: Any = declared_type(package) or type_from_id(module_id)
+    kind: Any = declared_type(package) or guess_type(module_id) or "tool"
     return ModuleInfo(
         id=module_id,
         name=module_id.replace("-", " ").title(),

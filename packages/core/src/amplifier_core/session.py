@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import inspect
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
@@ -19,7 +17,7 @@ from amplifier_core._swap import Swaps
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.errors import NotInitializedError, SessionError, describe_error
 from amplifier_core.history import close_history, interruptible
-from amplifier_core.loader import ModuleLoader
+from amplifier_core.loader import ModuleLoader, takes
 from amplifier_core.models import SessionStatus
 from amplifier_core.redaction import redact_secrets
 
@@ -99,7 +97,7 @@ class AmplifierSession:
     def module_of(self, mounted: object) -> str | None:
         """Return the id of the module that mounted an object; None for one mounted by hand."""
         for module in self._modules:
-            if any(each is mounted for each in module.objects):
+            if any(each is mounted for each in module.objects.values()):
                 return module.module_id
         return None
 
@@ -279,7 +277,7 @@ class AmplifierSession:
         if not arguments["providers"]:
             raise SessionError("No providers mounted", session_id=self.session_id)
         execute = orchestrator.execute
-        if _takes_coordinator(getattr(execute, "__func__", execute)):
+        if takes(getattr(execute, "__func__", execute), "coordinator"):
             arguments["coordinator"] = coordinator
         return execute(**arguments)
 
@@ -341,15 +339,3 @@ def _check_config(config: Any) -> None:
     for field in ("orchestrator", "context"):
         if not isinstance(session, dict) or not cast("Any", session).get(field):
             raise ValueError(f"Configuration must specify session.{field}")
-
-
-@functools.lru_cache(maxsize=64)
-def _takes_coordinator(function: Any) -> bool:
-    """Whether an orchestrator's `execute` has a place for the coordinator."""
-    try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return True
-    return "coordinator" in parameters or any(
-        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()
-    )

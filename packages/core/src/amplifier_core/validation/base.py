@@ -11,8 +11,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from amplifier_core._discovery import TYPE_TO_MOUNT_POINT, find_mount, find_package_dir
-from amplifier_core._module_checks import mount_fault, ready_fault
+from amplifier_core._discovery import (
+    TYPE_TO_MOUNT_POINT,
+    find_mount,
+    find_package_dir,
+    mount_fault,
+    ready_fault,
+)
 from amplifier_core._mounting import PROTOCOLS
 from amplifier_core.coordinator import NAMED
 from amplifier_core.errors import ModuleLoadError, describe_error
