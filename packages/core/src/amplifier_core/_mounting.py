@@ -24,6 +24,7 @@ from amplifier_core.errors import (
 )
 from amplifier_core.interfaces import ContextManager, Orchestrator, Provider, Tool
 from amplifier_core.loader import (
+    TYPE_TO_MOUNT_POINT,
     ModuleLoader,
     ReadyFunction,
     module_failure_reason,
@@ -38,19 +39,12 @@ PROTOCOLS: dict[str, Any] = {
     "providers": Provider,
     "tools": Tool,
 }
-_TYPE_OF = {
-    "orchestrator": "orchestrator",
-    "context": "context",
-    "providers": "provider",
-    "tools": "tool",
-    "hooks": "hook",
-}
+_TYPE_OF = {mount_point: kind for kind, mount_point in TYPE_TO_MOUNT_POINT.items()}
 _ESSENTIAL = {"orchestrator": "orchestrator", "context": "context manager"}
 # Capabilities by which an app is called before each provider is loaded, and when it fails.
 _BEFORE_LOAD = "provider.before_load"
 _LOAD_FAILURE = "provider.load_failure"
 _DEFAULTS = {"orchestrator": "loop-basic", "context": "context-simple"}
-_SOURCES = {"orchestrator": "orchestrator_source", "context": "context_source"}
 
 
 @dataclass(eq=False)
@@ -260,7 +254,8 @@ def _check_objects(record: MountedModule) -> None:
     Except for providers, a module that mounted nothing may have chosen to.
     """
     if record.mount_point == "providers" and not record.objects:
-        raise _not_installed(record)
+        message = "Provider mount did not install a new provider instance"
+        raise ModuleLoadError(message, module_id=record.module_id)
     protocol = PROTOCOLS.get(record.mount_point)
     for each in record.objects.values():
         if protocol is not None and not isinstance(each, protocol):
@@ -282,18 +277,13 @@ async def _name_instance(
         return  # It has the name by itself.
     installed = slot.get(default)
     if installed is None or installed is before.get(default):
-        raise _not_installed(record)
+        _restore(coordinator, "providers", before)  # none came by the name it should have
+        return
     await coordinator.mount("providers", installed, name=name)
     if default in before:
         await coordinator.mount("providers", before[default], name=default)
     else:
         await coordinator.unmount("providers", name=default)
-
-
-def _not_installed(record: MountedModule) -> ModuleLoadError:
-    return ModuleLoadError(
-        "Provider mount did not install a new provider instance", module_id=record.module_id
-    )
 
 
 def _entries(plan: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -315,7 +305,7 @@ def _essential_entry(plan: dict[str, Any], mount_point: str) -> dict[str, Any]:
     if isinstance(spec, dict):
         entry = cast("dict[str, Any]", spec)
         return entry if entry.get("module") else {**entry, "module": _DEFAULTS[mount_point]}
-    entry = {"module": spec, "source": session.get(_SOURCES[mount_point])}
+    entry = {"module": spec, "source": session.get(f"{mount_point}_source")}
     section = plan.get(mount_point)
     if isinstance(section, dict):
         entry["config"] = cast("dict[str, Any]", section).get("config")

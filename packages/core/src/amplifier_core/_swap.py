@@ -81,8 +81,8 @@ class Swaps:
         self._changing = asyncio.Lock()
         self._ready: list[tuple[str, ReadyFunction]] = []
         self._announcements: list[tuple[str, dict[str, Any]]] = []
-        self._good_turn = False
-        self._error: BaseException | None = None
+        # How the turns went since the modules on probation were judged last; None is a good turn.
+        self.turn_errors: list[BaseException | None] = []
 
     async def settled(self) -> None:
         """Wait until no exchange is under way: a turn must not start in the middle of one."""
@@ -115,17 +115,10 @@ class Swaps:
             self._coordinator.register_cleanup(cleanup)
         self._staged.append(_Swap(record, stage, replaces))
 
-    def note_turn(self, error: BaseException | None, *, conclusive: bool) -> None:
-        """Remember how a turn went, for the modules on probation."""
-        if conclusive and error is None:
-            self._good_turn = True
-        elif conclusive:
-            self._error = self._error or error
-
     async def at_boundary(self) -> None:
         """Between turns: judge the modules on probation, then put the staged ones in place."""
         async with self._changing:
-            if self._good_turn or self._error is not None:
+            if self.turn_errors:
                 await self._judge()
             while self._staged:
                 await self._switch(self._staged[0])
@@ -140,10 +133,9 @@ class Swaps:
 
     async def _judge(self) -> None:
         probation = self._on_probation
-        turn_error = self._error
+        turn_error = next((each for each in self.turn_errors if each is not None), None)
         self._on_probation = []
-        self._error = None
-        self._good_turn = False
+        self.turn_errors = []
         # Backwards, so that of two exchanges in one place the first brings back the original.
         for swap in reversed(probation):
             swap.stop_watching()

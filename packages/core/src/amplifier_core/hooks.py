@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
-from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 from pydantic import ValidationError
@@ -145,7 +144,6 @@ class _Registration:
     place: tuple[int, int]
 
 
-_place = attrgetter("place")
 _numbers = count()
 
 
@@ -194,7 +192,9 @@ class HookRegistry:
             raise TypeError(f"priority must be an int, not {type(priority).__name__}")
         if on_error not in ("continue", "deny"):
             raise ValueError(f"on_error must be 'continue' or 'deny', not {on_error!r}")
-        name = name or self._next_name(handler)
+        if not name:
+            self._names_given += 1
+            name = f"{getattr(handler, '__name__', type(handler).__name__)}-{self._names_given}"
         place = (priority, next(_numbers))
         registration = _Registration(self, handler, name, timeout, on_error, place)
         self._handlers.setdefault(event, []).append(registration)
@@ -297,19 +297,18 @@ class HookRegistry:
         payload = Payload(data, self._defaults, {"timestamp": now})
         answers: list[Answer] = []
         for registration in hearing:
+            name = registration.name
             result = await self._ask(registration, event, payload.view(), registration.timeout)
             if result.action == "modify" and result.data is not None:
                 try:
                     payload.replace(result.data)
                 except Exception:
-                    logger.exception(
-                        "hook edit not usable event=%s by=%s", event, registration.name
-                    )
+                    logger.exception("hook edit not usable event=%s by=%s", event, name)
                     result = HookResult(action="deny", reason=INVALID_ANSWER)
             if result.action == "deny":
-                logger.info("hook denied event=%s handler=%s", event, registration.name)
-                return merge_denial(result, registration.name, answers)
-            answers.append((registration.name, result))
+                logger.info("hook denied event=%s handler=%s", event, name)
+                return merge_denial(result, name, answers)
+            answers.append((name, result))
         return merge_answers(answers, event, payload.current)
 
     async def emit_and_collect(
@@ -335,7 +334,7 @@ class HookRegistry:
             hearing += self._handlers.get(EVERY_EVENT, ())
         for parent in self._parents:
             hearing += [each for each in parent._hearing(event) if each.on_error == "deny"]
-        hearing.sort(key=_place)
+        hearing.sort(key=lambda each: each.place)
         return hearing
 
     def _known_events(self) -> list[str]:
@@ -357,7 +356,12 @@ class HookRegistry:
         if self._tracers:
             seconds = time.perf_counter() - started
             text = None if error is None else describe_error(error)
-            self._report(HookTrace(event, registration.name, result.action, seconds, text))
+            trace = HookTrace(event, registration.name, result.action, seconds, text)
+            for callback in list(self._tracers):
+                try:
+                    callback(trace)
+                except Exception:
+                    logger.exception("hook trace failed event=%s", event)
         return result
 
     async def _failed(
@@ -377,17 +381,6 @@ class HookRegistry:
         if denied:
             return HookResult(action="deny", reason=f"Guard `{name}` failed on {event}: {text}")
         return HookResult(action="continue")
-
-    def _report(self, trace: HookTrace) -> None:
-        for callback in list(self._tracers):
-            try:
-                callback(trace)
-            except Exception:
-                logger.exception("hook trace failed event=%s", trace.event)
-
-    def _next_name(self, handler: Handler) -> str:
-        self._names_given += 1
-        return f"{getattr(handler, '__name__', type(handler).__name__)}-{self._names_given}"
 
 
 def _correlated(event: str, data: Any) -> Any:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
@@ -250,12 +249,7 @@ class AmplifierSession:
         await self.initialize()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.cleanup()
 
     def _start_turn(self, prompt: str) -> Awaitable[str]:
@@ -308,9 +302,9 @@ class AmplifierSession:
             await close_history(self.coordinator)
         else:
             self._state = "completed"
-        if self._swaps is not None:
-            # A cancelled turn says nothing about the modules it ran with.
-            self._swaps.note_turn(error, conclusive=not token.is_cancelled)
+        # A cancelled turn says nothing about the modules it ran with.
+        if self._swaps is not None and not token.is_cancelled:
+            self._swaps.turn_errors.append(error)
 
     def _setting(self, key: str) -> Any:
         return self.config["session"].get(key)
