@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import ToolCall
-from amplifier_kit.texts import SHORTEST, shorten, shorten_texts, text_lengths
+from amplifier_kit.texts import SHORTEST, shorten
+from amplifier_module_contexts.short_forms import shorten_texts, text_lengths
 from amplifier_module_contexts.sizes import FRAME, IMAGE, message_size
 
 

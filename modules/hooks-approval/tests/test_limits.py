@@ -10,8 +10,8 @@ import pytest
 import amplifier_module_hooks_approval as module
 from amplifier_core.interfaces import ApprovalResponse
 from amplifier_core.testing import wait_for
-from amplifier_kit.handler_limits import within
 from amplifier_module_hooks_approval.desk import Desk
+from amplifier_module_hooks_approval.handler_limits import within
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ import pytest
 from amplifier_core import ChatRequest, ContextLengthError
 from amplifier_core.message_models import Message, TextBlock, ToolSpec
 from amplifier_core.testing import MockTool
-from amplifier_kit.tokens import Sizes, Window, window_of
-from amplifier_module_loops.requests import Kept
+from amplifier_kit.tokens import Window, window_of
+from amplifier_module_loops.requests import Kept, Sizes
 from contract.installer import ScriptedProvider
 from contract.stand_ins import Display
 from contract.turns import Turn, calls, loop

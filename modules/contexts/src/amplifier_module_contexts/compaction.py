@@ -9,10 +9,11 @@ from amplifier_core.errors import describe_error
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_core.message_models import ChatRequest
 from amplifier_kit.history_repair import repair_history
-from amplifier_kit.texts import SHORTEST, ShortForms, text_lengths
+from amplifier_kit.texts import SHORTEST
 from amplifier_module_contexts.announcer import Announcer
 from amplifier_module_contexts.config import MemoryConfig
 from amplifier_module_contexts.history import History, Units
+from amplifier_module_contexts.short_forms import ShortForms, text_lengths
 from amplifier_module_contexts.sizes import FRAME, Calibration, message_size
 
 logger = logging.getLogger(__name__)

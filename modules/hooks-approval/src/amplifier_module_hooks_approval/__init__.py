@@ -11,11 +11,11 @@ from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
 from amplifier_kit.configuration import read_config
-from amplifier_kit.handler_limits import within
 from amplifier_module_hooks_approval.config import ApprovalConfig
 from amplifier_module_hooks_approval.desk import NAME, Desk
 from amplifier_module_hooks_approval.grants import GrantFile, Grants
 from amplifier_module_hooks_approval.guard import Guard
+from amplifier_module_hooks_approval.handler_limits import within
 
 __amplifier_module_type__ = "hook"
 

@@ -10,11 +10,11 @@ from typing import Any
 from amplifier_core import events
 from amplifier_core.interfaces import input_schema_of
 from amplifier_core.llm_errors import ContextLengthError
-from amplifier_core.message_models import ChatRequest, ResponseFormat, ToolSpec
-from amplifier_kit.history_repair import RequestHistory
-from amplifier_kit.tokens import Sizes, Window, window_of
+from amplifier_core.message_models import ChatRequest, Message, ResponseFormat, ToolSpec
+from amplifier_kit.tokens import CHARS_PER_TOKEN, Window, window_of
 from amplifier_kit.turn_events import CONTEXT_OVERFLOW, CONTEXT_UNCOUNTED
 from amplifier_module_loops.announcer import Announcer
+from amplifier_module_loops.request_history import RequestHistory
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +39,46 @@ class ToolSpecs:
                 known = self._known[name] = (description, spec.parameters, spec)
             specs.append(known[2])
         return specs
+
+
+# What every message costs beside its text.
+_MESSAGE_CHARS = 16
+
+
+class Sizes:
+    """Estimates tokens; of a list that has grown, only what is new is looked at."""
+
+    __slots__ = ("_chars", "_count", "_last", "_specs", "_specs_tokens")
+
+    def __init__(self) -> None:
+        self._chars = self._count = self._specs_tokens = 0
+        self._last: Message | None = None
+        self._specs: list[ToolSpec] = []
+
+    def tokens(self, messages: list[Message]) -> int:
+        """Return about how many tokens these messages have."""
+        count = self._count
+        if not count or len(messages) < count or messages[count - 1] is not self._last:
+            count = self._chars = 0
+        self._chars += sum(map(_chars, messages[count:]))
+        self._count = len(messages)
+        self._last = messages[-1] if messages else None
+        return self._chars // CHARS_PER_TOKEN
+
+    def tokens_of_tools(self, specs: list[ToolSpec]) -> int:
+        """Return about how many tokens these descriptions have."""
+        if specs != self._specs:
+            self._specs = specs
+            chars = sum(len(spec.model_dump_json(exclude_none=True)) for spec in specs)
+            self._specs_tokens = chars // CHARS_PER_TOKEN
+        return self._specs_tokens
+
+
+def _chars(message: Message) -> int:
+    content = message.content
+    if isinstance(content, str):
+        return len(content) + _MESSAGE_CHARS
+    return _MESSAGE_CHARS + sum(len(block.model_dump_json(exclude_none=True)) for block in content)
 
 
 # Above this share of the window an estimate is not good enough.

@@ -1,4 +1,4 @@
-"""A conversation's history on its way to a provider: repaired, and validated once per message.
+"""Repair of a conversation's history, so that no provider has a reason to refuse it.
 
 Every tool call needs one result, directly after the message that made the call, and no result may
 be without its call. A history that a crash or a cancellation cut short breaks this; sent as it is,
@@ -7,17 +7,12 @@ every later request would be refused.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
-from pydantic import TypeAdapter
-
 from amplifier_core.history import answers_in, calls_in, interrupted_result
-from amplifier_core.message_models import Message
 
-__all__ = ["Repair", "RequestHistory", "repair_history"]
+__all__ = ["Repair", "repair_history"]
 
 Stored: TypeAlias = dict[str, Any]
 
@@ -174,65 +169,3 @@ def _blocks(message: Stored) -> list[Any]:
 
 def _is_result(block: Any) -> bool:
     return isinstance(block, dict) and cast("Stored", block).get("type") == "tool_result"
-
-
-# How many of the newest messages are looked into for fields that were set.
-_LOOKED_INTO = 4
-
-
-class RequestHistory:
-    """Makes provider messages out of stored ones, doing again only what is new.
-
-    A session asks once per model call, each time with the same messages and a few more at the end.
-    Those are known by identity, or else by value, and neither repaired nor validated again. A field
-    that somebody sets in a message is noticed among the newest four; to change an older message, or
-    what a field has inside, put another object there.
-    """
-
-    def __init__(self) -> None:
-        self._start_over([])
-        self._repairs: list[Repair] = []
-
-    def _start_over(self, stored: list[Stored]) -> None:
-        self._known = 0
-        self._stored = stored.copy()
-        self._newest: list[Stored] = []
-        self._messages: list[Message] = []
-
-    def prepare(self, stored: list[Stored]) -> tuple[list[Message], list[Repair]]:
-        """Return `stored` as a valid list of messages, and the repairs not reported before."""
-        if not self._is_continued_by(stored):
-            self._start_over(stored)
-        new = stored[self._known :]
-        repaired, repairs = repair_history(new)
-        if self._known and repairs:
-            # A result among the new messages may belong to a call among the old ones.
-            self._start_over(stored)
-            new = stored
-            repaired, repairs = repair_history(stored)
-        fresh = _message_validator()(repaired)
-        if self._known:
-            self._messages += fresh
-        else:
-            self._messages = fresh
-            reported = self._repairs
-            self._repairs = repairs
-            repairs = [repair for repair in repairs if repair not in reported]
-        self._newest = [*self._newest, *map(dict, new[-_LOOKED_INTO:])][-_LOOKED_INTO:]
-        self._known = len(stored)
-        return self._messages.copy(), repairs
-
-    def _is_continued_by(self, stored: list[Stored]) -> bool:
-        """Whether `stored` begins with what is known, unchanged."""
-        known = self._known
-        # Extended first: lists of one length are compared by identity, and without a copy.
-        self._stored[known:] = stored[known:]
-        if stored != self._stored:
-            return False
-        return stored[known - len(self._newest) : known] == self._newest
-
-
-@functools.cache
-def _message_validator() -> Callable[[list[Stored]], list[Message]]:
-    # Without the adapter's own wrapper, which would cost as much as validating a short message.
-    return TypeAdapter(list[Message]).validator.validate_python

@@ -1,11 +1,9 @@
-"""How much a model can read, and how much a request is."""
+"""How much a model can read."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any, NamedTuple
-
-from amplifier_core.message_models import Message, ToolSpec
 
 logger = logging.getLogger(__name__)
 
@@ -14,8 +12,6 @@ CHARS_PER_TOKEN = 4
 
 # Tokens that stay free for what an estimate cannot know.
 _MARGIN = 1_000
-# What every message costs beside its text.
-_MESSAGE_CHARS = 16
 
 
 class Window(NamedTuple):
@@ -46,39 +42,3 @@ def window_of(provider: Any) -> Window | None:
     if not isinstance(size, int) or size <= 0:
         return None
     return Window(size, reserve if isinstance(reserve, int) and 0 < reserve < size else 0)
-
-
-class Sizes:
-    """Estimates tokens; of a list that has grown, only what is new is looked at."""
-
-    __slots__ = ("_chars", "_count", "_last", "_specs", "_specs_tokens")
-
-    def __init__(self) -> None:
-        self._chars = self._count = self._specs_tokens = 0
-        self._last: Message | None = None
-        self._specs: list[ToolSpec] = []
-
-    def tokens(self, messages: list[Message]) -> int:
-        """Return about how many tokens these messages have."""
-        count = self._count
-        if not count or len(messages) < count or messages[count - 1] is not self._last:
-            count = self._chars = 0
-        self._chars += sum(map(_chars, messages[count:]))
-        self._count = len(messages)
-        self._last = messages[-1] if messages else None
-        return self._chars // CHARS_PER_TOKEN
-
-    def tokens_of_tools(self, specs: list[ToolSpec]) -> int:
-        """Return about how many tokens these descriptions have."""
-        if specs != self._specs:
-            self._specs = specs
-            chars = sum(len(spec.model_dump_json(exclude_none=True)) for spec in specs)
-            self._specs_tokens = chars // CHARS_PER_TOKEN
-        return self._specs_tokens
-
-
-def _chars(message: Message) -> int:
-    content = message.content
-    if isinstance(content, str):
-        return len(content) + _MESSAGE_CHARS
-    return _MESSAGE_CHARS + sum(len(block.model_dump_json(exclude_none=True)) for block in content)

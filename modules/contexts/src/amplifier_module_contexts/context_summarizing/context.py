@@ -11,7 +11,7 @@ from amplifier_core.errors import describe_error
 from amplifier_core.history import answers_in
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.llm_errors import ContextLengthError
-from amplifier_kit.texts import SHORTEST, ShortForms, texts_in
+from amplifier_kit.texts import SHORTEST, texts_in
 from amplifier_module_contexts.compaction import View, behind_system
 from amplifier_module_contexts.context import FittingContext
 from amplifier_module_contexts.context_summarizing.config import SummarizingConfig
@@ -19,6 +19,7 @@ from amplifier_module_contexts.context_summarizing.ledger import Ledger
 from amplifier_module_contexts.context_summarizing.remember import remembered
 from amplifier_module_contexts.context_summarizing.summarizer import summarize
 from amplifier_module_contexts.history import History
+from amplifier_module_contexts.short_forms import ShortForms
 from amplifier_module_contexts.sizes import message_size
 from amplifier_module_contexts.spill import MemoryBlobs
 

@@ -9,11 +9,11 @@ from typing import Any, cast
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.message_models import ChatResponse
 from amplifier_core.models import ProviderInfo, ToolResult
+from amplifier_foundation.proxy import Proxy
 from amplifier_foundation.recording.plain import build_error, digest_of, plain
 from amplifier_foundation.replay.score import NotRecordedError, Score
 from amplifier_foundation.replay.tape import PlayedCall
 from amplifier_kit.calls.mounting import calls_in_response
-from amplifier_kit.proxy import Proxy
 
 
 class StandInProvider:

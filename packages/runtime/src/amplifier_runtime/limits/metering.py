@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from amplifier_core.message_models import ChatRequest, ChatResponse
+from amplifier_foundation.proxy import Proxy
 from amplifier_kit.calls.budget_news import (
     DOUBTED,
     EXHAUSTED,
@@ -21,7 +22,6 @@ from amplifier_kit.calls.call_costs import Amount, WorstCase, likely_tokens, mos
 from amplifier_kit.calls.messages import with_options
 from amplifier_kit.calls.paid_provider import PaidProvider, pay_retry
 from amplifier_kit.calls.prices import PriceTable
-from amplifier_kit.proxy import Proxy
 from amplifier_runtime.errors import Fenced
 from amplifier_runtime.limits.budgets import Budgets, Hold, Purse, Shortage
 from amplifier_runtime.limits.rates import TOKENS, Bucket

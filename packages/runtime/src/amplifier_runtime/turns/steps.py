@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
 from amplifier_core.message_models import ChatResponse
+from amplifier_foundation.proxy import Proxy
 from amplifier_foundation.recording.plain import build_error, plain, plain_error
 from amplifier_kit.notices import show
-from amplifier_kit.proxy import Proxy
 from amplifier_kit.valid_text import valid
 from amplifier_runtime.turns.effects import OUTCOME_UNKNOWN, perform, restore_result
 from amplifier_runtime.turns.journal import ModelCall, call_digest, inside, kept_model, scope

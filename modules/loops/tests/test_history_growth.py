@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amplifier_core import ChatRequest, Message
-from amplifier_kit.history_repair import RequestHistory
+from amplifier_module_loops.request_history import RequestHistory
 
 ROUNDS = 400
 

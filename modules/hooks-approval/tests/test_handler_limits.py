@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.handler_limits import within
+from amplifier_module_hooks_approval.handler_limits import within
 
 
 async def test_an_answer_in_time_is_passed_on() -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from amplifier_core.history import INTERRUPTED
-from amplifier_kit.history_repair import Repair, RequestHistory
+from amplifier_kit.history_repair import Repair
+from amplifier_module_loops.request_history import RequestHistory
 from contract.requirements import requirement
 
 Stored = dict[str, Any]
