@@ -34,6 +34,12 @@ async def test_the_one_model_has_the_configured_name(build: Build) -> None:
     assert (model.id, model.context_window, model.max_output_tokens) == ("tiny", 128_000, 4_096)
 
 
+async def test_the_model_may_be_named_as_for_all_other_providers(build: Build) -> None:
+    [model] = await build(default_model="tiny").list_models()
+
+    assert model.id == "tiny"
+
+
 @requirement("PROV-1")
 def test_it_is_a_provider_with_the_priority_that_loops_read(build: Build) -> None:
     assert isinstance(build(), Provider)

@@ -124,6 +124,21 @@ async def test_a_turn_ends_with_a_readable_answer_when_its_budget_is_used_up(
     assert Decimal(status["used"]["usd"]) == 3 * USED
 
 
+async def test_a_provider_that_only_asks_others_is_not_counted_as_well(
+    url: str, database: Database
+) -> None:
+    client = Client(database, "t")
+    given = plan("Done.")
+    failover = {"module": "provider-failover", "config": {"providers": ["steps"]}}
+    await client.create_session("s", {**given, "providers": [failover, *given["providers"]]})
+    await Budgets(database).set_tree("t", "s", calls=3)
+    async with worker(url):
+        assert await answer(client, "s", {}) == "Done."
+    status = await Budgets(database).status("t", "s")
+    assert status is not None
+    assert status["used"]["calls"] == 1
+
+
 @pytest.mark.slow
 async def test_the_budget_in_the_plan_holds_for_the_whole_tree_and_replays_cost_nothing(
     url: str, database: Database, tmp_path: Path

@@ -89,6 +89,22 @@ async def test_who_was_taken_over_is_refused_and_writes_nothing(
     assert await second.get_messages() == [user("before"), user("after")]
 
 
+async def test_an_app_that_takes_the_session_over_takes_the_conversation_over(
+    open_context: Open, path: Path
+) -> None:
+    first = await open_context()
+    await first.add_message(user("before"))
+    coordinator = MockCoordinator()
+    coordinator.register_capability("session.takeover", True)
+
+    close = await mount(coordinator, {"path": str(path)})
+
+    assert await coordinator.get_mounted("context").get_messages() == [user("before")]
+    with pytest.raises(ContextFencedError):
+        await first.add_message(user("too late"))
+    await close()
+
+
 async def test_after_a_takeover_the_new_writer_holds_the_lock(
     open_context: Open, path: Path
 ) -> None:

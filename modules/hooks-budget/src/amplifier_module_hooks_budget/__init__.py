@@ -7,7 +7,7 @@ from typing import Any
 
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
-from amplifier_kit.calls.paid_provider import BUDGET, BudgetTerms
+from amplifier_kit.calls.paid_provider import BUDGET, BudgetTerms, is_composite
 from amplifier_kit.calls.prices import price_table
 from amplifier_kit.configuration import read_config
 from amplifier_module_hooks_budget.config import BudgetConfig
@@ -29,8 +29,8 @@ class Interposer:
         self.budget = budget
 
     def __call__(self, name: str, module: Any) -> Any:
-        is_composite = name in self.budget.ledger.config.composite_providers
-        if is_composite or isinstance(module, BudgetedProvider):
+        composites = self.budget.ledger.config.composite_providers
+        if name in composites or is_composite(module) or isinstance(module, BudgetedProvider):
             return module
         return BudgetedProvider(name, module, self.budget)
 

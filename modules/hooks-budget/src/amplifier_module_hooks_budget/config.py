@@ -42,5 +42,6 @@ class BudgetConfig(BaseModel):
         description="By `provider/model` or provider; dollars per million tokens.",
     )
     composite_providers: list[str] = Field(
-        default=["failover"], description="They ask other mounted providers, which are charged."
+        default_factory=list[str],
+        description="They ask other mounted providers, which are charged, and do not say so.",
     )

@@ -44,6 +44,8 @@ class FailoverProvider:
     """
 
     name = "failover"
+    # Budgets and rates count the members that are asked, and not this one as well.
+    is_composite = True
 
     def __init__(
         self,

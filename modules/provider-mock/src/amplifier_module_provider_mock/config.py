@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from amplifier_core import llm_errors
 from amplifier_core.message_models import CostUsd
@@ -104,7 +104,10 @@ class MockConfig(BaseModel):
     replay_file: Path | None = None
     delay_seconds: float = Field(default=0.0, ge=0)
     stream: bool = False
-    model: str = "mock-model"
+    # Under the name, too, that it has for all other providers.
+    model: str = Field(
+        default="mock-model", validation_alias=AliasChoices("model", "default_model")
+    )
     context_window: int = Field(default=128_000, gt=0)
     max_output_tokens: int = Field(default=4_096, gt=0)
     priority: int = 100

@@ -190,7 +190,7 @@ class Once:
     def _introduce(self, ready: Ready) -> None:
         if self._quiet:
             return
-        if ready.provider == "provider-mock":
+        if ready.is_mock:
             notice("mock provider: no model answers here, a stand-in does.", level="warning")
             notice("set up a model: amplifier init")
         else:

@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 NAME = "live"
 PLAN_CHANGED = "session:plan_changed"
 INCOMPLETE = "bundle:incomplete"
+TAKEOVER = "session.takeover"
 EVENTS = [FAILED, PLAN_CHANGED, INCOMPLETE, "session:rewound"]
 _LONGEST_TITLE = 80
 
@@ -163,13 +164,16 @@ async def open_live(
     """
     plan = with_required_guards(checked_plan(plan))
     session = AmplifierSession(
-        _taking_over(plan) if takeover else plan,
+        plan,
         session_id=session_id or str(uuid.uuid4()),
         approval_system=approval_system,
         display_system=display_system,
         is_resumed=resume,
     )
     await _equip(session.coordinator, store, project, resolver, mention_resolver)
+    if takeover:
+        # For a memory with a file of its own, which has another writer too.
+        session.coordinator.register_capability(TAKEOVER, True)
     scrubber = MessageScrubber(session.coordinator)
     writer = await _open_writer(store, session, project, scrubber, resume, takeover, bundle)
     try:
@@ -379,18 +383,6 @@ async def _instruct(live: LiveSession, instructions: list[Any]) -> None:
     }
     context: Any = live.session.coordinator.get("context")
     await context.add_message(message)
-
-
-def _taking_over(plan: dict[str, Any]) -> dict[str, Any]:
-    """Return the plan with a memory that takes its own file over too, when it keeps one."""
-    session = dict(plan.get("session") or {})
-    context = session.get("context")
-    entry: dict[str, Any] = dict(context) if isinstance(context, dict) else {"module": context}  # pyright: ignore[reportUnknownArgumentType] - a plan's own
-    if entry.get("module") != "context-persistent":
-        return plan
-    section: dict[str, Any] = plan.get("context") or {}
-    entry["config"] = {**(entry.get("config") or section.get("config") or {}), "takeover": True}
-    return {**plan, "session": {**session, "context": entry}}
 
 
 def _title_of(prompt: str) -> str:

@@ -64,6 +64,13 @@ class Ready:
         providers = self.plan.get("providers") or [{"module": "none"}]
         return str(providers[0]["module"])
 
+    @property
+    def is_mock(self) -> bool:
+        """Whether no model answers, which the user has to be told."""
+        from amplifier_foundation.bundles.providers import MOCK  # noqa: PLC0415 - YAML
+
+        return self.provider == MOCK
+
     def level_of(self, notice: str) -> str:
         """Return how much a notice matters: `warning` for what is missing, else `info`."""
         if notice in map(str, self.missing):

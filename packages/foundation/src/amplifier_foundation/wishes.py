@@ -9,11 +9,11 @@ from typing import Any
 from amplifier_foundation.errors import GuardError, SettingsError
 from amplifier_foundation.guards import is_guard
 
-__all__ = ["MOCK", "PARTS", "Wishes", "apply_wishes", "provider_id"]
+__all__ = ["PARTS", "Wishes", "apply_wishes", "model_key", "provider_id"]
 
-MOCK = "provider-mock"
 _APPROVAL = "hooks-approval"
 PARTS = {"loop": "orchestrator", "context": "context"}
+_MODEL_KEYS = ("default_model", "model")
 _SECTIONS = {"provider": "providers", "tool": "tools", "hook": "hooks"}
 
 
@@ -38,6 +38,11 @@ def provider_id(provider: str) -> str:
     return f"provider-{provider}"
 
 
+def model_key(config: dict[str, Any]) -> str:
+    """Return the key by which the configuration of a provider names its model."""
+    return next((key for key in _MODEL_KEYS if key in config), _MODEL_KEYS[0])
+
+
 def apply_wishes(wishes: Wishes, plan: dict[str, Any]) -> None:
     """Write the wishes into the plan.
 
@@ -54,8 +59,8 @@ def apply_wishes(wishes: Wishes, plan: dict[str, Any]) -> None:
         _add_module(plan, each)
     if wishes.model is not None:
         first: dict[str, Any] = plan["providers"][0]
-        key = "model" if first["module"] == MOCK else "default_model"
-        first["config"] = {**(first.get("config") or {}), key: wishes.model}
+        config: dict[str, Any] = first.get("config") or {}
+        first["config"] = {**config, model_key(config): wishes.model}
     if wishes.output_schema is not None:
         loop: dict[str, Any] = plan["session"]["orchestrator"]
         loop["config"] = {**(loop.get("config") or {}), "output_schema": wishes.output_schema}

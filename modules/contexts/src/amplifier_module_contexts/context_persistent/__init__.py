@@ -24,6 +24,8 @@ from amplifier_module_contexts.mounting import mount_context, tell_replaced_tool
 __amplifier_module_type__ = "context"
 __all__ = ["PersistentContextManager", "mount", "on_session_ready"]
 
+# By this an app says that it takes the session from the process that has it open.
+_TAKEOVER = "session.takeover"
 _TURN_ENDS = (events.PROMPT_COMPLETE, events.EXECUTION_END, events.ORCHESTRATOR_COMPLETE)
 
 
@@ -40,7 +42,8 @@ async def mount(
         scrubber = MessageScrubber(coordinator)
     else:
         scrubber = None
-    log = await _opened(path, coordinator.session_id, settings.takeover, scrubber)
+    takeover = settings.takeover or coordinator.get_capability(_TAKEOVER) is True
+    log = await _opened(path, coordinator.session_id, takeover, scrubber)
     context = PersistentContextManager(
         settings, log, hooks=coordinator.hooks, coordinator=coordinator
     )

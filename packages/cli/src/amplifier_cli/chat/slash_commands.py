@@ -20,6 +20,7 @@ from amplifier_cli.render.transcript import transcript
 from amplifier_cli.sessions import store
 from amplifier_core.errors import ModuleError
 from amplifier_foundation.short_ids import short_id
+from amplifier_foundation.wishes import model_key
 from amplifier_sandbox.visible_text import visible
 
 _CHARACTERS_PER_TOKEN = 4
@@ -110,10 +111,6 @@ def _first_sentence(text: str) -> str:
     return one_line(text).split(". ")[0].rstrip(".")
 
 
-# By which name a provider's configuration has its model.
-_MODEL_KEYS = ("default_model", "model")
-
-
 async def clear(chat: Chat, argument: str) -> None:
     """Begin afresh: the model forgets, the log does not."""
     if chat.conversation.is_running:
@@ -137,7 +134,7 @@ async def choose_model(chat: Chat, argument: str) -> None:
         chat.terminal.put(Notice(f"The plan has no provider `{name}`.", "warning"))
         return
     known: dict[str, Any] = entry.get("config") or {}
-    key = next((each for each in _MODEL_KEYS if each in known), _key_of(entry))
+    key = model_key(known)
     try:
         await chat.live.session.swap(
             "providers", {**entry, "config": {**known, key: argument}}, replaces=name
@@ -241,12 +238,6 @@ def _entry_of(plan: dict[str, Any], provider: str) -> dict[str, Any] | None:
     named = [each for each in entries if provider in (each.get("id"), each.get("instance_id"))]
     meant = named or [each for each in entries if each["module"] == f"provider-{provider}"]
     return meant[0] if meant else (entries[0] if len(entries) == 1 else None)
-
-
-def _key_of(entry: dict[str, Any]) -> str:
-    if entry["module"] in ("provider-mock",):
-        return "model"
-    return "default_model"
 
 
 COMMANDS = SlashCommands(

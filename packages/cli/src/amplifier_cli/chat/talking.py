@@ -65,7 +65,7 @@ class _Talk:
         resume = session_id is not None
         if session_id is not None:
             chat.show_earlier(store().read(session_id))
-        if self._ready.provider == "provider-mock":
+        if self._ready.is_mock:
             level = "warning"
         else:
             level = "info"

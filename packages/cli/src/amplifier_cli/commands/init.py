@@ -12,7 +12,7 @@ import click
 from amplifier_cli.failures import CommandError
 from amplifier_cli.output import say, styled
 from amplifier_cli.terminal import choose_from, heading, is_terminal, notice, print_columns, working
-from amplifier_foundation.bundles.providers import KEYS
+from amplifier_foundation.bundles.providers import KEYS, server_entry
 from amplifier_foundation.credentials import find_key, masked
 from amplifier_foundation.settings import change_user_settings
 
@@ -103,7 +103,7 @@ def _from_address() -> list[_Candidate]:
     if not address:
         return []
     told = f"OPENAI_BASE_URL is {address}"
-    return [_Candidate("chat-completions", told, _server_entry(address))]
+    return [_Candidate("chat-completions", told, server_entry(address))]
 
 
 def _from_servers() -> list[_Candidate]:
@@ -113,16 +113,12 @@ def _from_servers() -> list[_Candidate]:
         more = len(each.models) - _MODELS_SHOWN
         told = f"{each.base_url}: {models}{f' and {more} more' if more > 0 else ''}"
         name = each.usual_name.lower().replace(" ", "-")
-        found.append(_Candidate(name, told, _server_entry(each.base_url)))
+        found.append(_Candidate(name, told, server_entry(each.base_url)))
     return found
 
 
 def _entry(name: str) -> dict[str, Any]:
     return {"module": f"provider-{name}"}
-
-
-def _server_entry(base_url: str) -> dict[str, Any]:
-    return {"module": "provider-chat-completions", "config": {"base_url": base_url}}
 
 
 def _choose(candidates: list[_Candidate], provider: str | None) -> _Candidate:

@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 from amplifier_foundation.credentials import find_key
 from amplifier_foundation.settings import Settings
 
-__all__ = ["KEYS", "ProviderChoice", "add_keys", "chosen_providers", "detect_provider"]
+__all__ = [
+    "KEYS",
+    "MOCK",
+    "ProviderChoice",
+    "add_keys",
+    "chosen_providers",
+    "detect_provider",
+    "server_entry",
+]
 
 # The keys by which each provider is known, in the order in which they are looked for.
 KEYS: dict[str, tuple[str, ...]] = {
@@ -17,6 +25,9 @@ KEYS: dict[str, tuple[str, ...]] = {
     "provider-openai": ("OPENAI_API_KEY",),
     "provider-gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
 }
+# What answers where there is neither a key nor an address.
+MOCK = "provider-mock"
+_SERVER = "provider-chat-completions"
 _ADDRESS = "OPENAI_BASE_URL"
 
 
@@ -30,7 +41,7 @@ class ProviderChoice(NamedTuple):
     @property
     def is_mock(self) -> bool:
         """Whether no model answers, which the person has to be told."""
-        return self.module == "provider-mock"
+        return self.module == MOCK
 
 
 def detect_provider(settings: Settings, environ: Mapping[str, str] | None = None) -> ProviderChoice:
@@ -44,8 +55,8 @@ def detect_provider(settings: Settings, environ: Mapping[str, str] | None = None
         where = f" in `{layer.path}`" if layer else ""
         return ProviderChoice(entry["module"], entry.get("config") or {}, f"Chosen{where}.")
     if address := environ.get(_ADDRESS):
-        config = {"base_url": address}
-        return ProviderChoice("provider-chat-completions", config, f"{_ADDRESS} is {address}.")
+        entry = server_entry(address)
+        return ProviderChoice(entry["module"], entry["config"], f"{_ADDRESS} is {address}.")
     for module, names in KEYS.items():
         for name in names:
             if key := find_key(name, home=settings.home, environ=environ):
@@ -56,7 +67,12 @@ def detect_provider(settings: Settings, environ: Mapping[str, str] | None = None
                 return ProviderChoice(module, config, f"{name} was found ({key.origin}).")
     looked_for = ", ".join([_ADDRESS, *(name for names in KEYS.values() for name in names)])
     why = f"No model is set up (none of {looked_for}); a stand-in answers."
-    return ProviderChoice("provider-mock", {"stream": True}, why)
+    return ProviderChoice(MOCK, {"stream": True}, why)
+
+
+def server_entry(base_url: str) -> dict[str, Any]:
+    """Return the entry of a provider for a server of the user's own."""
+    return {"module": _SERVER, "config": {"base_url": base_url}}
 
 
 def chosen_providers(settings: Settings) -> list[dict[str, Any]]:

@@ -44,7 +44,16 @@ from amplifier_kit.calls.prices import (
 from amplifier_kit.calls.settings import Pricing
 from amplifier_kit.notices import show
 
-__all__ = ["BUDGET", "BudgetTerms", "Hold", "Ledger", "PaidProvider", "Shortage", "pay_retry"]
+__all__ = [
+    "BUDGET",
+    "BudgetTerms",
+    "Hold",
+    "Ledger",
+    "PaidProvider",
+    "Shortage",
+    "is_composite",
+    "pay_retry",
+]
 
 
 BUDGET = "budget.terms"
@@ -83,6 +92,12 @@ class BudgetTerms(Protocol):
     def prices(self) -> Mapping[str, Pricing]:
         """By `provider/model` or provider."""
         ...
+
+
+def is_composite(provider: Any) -> bool:
+    """Whether a provider says that it only asks other mounted ones, which pay for their calls."""
+    # A mock may have any attribute one asks for; only True says it.
+    return getattr(provider, "is_composite", False) is True
 
 
 @dataclass(slots=True)

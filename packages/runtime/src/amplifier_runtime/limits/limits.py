@@ -9,7 +9,7 @@ from typing import Any
 
 from amplifier_core import events
 from amplifier_core.session import AmplifierSession
-from amplifier_kit.calls.paid_provider import BUDGET, BudgetTerms
+from amplifier_kit.calls.paid_provider import BUDGET, BudgetTerms, is_composite
 from amplifier_kit.calls.prices import PriceTable, price_table
 from amplifier_kit.calls.settings import Pricing
 from amplifier_runtime.children.child_rows import ancestors_of, child_of
@@ -45,14 +45,15 @@ class Limits(TurnPart):
     are paid from as well. The sessions above an agent are those that `Children` has opened.
 
     `prices` are US dollars per million tokens by provider or provider/model; those in a plan win.
-    Providers of `composite_providers` only ask others, which are counted instead.
+    A provider that says `is_composite`, or is named in `composite_providers`, only asks others;
+    these are counted instead.
     """
 
     def __init__(
         self,
         *,
         prices: Mapping[str, Pricing] | None = None,
-        composite_providers: Sequence[str] = ("failover",),
+        composite_providers: Sequence[str] = (),
     ) -> None:
         self._prices = dict(prices or {})
         self._composites = frozenset(composite_providers)
@@ -91,7 +92,7 @@ class Limits(TurnPart):
             return
 
         def wrap(name: str, module: Any) -> Any:
-            if name in self._composites:
+            if name in self._composites or is_composite(module):
                 return module
             if meter is not None:
                 module = MeteredProvider(name, module, meter)
