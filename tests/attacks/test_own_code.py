@@ -214,7 +214,7 @@ def test_landlock_runs_nothing_where_it_cannot_protect_the_program(
     script = """
 import subprocess, sys
 from amplifier_sandbox.processes.sandbox import Sandbox
-from amplifier_sandbox.processes.errors import SandboxError
+from amplifier_sandbox.processes.limits import SandboxError
 sandbox = Sandbox.detect(folders=())
 assert sandbox.level == "landlock", sandbox
 argv = ["/bin/bash", "-c", f"touch {sys.prefix}/planted"]

@@ -15,8 +15,7 @@ from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.local_postgres import LocalPostgres
 from amplifier_runtime.database.migrating import migrate
 from amplifier_runtime.log.event_log import EventLog
-from amplifier_runtime.log.news import CHANNEL
-from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.log.reading import CHANNEL, LogReader
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 ECHO_PLAN = {

@@ -10,8 +10,7 @@ from amplifier_kit.history_repair import repair_history
 from amplifier_runtime.log.event_log import TURN_ENDED
 from amplifier_runtime.log.event_rows import SUPERSEDED
 from amplifier_runtime.signals.asking import ANSWERED, ASKED
-from amplifier_runtime.turns.effects import OUTCOME_UNKNOWN
-from amplifier_runtime.turns.steps import DIVERGED
+from amplifier_runtime.turns.steps import DIVERGED, OUTCOME_UNKNOWN
 from amplifier_runtime.turns.turn_run import RESUMED
 from chaos.evidence import Event, Evidence
 from chaos.script import CHILDREN, answer_to

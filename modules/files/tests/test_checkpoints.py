@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_module_files.checkpoints import Checkpoints, Step
-from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.names import RefusedError
 from amplifier_sandbox.files.rooted import Root
 from amplifier_sandbox.files.workspace import Workspace
 

@@ -50,7 +50,7 @@ PROBES = """
 import json, sys
 from pathlib import Path
 from amplifier_sandbox.files.rooted import kernel_resolves_beneath
-from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.names import RefusedError
 from amplifier_sandbox.files.rooted import Root
 root = Root(Path(sys.argv[1]))
 def outcome(name):

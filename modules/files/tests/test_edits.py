@@ -7,8 +7,7 @@ import time
 import pytest
 
 from amplifier_module_files.edits import Edit, NoMatchError, replaced, with_line_ends_of
-from amplifier_sandbox.files.errors import RefusedError
-from amplifier_sandbox.files.names import decoded
+from amplifier_sandbox.files.names import RefusedError, decoded
 
 
 def test_an_edit_replaces_what_is_there_once() -> None:

@@ -13,7 +13,7 @@ from amplifier_core import events
 from amplifier_runtime.log.event_log import TURN_ENDED
 from amplifier_runtime.log.event_rows import SUPERSEDED
 from amplifier_runtime.signals.asking import ANSWERED, ASKED
-from amplifier_runtime.turns.effects import OUTCOME_UNKNOWN
+from amplifier_runtime.turns.steps import OUTCOME_UNKNOWN
 from amplifier_runtime.turns.turn_run import RESUMED
 
 Facts = dict[str, Any]

@@ -21,9 +21,8 @@ from amplifier_core.models import HookResult
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.store import Turn
-from amplifier_runtime.signals.approvals import Approval
 from amplifier_runtime.signals.signal_watch import SignalWatch
-from amplifier_runtime.signals.signals import Signals
+from amplifier_runtime.signals.signals import Approval, Signals
 from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
 

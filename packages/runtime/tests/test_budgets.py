@@ -27,8 +27,7 @@ from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.store import Store
 from amplifier_runtime.limits.budgets import NANO, Budgets, Hold, Purse, Shortage
-from amplifier_runtime.limits.limits import Limits
-from amplifier_runtime.limits.metering import EVENTS
+from amplifier_runtime.limits.limits import EVENTS, Limits
 from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 from amplifier_runtime.worker.liveness import Liveness, Observer
 from amplifier_runtime.worker.worker import Worker, WorkerSettings

@@ -18,10 +18,9 @@ from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Connection, Database, all_of, execute
 from amplifier_runtime.database.store import wake_turn
 from amplifier_runtime.errors import CursorError, NotFoundError
-from amplifier_runtime.log.event_log import EventLog
+from amplifier_runtime.log.event_log import EventLog, LogLimits, sweep_log, trim_log
 from amplifier_runtime.log.event_rows import SUPERSEDED, Record, append
 from amplifier_runtime.log.reading import GONE, LogEntry, LogReader
-from amplifier_runtime.log.retention import LogLimits, sweep_log, trim_log
 from amplifier_runtime.turns.turn_run import RESUMED, TurnPart, TurnRun
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
 

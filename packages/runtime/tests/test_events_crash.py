@@ -17,7 +17,7 @@ from amplifier_core import events
 from amplifier_runtime.database.database import Database, all_of
 from amplifier_runtime.log.event_rows import SUPERSEDED
 from amplifier_runtime.log.reading import LogReader
-from amplifier_runtime.turns.effects import OUTCOME_UNKNOWN
+from amplifier_runtime.turns.steps import OUTCOME_UNKNOWN
 from amplifier_runtime.turns.turn_run import RESUMED
 
 PROGRAM = Path(__file__).parent / "event_crash_program.py"

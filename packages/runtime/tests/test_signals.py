@@ -15,8 +15,7 @@ from signals_stage import AskUser, Scene, guarded_plan
 from amplifier_runtime.database.database import Database, execute
 from amplifier_runtime.database.store import to_json
 from amplifier_runtime.errors import AlreadyDecidedError, NotFoundError
-from amplifier_runtime.signals.approvals import Approval
-from amplifier_runtime.signals.signals import Signals
+from amplifier_runtime.signals.signals import Approval, Signals
 from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 
 

@@ -17,9 +17,8 @@ from amplifier_core.session import AmplifierSession
 from amplifier_runtime.database.engine import Write
 from amplifier_runtime.errors import Fenced, Suspended
 from amplifier_runtime.turns.claims import Claim
-from amplifier_runtime.turns.effects import OUTCOME_UNKNOWN
 from amplifier_runtime.turns.journal import Journal, kept_model
-from amplifier_runtime.turns.steps import DIVERGED, stand_between
+from amplifier_runtime.turns.steps import DIVERGED, OUTCOME_UNKNOWN, stand_between
 from amplifier_runtime.turns.turn_run import TurnRun
 
 SAID = ChatResponse(content=[TextBlock(text="yes")])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.names import RefusedError
 from amplifier_sandbox.files.rooted import Root
 from amplifier_sandbox.files.workspace import Workspace
 from amplifier_sandbox.project_folder import why_not_a_project

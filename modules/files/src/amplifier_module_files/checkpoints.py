@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple
 
 from amplifier_module_files.diff import difference
-from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.names import RefusedError
 from amplifier_sandbox.files.rooted import Root
 from amplifier_sandbox.files.workspace import Place, Workspace
 

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from amplifier_kit.tools import problems_in
 from amplifier_module_files.edits import NoMatchError
-from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.names import RefusedError
 
 # What a tool on files answers with a result instead of an error.
 FAILURES = (ValidationError, RefusedError, NoMatchError, OSError)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from amplifier_module_files.descriptors import is_out_of_descriptors
 from amplifier_module_files.patterns import IgnoreRule, ignore_rules
-from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.names import RefusedError
 from amplifier_sandbox.files.rooted import Entry
 from amplifier_sandbox.files.workspace import Place
 

@@ -11,8 +11,8 @@ from typing import Any, cast
 from amplifier_core.models import HookResult
 from amplifier_module_tool_bash.config import BashConfig
 from amplifier_module_tool_bash.rules import AllowRules
+from amplifier_sandbox.own.command_lines import objection_to_special_files
 from amplifier_sandbox.own.git_settings import objection_to_git
-from amplifier_sandbox.own.special_files import objection_to_special_files
 from amplifier_sandbox.visible_text import exact
 
 GUARD_PRIORITY = 900

@@ -17,11 +17,9 @@ from amplifier_kit import notices
 from amplifier_kit.tools import tool_failure
 from amplifier_module_tool_bash.config import UNPROTECTED, BashConfig
 from amplifier_sandbox.own.git_settings import git_environment
-from amplifier_sandbox.processes.capture import Capture
 from amplifier_sandbox.processes.disk_use import DiskLimits
-from amplifier_sandbox.processes.errors import SandboxError
-from amplifier_sandbox.processes.limits import Limits
-from amplifier_sandbox.processes.live_output import OUTPUT, OutputEvents
+from amplifier_sandbox.processes.limits import Limits, SandboxError
+from amplifier_sandbox.processes.live_output import OUTPUT, Capture, OutputEvents
 from amplifier_sandbox.processes.program import Outcome, run
 from amplifier_sandbox.processes.sandbox import LaunchSpec, Sandbox, clean_environment
 from amplifier_sandbox.processes.session_bounds import Admission, SessionBounds

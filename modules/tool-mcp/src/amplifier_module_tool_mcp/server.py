@@ -33,8 +33,7 @@ from amplifier_module_tool_mcp.surroundings import (
     Surroundings,
 )
 from amplifier_module_tool_mcp.tools import ServerTool, Shelf
-from amplifier_sandbox.processes.errors import SandboxError
-from amplifier_sandbox.processes.limits import Limits
+from amplifier_sandbox.processes.limits import Limits, SandboxError
 from amplifier_sandbox.processes.python_search import searches_folder
 from amplifier_sandbox.processes.sandbox import PROTECTED, LaunchSpec, Sandbox, clean_environment
 from amplifier_sandbox.visible_text import visible

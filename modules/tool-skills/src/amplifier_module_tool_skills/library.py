@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from amplifier_module_tool_skills.skill import FILE_NAME, BrokenSkillError, Skill, read_skill
-from amplifier_sandbox.files.errors import RefusedError
-from amplifier_sandbox.files.names import shown
+from amplifier_sandbox.files.names import RefusedError, shown
 from amplifier_sandbox.files.rooted import Root
 from amplifier_sandbox.home import expanded
 from amplifier_sandbox.ownership import exposure_in, is_own_place

@@ -13,8 +13,7 @@ from amplifier_core.models import ToolResult
 from amplifier_kit.tools import problems_in, tool_failure
 from amplifier_module_tool_skills.library import Library
 from amplifier_module_tool_skills.skill import Skill
-from amplifier_sandbox.files.errors import RefusedError
-from amplifier_sandbox.files.names import decoded, shown
+from amplifier_sandbox.files.names import RefusedError, decoded, shown
 
 LOADED = "skill:loaded"
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from amplifier_module_tool_web.destinations import FetchError
 from amplifier_module_tool_web.fetcher import Fetched
-from amplifier_sandbox.processes.errors import SandboxError
+from amplifier_sandbox.processes.limits import SandboxError
 from amplifier_sandbox.processes.seccomp import computing_program
 
 _CONVERTER = Path(__file__).with_name("converter.py")

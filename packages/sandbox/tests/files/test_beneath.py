@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_sandbox.files import rooted
-from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.names import RefusedError
 from amplifier_sandbox.files.rooted import FOLDER, closing, create_beneath
 
 PARTS = st.sampled_from(["a", "b", "A", "..", ".", "", "link", "out", "\u00e9", "x" * 300])

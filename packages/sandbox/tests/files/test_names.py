@@ -6,8 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from amplifier_sandbox.files.errors import RefusedError
-from amplifier_sandbox.files.names import protected_part, shown
+from amplifier_sandbox.files.names import RefusedError, protected_part, shown
 from amplifier_sandbox.files.rooted import Root
 from amplifier_sandbox.files.workspace import Workspace
 

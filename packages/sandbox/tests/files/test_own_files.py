@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.names import RefusedError
 from amplifier_sandbox.files.own_files import OwnFiles
 from amplifier_sandbox.files.rooted import Root
 

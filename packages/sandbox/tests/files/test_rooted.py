@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.names import RefusedError
 from amplifier_sandbox.files.rooted import Root
 
 LIMIT = 1_000

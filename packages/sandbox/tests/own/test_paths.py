@@ -10,9 +10,8 @@ from typing import NoReturn
 
 import pytest
 
-from amplifier_sandbox.own.git_files import git_files
-from amplifier_sandbox.own.paths import own_paths, path_and_links
-from amplifier_sandbox.own.shared_files import _ours_with_names_elsewhere, shared_files
+from amplifier_sandbox.own.paths import git_files, own_paths, path_and_links
+from amplifier_sandbox.processes.own_code import _ours_with_names_elsewhere, shared_files
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_sandbox.processes.capture import Capture
+from amplifier_sandbox.processes.live_output import Capture
 
 
 @given(st.lists(st.binary(max_size=50)), st.integers(2, 60))

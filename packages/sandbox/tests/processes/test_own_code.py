@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_sandbox.processes.errors import SandboxError
+from amplifier_sandbox.processes.limits import SandboxError
 from amplifier_sandbox.processes.sandbox import Sandbox
 
 # What the README of tool-bash offers to those who want commands to commit.

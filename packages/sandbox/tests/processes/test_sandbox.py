@@ -19,8 +19,7 @@ from amplifier_core.testing import wait_for
 from amplifier_sandbox.processes import sandbox as sandbox_file
 from amplifier_sandbox.processes.bubblewrap import find_bubblewrap
 from amplifier_sandbox.processes.control_groups import ControlGroups
-from amplifier_sandbox.processes.errors import SandboxError
-from amplifier_sandbox.processes.limits import Limits
+from amplifier_sandbox.processes.limits import Limits, SandboxError
 from amplifier_sandbox.processes.program import Program
 from amplifier_sandbox.processes.program import run as run_program
 from amplifier_sandbox.processes.sandbox import Sandbox

@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from amplifier_sandbox.processes.errors import SandboxError
+from amplifier_sandbox.processes.limits import SandboxError
 from amplifier_sandbox.processes.seccomp import (
     _FORBIDDEN,
     _METADATA,

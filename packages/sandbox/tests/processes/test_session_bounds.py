@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from amplifier_sandbox.processes.control_groups import ControlGroup, ControlGroups
-from amplifier_sandbox.processes.disk_use import DiskLimits, DiskUse, Space
-from amplifier_sandbox.processes.errors import SandboxError
-from amplifier_sandbox.processes.limits import Limits
-from amplifier_sandbox.processes.process_use import use_of
+from amplifier_sandbox.processes.disk_use import DiskLimits, DiskUse, Space, use_of
+from amplifier_sandbox.processes.limits import Limits, SandboxError
 from amplifier_sandbox.processes.program import Outcome, run
 from amplifier_sandbox.processes.sandbox import Sandbox
 from amplifier_sandbox.processes.session_bounds import SessionBounds, counting_of

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from amplifier_sandbox.processes.errors import SandboxError
-from amplifier_sandbox.processes.placeholders import Placeholder
+from amplifier_sandbox.processes.limits import SandboxError
 from amplifier_sandbox.processes.sandbox import Sandbox
+from amplifier_sandbox.processes.workspace import Placeholder
 
 HOLD = """
 import sys
 from pathlib import Path
-from amplifier_sandbox.processes.placeholders import Placeholder
+from amplifier_sandbox.processes.workspace import Placeholder
 held = Placeholder(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()

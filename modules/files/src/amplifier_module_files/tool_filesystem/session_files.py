@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from amplifier_module_files.checkpoints import Checkpoints, digest_of
-from amplifier_sandbox.files.errors import RefusedError
-from amplifier_sandbox.files.names import shown
+from amplifier_sandbox.files.names import RefusedError, shown
 from amplifier_sandbox.files.rooted import Entry
 from amplifier_sandbox.files.workspace import Place, Workspace
 

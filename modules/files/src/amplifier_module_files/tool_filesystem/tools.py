@@ -28,8 +28,7 @@ from amplifier_module_files.tool_filesystem.inputs import (
     schema_of,
 )
 from amplifier_module_files.tool_filesystem.session_files import SessionFiles
-from amplifier_sandbox.files.errors import RefusedError
-from amplifier_sandbox.files.names import decoded, shown
+from amplifier_sandbox.files.names import RefusedError, decoded, shown
 from amplifier_sandbox.files.rooted import Entry
 
 # Contexts put results of 20,000 characters aside; a part that is read should not be.

@@ -12,8 +12,7 @@ from amplifier_module_files.patterns import PatternError
 from amplifier_module_files.tool_search.config import SearchConfig
 from amplifier_module_files.tool_search.programs import Stop
 from amplifier_module_files.walk import File
-from amplifier_sandbox.files.errors import RefusedError
-from amplifier_sandbox.files.names import shown
+from amplifier_sandbox.files.names import RefusedError, shown
 from amplifier_sandbox.files.rooted import Root
 
 # Each file of a batch is an open descriptor; all searches together have a few hundred.

@@ -19,8 +19,7 @@ from amplifier_module_files.tool_search.config import SearchConfig
 from amplifier_module_files.tool_search.matching import Matching
 from amplifier_module_files.tool_search.programs import Stop, command_for, in_time
 from amplifier_module_files.walk import Walk
-from amplifier_sandbox.files.errors import RefusedError
-from amplifier_sandbox.files.names import shown
+from amplifier_sandbox.files.names import RefusedError, shown
 from amplifier_sandbox.files.workspace import Workspace
 
 INCOMPLETE = "search:incomplete"

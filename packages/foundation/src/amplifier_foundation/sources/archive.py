@@ -21,7 +21,7 @@ from amplifier_foundation.sources.content import collision, hash_of, is_covered,
 from amplifier_foundation.sources.errors import FetchError, RejectedArchiveError
 from amplifier_foundation.sources.fetching import Watch
 from amplifier_foundation.sources.uri import Source
-from amplifier_sandbox.files.errors import RefusedError
+from amplifier_sandbox.files.names import RefusedError
 from amplifier_sandbox.files.rooted import FOLDER, closing, create_beneath
 
 __all__ = ["fetch_archive"]

@@ -3,40 +3,104 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
+import os
 import random
+import shlex
+import stat
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from amplifier_kit.durable_files import make_private_folder
 from amplifier_kit.valid_text import valid_text
 from amplifier_runtime.database.clock import NOW, in_sql, monotonic
 from amplifier_runtime.database.connections import make_engine
-from amplifier_runtime.database.private_file import make_private
-
-__all__ = [
-    "IDLE_SECONDS",
-    "Connection",
-    "Database",
-    "Row",
-    "all_among",
-    "all_of",
-    "execute",
-    "execute_among",
-    "execute_many",
-    "one_of",
-    "persistently",
-    "read_now",
-]
+from amplifier_runtime.errors import ExposedDatabaseError
+from amplifier_sandbox.ownership import exposure_of, is_own_place
 
 logger = logging.getLogger(__name__)
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+# What SQLite keeps beside its file. It gives them the mode that the file has.
+_BESIDE = ("-wal", "-shm", "-journal")
+_making = threading.Lock()
+
+
+def make_private(url: str) -> None:
+    """See to it that nobody else can read or write the file of an SQLite URL, new or not.
+
+    A file that is there is never opened: closing it would release the locks that SQLite has on it
+    in this process.
+
+    Raises:
+        ExposedDatabaseError: another user could have written it, or its mode cannot be changed.
+    """
+    path = _file_of(url)
+    if path is None:
+        return
+    if is_own_place(path):
+        # If it cannot be made, SQLite says why.
+        with contextlib.suppress(OSError):
+            make_private_folder(path.parent)
+        _narrow(path.parent)
+    # Two threads: the one that makes the file closes it before the other opens it.
+    with _making:
+        _make(path)
+    exposure = exposure_of(path)
+    if exposure is not None:
+        raise ExposedDatabaseError(exposure.why, exposure.fix)
+    for each in (path, *(path.with_name(path.name + end) for end in _BESIDE)):
+        _narrow(each)
+
+
+def _file_of(url: str) -> Path | None:
+    """Return the file of a URL; None for a database in memory."""
+    name = sa.make_url(url).database or ""
+    if name.startswith("file:"):
+        name = unquote(name.removeprefix("file:").partition("?")[0])
+        name = name.removeprefix("//") if name.startswith("///") else name
+    if name in ("", ":memory:"):
+        return None
+    return Path(name).absolute()
+
+
+def _make(path: Path) -> None:
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError:
+        # It is there, or SQLite says why it cannot be.
+        return
+    os.close(file)
+
+
+def _narrow(path: Path) -> None:
+    """Take away what others may do with a file or folder that is there."""
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if not mode & _OTHERS:
+            return
+        path.chmod(mode & ~_OTHERS)
+    except FileNotFoundError:
+        return
+    except PermissionError:
+        raise ExposedDatabaseError(
+            f"`{path}` can be read by other users, and its mode cannot be changed by this one.",
+            f"sudo chmod go-rwx {shlex.quote(str(path))}",
+        ) from None
+    logger.warning("made private path=%s mode before=%04o", path, mode)
+
 
 T = TypeVar("T")
 Connection = sa.Connection

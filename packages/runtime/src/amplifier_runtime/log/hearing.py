@@ -19,9 +19,8 @@ from amplifier_kit.secrets.watch import Watch
 from amplifier_runtime.database.store import to_json
 from amplifier_runtime.log.event_rows import SUPERSEDED, Record, first_number
 from amplifier_runtime.signals.asking import ANSWERED, ASKED
-from amplifier_runtime.turns.effects import OUTCOME_UNKNOWN
 from amplifier_runtime.turns.journal import latest_model_call, scope
-from amplifier_runtime.turns.steps import DIVERGED
+from amplifier_runtime.turns.steps import DIVERGED, OUTCOME_UNKNOWN
 from amplifier_runtime.turns.turn_run import RESUMED, TurnRun
 
 __all__ = ["Hearing"]

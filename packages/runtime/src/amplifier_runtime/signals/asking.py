@@ -12,7 +12,7 @@ from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_runtime.database.database import Connection, Database, Row, execute, one_of
 from amplifier_runtime.database.row_keys import new_id
 from amplifier_runtime.database.store import to_json
-from amplifier_runtime.signals.approvals import APPROVALS, Approval
+from amplifier_runtime.signals.signals import APPROVALS, Approval
 from amplifier_runtime.turns.claims import check_fence
 from amplifier_runtime.turns.journal import asking_call_id, call_digest, scope
 from amplifier_runtime.turns.turn_run import DRAIN, Gate, TurnRun

@@ -16,13 +16,14 @@ from amplifier_core import events
 from amplifier_kit.turn_events import STEERING_INJECTED, STEERING_WAITING
 from amplifier_runtime.database.clock import monotonic
 from amplifier_runtime.database.database import Connection, Database, Row, all_of, execute
-from amplifier_runtime.signals.approvals import (
+from amplifier_runtime.signals.asking import DurableApprovals
+from amplifier_runtime.signals.signals import (
+    cancel_turn,
     expire_approval,
     overdue_approvals,
+    turns_below,
     withdraw_approvals,
 )
-from amplifier_runtime.signals.asking import DurableApprovals
-from amplifier_runtime.signals.signals import cancel_turn, turns_below
 from amplifier_runtime.turns.claims import Outcome
 from amplifier_runtime.turns.turn_run import Host, TurnPart, TurnRun
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
-from amplifier_sandbox.files.errors import RefusedError
-from amplifier_sandbox.files.names import shown
+from amplifier_sandbox.files.names import RefusedError, shown
 from amplifier_sandbox.own.paths import hidden_paths, own_paths
 
 _Identity = tuple[int, int]

@@ -16,8 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
-from amplifier_sandbox.files.errors import RefusedError
-from amplifier_sandbox.files.names import require_sound, shown
+from amplifier_sandbox.files.names import RefusedError, require_sound, shown
 from amplifier_sandbox.files.own_files import OwnFiles
 
 # The same number on every architecture but alpha.

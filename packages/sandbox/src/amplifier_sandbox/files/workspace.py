@@ -6,8 +6,7 @@ import os
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from amplifier_sandbox.files.errors import RefusedError
-from amplifier_sandbox.files.names import protected_part, require_sound, shown
+from amplifier_sandbox.files.names import RefusedError, protected_part, require_sound, shown
 from amplifier_sandbox.files.rooted import Root
 from amplifier_sandbox.project_folder import why_not_a_project
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+
+class SandboxError(Exception):
+    """A program cannot be contained as asked; it was not started."""
+
+
 # $0 is the number of folders that follow; each is a control group to enter.
 _ENTER_GROUPS = (
     'n=$0; while [ "$n" -gt 0 ]; do echo 0 >"$1/cgroup.procs" || exit 126; '

@@ -17,8 +17,7 @@ from typing import Literal, Self
 
 from amplifier_sandbox.processes import bubblewrap, launcher
 from amplifier_sandbox.processes.control_groups import ControlGroup, ControlGroups
-from amplifier_sandbox.processes.errors import SandboxError
-from amplifier_sandbox.processes.limits import Limits, limited, limited_processes
+from amplifier_sandbox.processes.limits import Limits, SandboxError, limited, limited_processes
 from amplifier_sandbox.processes.own_code import OwnCode
 from amplifier_sandbox.processes.seccomp import filter_program
 from amplifier_sandbox.processes.workspace import ProtectedPaths, checked_workspace, existing_paths

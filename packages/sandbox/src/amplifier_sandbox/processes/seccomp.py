@@ -12,7 +12,7 @@ import stat
 import struct
 from functools import cache
 
-from amplifier_sandbox.processes.errors import SandboxError
+from amplifier_sandbox.processes.limits import SandboxError
 
 # The numbers on x86_64 and on aarch64; None where an architecture has no such call.
 _Numbers = tuple[int | None, int | None]

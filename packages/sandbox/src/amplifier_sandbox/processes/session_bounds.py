@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from amplifier_sandbox.processes.control_groups import ControlGroup
-from amplifier_sandbox.processes.disk_use import Allowance, DiskLimits, DiskUse
-from amplifier_sandbox.processes.errors import SandboxError
-from amplifier_sandbox.processes.limits import Limits
-from amplifier_sandbox.processes.process_use import use_of
+from amplifier_sandbox.processes.disk_use import Allowance, DiskLimits, DiskUse, use_of
+from amplifier_sandbox.processes.limits import Limits, SandboxError
 from amplifier_sandbox.processes.program import Watch
 from amplifier_sandbox.processes.sandbox import Sandbox
 from amplifier_sandbox.processes.workspace import checked_workspace
