@@ -19,7 +19,7 @@ from amplifier_core.llm_errors import (
 )
 from amplifier_core.testing import EventRecorder
 from amplifier_kit.calls.block_stream import BlockStream
-from amplifier_module_provider_anthropic.streaming import read_stream
+from amplifier_module_provider_anthropic.from_wire import read_stream
 
 START = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 3}}}
 TEXT = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}

@@ -13,7 +13,7 @@ from amplifier_core.message_models import ChatResponse
 from amplifier_kit.calls.block_stream import BlockStream
 from amplifier_kit.calls.messages import reading_answer
 from amplifier_kit.tools import broken_problem
-from amplifier_module_provider_chat_completions.streaming import Collector
+from amplifier_module_provider_chat_completions.from_wire import Collector
 
 
 def chunk(finish: str | None = None, usage: Any = None, **delta: Any) -> Any:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import ToolSpec
-from amplifier_module_provider_mock.tool_picking import fill_arguments, pick_tool
+from amplifier_module_provider_mock.answers import fill_arguments, pick_tool
 
 
 def tool(name: str, description: str | None = None) -> ToolSpec:

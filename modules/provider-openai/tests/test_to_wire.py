@@ -11,8 +11,7 @@ from amplifier_core import ChatRequest, Message, ToolSpec
 from amplifier_core.llm_errors import InvalidRequestError
 from amplifier_kit.calls.messages import Converted
 from amplifier_module_provider_openai.config import OpenAIConfig
-from amplifier_module_provider_openai.items import items_of
-from amplifier_module_provider_openai.to_wire import shortfalls_of, wire_of
+from amplifier_module_provider_openai.to_wire import items_of, shortfalls_of, wire_of
 
 HERE = "api.openai.com"
 REASONING: dict[str, Any] = {

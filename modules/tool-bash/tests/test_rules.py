@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from amplifier_module_tool_bash.config import BashConfig
-from amplifier_module_tool_bash.rules import AllowRules
+from amplifier_module_tool_bash.guard import AllowRules
 from amplifier_sandbox.own.command_lines import LONGEST_LINE, UnreadableLineError, read_commands
 
 # Bash itself as the judge: it finds no program and says which ones it looked for.

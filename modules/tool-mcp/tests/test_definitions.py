@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from amplifier_conformance.watch import loop_lag
-from amplifier_module_tool_mcp.definitions import DefinitionError, mounted_name, read_definition
+from amplifier_module_tool_mcp.seen import DefinitionError, mounted_name, read_definition
 
 LIMIT = 65_536
 TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "steal")

@@ -245,7 +245,7 @@ async def test_a_flood_on_standard_error_is_bounded_and_told_of_once(
     house: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     house.plan(stderr_lines=20_000)
-    caplog.set_level("DEBUG", "amplifier_module_tool_mcp.stdio")
+    caplog.set_level("DEBUG", "amplifier_module_tool_mcp.transports")
 
     await house.mount()
 

@@ -12,9 +12,8 @@ from amplifier_core.effects import Effect, declaration_of
 from amplifier_core.models import HookResult
 from amplifier_kit.texts import shorten
 from amplifier_module_hooks_approval.config import ApprovalConfig
-from amplifier_module_hooks_approval.desk import NAME, Desk
+from amplifier_module_hooks_approval.desk import NAME, Answer, Asked, Desk
 from amplifier_module_hooks_approval.grants import Grant, GrantsError
-from amplifier_module_hooks_approval.questions import Answer, Asked
 from amplifier_module_hooks_approval.rules import (
     Call,
     RuleBook,

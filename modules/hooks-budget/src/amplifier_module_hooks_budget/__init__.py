@@ -11,9 +11,8 @@ from amplifier_kit.calls.paid_provider import BUDGET, BudgetTerms, is_composite
 from amplifier_kit.calls.prices import price_table
 from amplifier_kit.configuration import read_config
 from amplifier_module_hooks_budget.config import BudgetConfig
-from amplifier_module_hooks_budget.ledger import Ledger, limit_of
-from amplifier_module_hooks_budget.provider import BudgetedProvider
-from amplifier_module_hooks_budget.session_budget import EVENTS, NAME, SessionBudget
+from amplifier_module_hooks_budget.ledger import TreeLedger, limit_of
+from amplifier_module_hooks_budget.provider import EVENTS, NAME, BudgetedProvider, SessionBudget
 
 __amplifier_module_type__ = "hook"
 
@@ -78,10 +77,10 @@ def _enter(coordinator: ModuleCoordinator, config: BudgetConfig) -> SessionBudge
     agent = coordinator.session_id
     above = [each.wrap for each in coordinator.interposers if isinstance(each.wrap, Interposer)]
     nearest = above[-1].budget if above else None
-    ledger: Ledger | None = coordinator.get_capability("budget.ledger")
+    ledger: TreeLedger | None = coordinator.get_capability("budget.ledger")
     ledger = ledger or (nearest and nearest.ledger)
     if ledger is None:
-        ledger = Ledger(agent, config, coordinator.session_state.setdefault(NAME, {}))
+        ledger = TreeLedger(agent, config, coordinator.session_state.setdefault(NAME, {}))
         return SessionBudget(coordinator, ledger, ledger.root)
     parent = ledger.accounts.get(coordinator.parent_id or "")
     if parent is None and nearest is not None:

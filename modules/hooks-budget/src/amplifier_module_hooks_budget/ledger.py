@@ -50,7 +50,7 @@ class Shortage(NamedTuple):
 
     limit: str
     account: Account
-    ledger: Ledger
+    ledger: TreeLedger
 
     @property
     def cause(self) -> str:
@@ -69,7 +69,7 @@ class Shortage(NamedTuple):
         return f"{text} of this agent's share"
 
 
-class Ledger:
+class TreeLedger:
     """One for a whole tree, shared by its sessions, whatever threads they run in.
 
     Nothing is set aside that does not fit under the limits of an agent and of all agents above it.

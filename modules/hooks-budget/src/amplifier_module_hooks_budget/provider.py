@@ -1,20 +1,165 @@
-"""A provider under a budget, with what only this budget does: count, remind, and a last answer."""
+"""What a session pays its calls from, and providers under that budget: reminder, last answer."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
+from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.llm_errors import LLMError
 from amplifier_core.message_models import ChatRequest, ChatResponse, Message, ToolCall
 from amplifier_core.models import ModelInfo, ProviderInfo
-from amplifier_kit.calls.budget_news import closed
+from amplifier_kit.calls.budget_news import (
+    DOUBTED,
+    EXHAUSTED,
+    OVERRUN,
+    UNPRICED,
+    WARNING,
+    News,
+    announce,
+    closed,
+)
 from amplifier_kit.calls.call_costs import ENDLESS, Amount, WorstCase
-from amplifier_kit.calls.paid_provider import Ledger, PaidProvider
-from amplifier_module_hooks_budget.ledger import Hold, Shortage
-from amplifier_module_hooks_budget.session_budget import SessionBudget
+from amplifier_kit.calls.paid_provider import Ledger, PaidProvider, pay_retry
+from amplifier_kit.calls.prices import PriceTable
+from amplifier_module_hooks_budget.ledger import Account, Hold, Shortage, TreeLedger
 
 logger = logging.getLogger(__name__)
+
+NAME = "hooks-budget"
+REFUSED = "budget:lease_refused"
+EVENTS = [WARNING, EXHAUSTED, DOUBTED, OVERRUN, UNPRICED, REFUSED]
+
+
+class SessionBudget:
+    """What the calls of one session are paid from: the account of its agent in the tree's ledger.
+
+    Without an account, its agent may not call a model. The `final` one may use what is kept for the
+    last answer of a turn.
+    """
+
+    name = NAME
+
+    def __init__(
+        self,
+        coordinator: ModuleCoordinator,
+        ledger: TreeLedger,
+        account: Account | None,
+        refusal: str | None = None,
+        *,
+        final: bool = False,
+    ) -> None:
+        self.coordinator = coordinator
+        self.ledger = ledger
+        self.account = account
+        self.refusal = refusal
+        self._is_final = final
+
+    # --- paying ----------------------------------------------------------------------------------
+
+    @property
+    def _own(self) -> Account:
+        assert self.account is not None, "an agent without an account calls no model"
+        return self.account
+
+    def for_last_answer(self) -> SessionBudget:
+        """Return what the call is paid from that gives the last answer."""
+        return SessionBudget(self.coordinator, self.ledger, self.account, final=True)
+
+    @property
+    def price_tables(self) -> Sequence[PriceTable | None]:
+        """Those of the agents from the root down to this one."""
+        return [each.prices for each in reversed(self._own.lineage)]
+
+    @property
+    def allows_unpriced(self) -> bool:
+        """Whether all who limit dollars say so."""
+        configs = [each.config for each in self._own.lineage]
+        deciding = [each for each in configs if each.usd is not None] or configs[-1:]
+        return all(each.unknown_price == "allow" for each in deciding)
+
+    @property
+    def charges_worst_case(self) -> bool:
+        """Whether any agent from the root down to this one wants that."""
+        return any(each.config.settle == "worst_case" for each in self._own.lineage)
+
+    async def left(self) -> Amount:
+        """Return what the agent may use by its own limits and those of all above it."""
+        return self.ledger.room(self._own, final=self._is_final)
+
+    def seconds_left(self) -> float | None:
+        """Return how much of the tree's time is left."""
+        return self.ledger.seconds_left(final=self._is_final)
+
+    def out_of_time(self) -> Shortage:
+        """Return that the tree's time is used."""
+        return self.ledger.out_of_time()
+
+    async def hold(self, call: WorstCase) -> Hold | Shortage:
+        """Set the worst case aside."""
+        return await self.ledger.hold(self._own, call, final=self._is_final)
+
+    async def hold_again(self, hold: Hold, call: WorstCase) -> Hold | Shortage:
+        """Charge the attempt that failed, and set the same aside once more."""
+        return self.ledger.hold_again(hold) or hold
+
+    async def settle(self, hold: Hold, charge: Amount | None) -> None:
+        """Charge what a call did cost."""
+        self.ledger.settle(hold, charge)
+
+    async def pay_retry(self, event: str, data: dict[str, Any]) -> None:
+        """Charge an attempt that failed, and stop the call when another does not fit."""
+        await pay_retry(self, data)
+
+    # --- children, and what is said --------------------------------------------------------------
+
+    async def lease(self, child_session_id: str, depth: int | None = None) -> str | None:
+        """Give a child its share before it is spawned; returns why it must not be."""
+        refusal = self.refusal
+        if self.account is not None:
+            refusal = self.ledger.lease(self.account, child_session_id, depth)
+        if refusal:
+            facts = {"child_session_id": child_session_id, "reason": refusal}
+            await self._announce(News(REFUSED, facts, f"No agent was started: {refusal}."))
+        return refusal
+
+    def status(self) -> dict[str, Any]:
+        """Return what the whole tree has used, for those who show it."""
+        ledger = self.ledger
+        root = self.ledger.root
+        return {
+            "used": {**root.used.record(), "seconds": ledger.seconds()},
+            "held": root.held.record(),
+            "limits": ledger.config.model_dump(
+                mode="json", include={"usd", "tokens", "steps", "seconds", "depth", "breadth"}
+            ),
+            "share": ledger.share_used(root),
+            "agents": len(ledger.accounts),
+        }
+
+    async def warn(self) -> None:
+        """Say once of each limit that its end is near."""
+        for account in self.ledger.newly_near(self.account) if self.account else ():
+            share = self.ledger.share_used(account)
+            facts = {"agent": account.agent, "share": share, **self.status()}
+            if account.parent is None:
+                whose = "the budget"
+            else:
+                whose = f"the share of {account.agent}"
+            await self._announce(News(WARNING, facts, f"{share:.0%} of {whose} is used."))
+
+    def reminder(self) -> str:
+        """Return what the model is told with each request when little is left."""
+        accounts = self.account.lineage if self.account else ()
+        share = max(map(self.ledger.share_used, accounts), default=0.0)
+        if share < self.ledger.config.warn_at:
+            return ""
+        return f"{share:.0%} of the budget for this work is used. Come to an end soon."
+
+    async def _announce(self, news: News) -> None:
+        await announce(self.coordinator, news, source=NAME)
+
 
 # Tokens of the last answer of a turn.
 _FINAL_OUTPUT = 1_024

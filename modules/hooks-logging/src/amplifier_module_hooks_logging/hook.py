@@ -7,18 +7,30 @@ import logging
 import re
 from concurrent.futures import Future
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, cast
 
 from amplifier_core import events
 from amplifier_kit.notices import show
 from amplifier_kit.secrets.scrubber import Scrubber
 from amplifier_kit.secrets.watch import Watch
-from amplifier_module_hooks_logging.config import LoggingConfig
-from amplifier_module_hooks_logging.location import log_path
+from amplifier_kit.session_folder import folder_name, session_folder, working_folder
+from amplifier_module_hooks_logging.config import SESSION, LoggingConfig
 from amplifier_module_hooks_logging.records import MARGIN_CHARS, Clip, Entry
 from amplifier_module_hooks_logging.writer import Writer
 
 logger = logging.getLogger(__name__)
+
+FILE_NAME = "events.jsonl"
+
+
+def log_path(coordinator: Any, configured: str | None) -> Path:
+    """Return the configured file, else the one in the session's folder."""
+    if configured is None:
+        return session_folder(coordinator) / FILE_NAME
+    named = configured.replace(SESSION, folder_name(coordinator.session_id))
+    return working_folder(coordinator) / Path(named).expanduser()
+
 
 NAME = "hooks-logging"
 DROPPED = "logging:dropped"

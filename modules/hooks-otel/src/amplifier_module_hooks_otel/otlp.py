@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import threading
+from typing import Any
 
+import requests  # deptry: ignore[DEP003]
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import MeterProvider
@@ -12,10 +15,33 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from requests.adapters import HTTPAdapter  # deptry: ignore[DEP003]
 
-from amplifier_module_hooks_otel.bounded_http import bounded_session
 from amplifier_module_hooks_otel.config import OtlpConfig
 from amplifier_module_hooks_otel.trouble import Trouble
+
+# Comes with the exporter, and is imported only where that is used.
+
+_MOST_BYTES = 65_536
+
+
+def bounded_session() -> requests.Session:
+    """Return a session whose answers cannot fill the memory."""
+    session = requests.Session()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, _BoundedAdapter())
+    return session
+
+
+class _BoundedAdapter(HTTPAdapter):
+    def send(self, request: Any, stream: bool = False, *args: Any, **more: Any) -> Any:
+        """Send a request and cut its answer; what is compressed is left as it is."""
+        response: Any = super().send(request, True, *args, **more)
+        body: bytes = response.raw.read(_MOST_BYTES, decode_content=False)
+        response.close()
+        response.raw = io.BytesIO(body)
+        return response
+
 
 _CLOSE_SECONDS = 5.0
 

@@ -23,9 +23,8 @@ from amplifier_module_provider_anthropic.config import (
     AnthropicConfig,
 )
 from amplifier_module_provider_anthropic.failures import translate
-from amplifier_module_provider_anthropic.from_wire import to_response
+from amplifier_module_provider_anthropic.from_wire import read_stream, to_response
 from amplifier_module_provider_anthropic.options import Options, only_given, traits_of
-from amplifier_module_provider_anthropic.streaming import read_stream
 from amplifier_module_provider_anthropic.to_wire import Wire
 
 if TYPE_CHECKING:

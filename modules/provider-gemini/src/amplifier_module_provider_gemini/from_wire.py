@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from amplifier_core.correlation import new_request_id
@@ -17,6 +18,7 @@ from amplifier_core.message_models import (
     ToolCallBlock,
     Usage,
 )
+from amplifier_kit.calls.block_stream import BlockStream
 from amplifier_kit.calls.mounting import calls_in_response
 from amplifier_kit.tools import broken_input
 from amplifier_kit.valid_text import valid_text
@@ -201,3 +203,30 @@ def _usage(counts: types.GenerateContentResponseUsageMetadata) -> Usage:
         # The API leaves out what is zero.
         cache_read_tokens=counts.cached_content_token_count or 0,
     )
+
+
+async def read_stream(
+    chunks: AsyncIterator[types.GenerateContentResponse], draft: Draft, stream: BlockStream
+) -> ChatResponse:
+    """Take every chunk into `draft`, announce it, and return the answer once it is complete."""
+    async for chunk in chunks:
+        for part in draft.take(chunk):
+            if draft.add(part):
+                await stream.end_all()
+                await _start(draft, stream)
+            if part.text:
+                await stream.delta(len(draft.blocks) - 1, part.text)
+        if draft.is_complete:
+            break
+    response = draft.response()
+    await stream.end_all()
+    return response
+
+
+async def _start(draft: Draft, stream: BlockStream) -> None:
+    index = len(draft.blocks) - 1
+    block = draft.blocks[-1]
+    if isinstance(block, TextDraft):
+        await stream.start(index, "thinking" if block.thought else "text")
+    elif isinstance(block, ToolCallBlock):
+        await stream.start(index, "tool_use", block.name)

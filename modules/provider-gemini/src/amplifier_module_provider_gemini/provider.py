@@ -17,9 +17,8 @@ from amplifier_kit.calls.prefix import Prefix
 from amplifier_module_provider_gemini.client import GeminiClient, make_client
 from amplifier_module_provider_gemini.config import KEY_VARIABLES, GeminiConfig
 from amplifier_module_provider_gemini.failures import PROVIDER, translate
-from amplifier_module_provider_gemini.from_wire import Draft
+from amplifier_module_provider_gemini.from_wire import Draft, read_stream
 from amplifier_module_provider_gemini.options import Model, Options, declaration
-from amplifier_module_provider_gemini.streaming import read_stream
 from amplifier_module_provider_gemini.to_wire import Content, Conversion, assemble
 
 _CAPABILITIES = [TOOLS, STREAMING, VISION, JSON_MODE]

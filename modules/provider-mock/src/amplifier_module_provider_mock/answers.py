@@ -2,16 +2,217 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from pydantic import ValidationError
 
 from amplifier_core.llm_errors import ConfigurationError
-from amplifier_core.message_models import ChatRequest, ChatResponse
+from amplifier_core.message_models import (
+    ChatRequest,
+    ChatResponse,
+    Message,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolSpec,
+)
+from amplifier_kit.tokens import CHARS_PER_TOKEN
 from amplifier_module_provider_mock.config import MockConfig, ScriptedCall, Step
-from amplifier_module_provider_mock.reading import last_words, running_turn
-from amplifier_module_provider_mock.tool_picking import fill_arguments, pick_tool
+
+
+def text_of(message: Message) -> str:
+    """Return the text of a message, without its thinking, calls, results and pictures."""
+    if isinstance(message.content, str):
+        return message.content
+    return "\n".join(block.text for block in message.content if isinstance(block, TextBlock))
+
+
+def results_in(message: Message) -> list[str]:
+    """Return what tools returned in this message, as text."""
+    blocks = [] if isinstance(message.content, str) else message.content
+    found = [_as_text(block.output) for block in blocks if isinstance(block, ToolResultBlock)]
+    return found or ([text_of(message)] if message.role == "tool" else [])
+
+
+def calls_in(message: Message) -> list[str]:
+    """Return the names of the tools an assistant message calls.
+
+    Loops store them beside the content too, in a field that `Message` does not declare.
+    """
+    if message.role != "assistant":
+        return []
+    blocks = [] if isinstance(message.content, str) else message.content
+    found = [block.name for block in blocks if isinstance(block, ToolCallBlock)]
+    listed: Any = (message.model_extra or {}).get("tool_calls") or []
+    return found or [str(call.get("tool") or call.get("name") or "a tool") for call in listed]
+
+
+class Turn(NamedTuple):
+    """The running turn: what was asked, which tools were called and what they returned."""
+
+    prompt: str
+    called: list[str]
+    results: list[str]
+
+
+def running_turn(request: ChatRequest) -> Turn:
+    """Return what happened since the model last answered without calling a tool."""
+    prompt = ""
+    called = list[str]()
+    results = list[str]()
+    for message in request.messages:
+        calls = calls_in(message)
+        found = results_in(message)
+        if message.role == "assistant" and not calls:
+            prompt = ""
+            called = []
+            results = []
+        called += calls
+        results += found
+        if message.role == "user" and not found:
+            prompt = prompt or text_of(message)
+    return Turn(prompt, called, results)
+
+
+def last_words(request: ChatRequest) -> str:
+    """Return the last thing the user said."""
+    said = (m for m in reversed(request.messages) if m.role == "user" and not results_in(m))
+    return next((text_of(message) for message in said), "")
+
+
+def estimate_tokens(*parts: Any) -> int:
+    """Return a quarter of the characters of all texts in `parts`."""
+    return sum(map(_length, parts)) // CHARS_PER_TOKEN
+
+
+def _length(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(len(str(key)) + _length(each) for key, each in value.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - any JSON
+    if isinstance(value, list | tuple):
+        return sum(map(_length, value))  # pyright: ignore[reportUnknownArgumentType] - any JSON
+    if hasattr(value, "model_dump"):
+        return _length(value.model_dump(exclude_none=True, exclude={"metadata", "type"}))
+    if value is None:
+        return 0
+    return len(str(value))
+
+
+def _as_text(output: Any) -> str:
+    if isinstance(output, str):
+        return output
+    return json.dumps(output, default=str)
+
+
+_WORD = re.compile(r"[a-z0-9]+")
+_NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
+_PATH = re.compile(r"[\w.~-]*/[\w./~-]*|\b[\w-]+\.[A-Za-z]\w{0,4}\b")
+_URL = re.compile(r"https?://\S+")
+# Arguments are looked for in the beginning of a prompt only: it may be a whole file.
+_READ_CHARS = 2_000
+# Words that say nothing about which tool is meant.
+_FILLERS = frozenset(
+    _WORD.findall(
+        "a an and are as at be by can do for from give i in is it me my of on or please tell that "
+        "the this to use using what which with you your"
+    )
+)
+
+
+def pick_tool(prompt: str, tools: list[ToolSpec]) -> ToolSpec:
+    """Return the tool that shares most words with the prompt: in its name, else in what it says.
+
+    The first one wins, among equals and when none shares a word.
+    """
+    wanted = _words(prompt)
+    return max(
+        tools,
+        key=lambda tool: (
+            len(wanted & _words(tool.name)),
+            len(wanted & _words(tool.description or "")),
+        ),
+    )
+
+
+def fill_arguments(prompt: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a value for every required property of `schema`, taken from the prompt if possible."""
+    return _Filler(prompt[:_READ_CHARS]).fill_object(schema)
+
+
+def _words(text: str) -> set[str]:
+    # Names are written in several styles: read_file, read-file, readFile.
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
+    return set(_WORD.findall(spaced.lower())) - _FILLERS
+
+
+class _Filler:
+    """Hands out the numbers of a prompt one by one, and its texts as often as needed."""
+
+    def __init__(self, prompt: str) -> None:
+        self._prompt = prompt
+        self._numbers: Iterator[str] = iter(_NUMBER.findall(prompt))
+
+    def fill_object(self, schema: dict[str, Any]) -> dict[str, Any]:
+        properties: dict[str, Any] = schema.get("properties") or {}
+        required: Any = schema.get("required")
+        if isinstance(required, list):
+            names = cast("list[str]", required)
+        else:
+            names = []
+        return {name: self._fill(name, properties.get(name) or {}) for name in names}
+
+    def _fill(self, name: str, schema: dict[str, Any]) -> Any:
+        for key in ("const", "default"):
+            if key in schema:
+                return schema[key]
+        for key in ("enum", "examples"):
+            if schema.get(key):
+                return schema[key][0]
+        for key in ("anyOf", "oneOf", "allOf"):
+            if schema.get(key):
+                return self._fill(name, schema[key][0])
+        return self._fill_type(name, schema)
+
+    def _fill_type(self, name: str, schema: dict[str, Any]) -> Any:
+        kind: Any = schema.get("type", "string")
+        if isinstance(kind, list):
+            kind = next((each for each in cast("list[Any]", kind) if each != "null"), "null")
+        if kind in ("integer", "number"):
+            return self._number(schema, whole=kind == "integer")
+        if kind == "object":
+            return self.fill_object(schema)
+        if kind == "array":
+            items = range(schema.get("minItems") or 0)
+            return [self._fill(name, schema.get("items") or {}) for _ in items]
+        if kind in ("boolean", "null"):
+            return False if kind == "boolean" else None
+        return self._text(name)
+
+    def _number(self, schema: dict[str, Any], *, whole: bool) -> int | float:
+        number = float(next(self._numbers, schema.get("minimum", 1)))
+        number = max(number, schema.get("minimum", number))
+        number = min(number, schema.get("maximum", number))
+        if whole or number.is_integer():
+            return int(number)
+        return number
+
+    def _text(self, name: str) -> str:
+        named = _words(name)
+        if named & {"path", "file", "filename", "dir", "directory", "folder"}:
+            found = _PATH.search(self._prompt)
+            return found[0] if found else "."
+        if named & {"url", "uri", "link"}:
+            found = _URL.search(self._prompt)
+            if found:
+                return found[0]
+            return "https://example.com"
+        return self._prompt
+
 
 _QUOTED = 500
 

@@ -22,11 +22,9 @@ from amplifier_module_provider_openai.config import (
     OpenAIConfig,
 )
 from amplifier_module_provider_openai.failures import PROVIDER, translate
-from amplifier_module_provider_openai.from_wire import chat_response
-from amplifier_module_provider_openai.items import items_of
+from amplifier_module_provider_openai.from_wire import chat_response, read_answer
 from amplifier_module_provider_openai.models import Limits, can_think, for_answers, limits_of
-from amplifier_module_provider_openai.streaming import read_answer
-from amplifier_module_provider_openai.to_wire import shortfalls_of, wire_of
+from amplifier_module_provider_openai.to_wire import items_of, shortfalls_of, wire_of
 
 _CAPABILITIES = [TOOLS, STREAMING, VISION, JSON_MODE]
 _CONFIG_FIELDS = [

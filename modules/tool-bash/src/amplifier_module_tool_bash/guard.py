@@ -1,19 +1,79 @@
-"""The guard of tool-bash: asks the person about every command that no rule allows."""
+"""The guard of tool-bash: asks the user about every command that no rule allows."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
+from fnmatch import translate
 from pathlib import Path
 from typing import Any, cast
 
 from amplifier_core.models import HookResult
-from amplifier_module_tool_bash.config import BashConfig
-from amplifier_module_tool_bash.rules import AllowRules
-from amplifier_sandbox.own.command_lines import objection_to_special_files
+from amplifier_module_tool_bash.config import AllowRule, BashConfig
+from amplifier_sandbox.own.command_lines import (
+    SimpleCommand,
+    UnreadableLineError,
+    objection_to_special_files,
+    read_commands,
+)
 from amplifier_sandbox.own.git_settings import objection_to_git
 from amplifier_sandbox.visible_text import exact
+
+_ANYTHING = "*"
+
+
+class _Rule:
+    """One rule: a program, a pattern for each argument, and perhaps anything behind them."""
+
+    __slots__ = ("_patterns", "_takes_more", "program")
+
+    def __init__(self, rule: AllowRule) -> None:
+        words = shlex.split(rule.args)
+        self.program = rule.program
+        self._takes_more = words[-1:] == [_ANYTHING]
+        plain = words[:-1] if self._takes_more else words
+        self._patterns = [re.compile(translate(word)) for word in plain]
+
+    def matches(self, command: SimpleCommand) -> bool:
+        args = command.args
+        patterns = self._patterns
+        if len(args) < len(patterns) or (len(args) > len(patterns) and not self._takes_more):
+            return False
+        # Bash may put several words in the place of one pattern.
+        return all(
+            not word.is_pattern and pattern.match(word.text) is not None
+            for word, pattern in zip(args, patterns, strict=False)
+        )
+
+
+class AllowRules:
+    """All rules together; a line is allowed only when every command of it is."""
+
+    __slots__ = ("_by_program",)
+
+    def __init__(self, rules: Sequence[AllowRule]) -> None:
+        self._by_program: dict[str, list[_Rule]] = {}
+        for rule in map(_Rule, rules):
+            self._by_program.setdefault(rule.program, []).append(rule)
+
+    def objection(self, line: str) -> str | None:
+        """Return why `line` must be asked about, in plain words; None when it is allowed."""
+        if not self._by_program:
+            return "no allow rules are set"
+        try:
+            commands = read_commands(line)
+        except UnreadableLineError as error:
+            return str(error)
+        for command in dict.fromkeys(commands):
+            rules = self._by_program.get(command.program, ())
+            if not any(rule.matches(command) for rule in rules):
+                return f"no allow rule matches `{command.program}` with these arguments"
+        if commands:
+            return None
+        return "there is no command in it"
+
 
 GUARD_PRIORITY = 900
 """Late, so that the question shows what other hooks have made of the command."""

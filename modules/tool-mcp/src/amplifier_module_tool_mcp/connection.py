@@ -20,9 +20,7 @@ import amplifier_core
 from amplifier_kit.valid_text import valid
 from amplifier_module_tool_mcp.config import HttpServer, McpConfig
 from amplifier_module_tool_mcp.errors import ServerFailure
-from amplifier_module_tool_mcp.http_limits import HttpLimits
-from amplifier_module_tool_mcp.intake import Intake, Pace, Report
-from amplifier_module_tool_mcp.stdio import ServerProcess
+from amplifier_module_tool_mcp.transports import HttpLimits, Intake, Pace, Report, ServerProcess
 from amplifier_sandbox.processes.sandbox import LaunchSpec
 
 logger = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""The record of tool definitions that somebody has seen and let pass, one file for all sessions."""
+"""Definitions of tools, and the record of those that were seen and let pass, for all sessions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,160 @@ import asyncio
 import fcntl
 import json
 import os
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
+import jsonschema_rs
+
 from amplifier_kit.durable_files import make_private_folder, write_whole
-from amplifier_module_tool_mcp.definitions import Definition
 from amplifier_sandbox.home import expanded
 from amplifier_sandbox.ownership import exposure_of
+from amplifier_sandbox.visible_text import exact, hidden_in, visible
+
+_PROSE = ("description", "title", "$comment")
+_LONGEST_NAME = 64
+# What the protocol allows a server.
+_LONGEST_TOOL_NAME = 128
+_LONGEST_DESCRIPTION = 8_000
+_DEEPEST = 64
+# How many parts of a schema one value may be held against, references followed.
+_MOST_CHECKS = 20_000
+# An engine without backtracking, and a bound on what a pattern compiles to.
+_PATTERNS = jsonschema_rs.RegexOptions(size_limit=200_000, dfa_size_limit=2_000_000)
+
+
+class DefinitionError(Exception):
+    """A tool cannot be offered as its server defines it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A tool as the model may see it."""
+
+    tool: str
+    description: str
+    schema: dict[str, Any]
+    validator: jsonschema_rs.Validator = field(compare=False, repr=False)
+    # How many characters that cannot be seen were spelled out.
+    hidden: int = field(default=0, compare=False)
+
+    def complaint(self, arguments: dict[str, Any]) -> str | None:
+        """Return what is wrong with `arguments`; None when nothing is."""
+        try:
+            errors = [
+                f"{'.'.join(map(str, error.instance_path)) or 'input'}: {error.message[:300]}"
+                for error, _ in zip(self.validator.iter_errors(arguments), range(5), strict=False)
+            ]
+        except (TypeError, ValueError) as error:
+            return f"The input is no JSON: {error}."
+        return "; ".join(errors) or None
+
+    def stored(self) -> dict[str, Any]:
+        """Return what a person sees, and what is written down once they let it pass."""
+        return {"description": self.description, "schema": self.schema}
+
+
+def shown_name(tool: str) -> str:
+    """Return the name that a server gives a tool, in one short line with nothing hidden in it."""
+    return exact(tool[:_LONGEST_NAME])[:_LONGEST_NAME] + ("…" if len(tool) > _LONGEST_NAME else "")
+
+
+def mounted_name(server: str, tool: str) -> str:
+    """Return the name of a server's tool among all tools: one that models' vendors accept."""
+    name = f"{server}__{re.sub('[^A-Za-z0-9_-]', '_', tool)}"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[: _LONGEST_NAME - 9]}_{sha256(tool.encode()).hexdigest()[:8]}"
+
+
+def read_definition(raw: dict[str, Any], most_bytes: int) -> Definition:
+    """Return a listed tool, checked.
+
+    Raises:
+        DefinitionError: it is too large, asks for something from elsewhere, or is no schema.
+    """
+    if len(raw["name"]) > _LONGEST_TOOL_NAME:
+        raise DefinitionError(f"its name has more than {_LONGEST_TOOL_NAME} characters")
+    schema: dict[str, Any] = raw.get("inputSchema") or {}
+    size = 0
+    # Piece by piece, so that a huge one is not written out to be refused.
+    for piece in json.JSONEncoder().iterencode(schema):
+        size += len(piece)
+        if size > most_bytes:
+            raise DefinitionError(f"its schema has more than {most_bytes} bytes")
+    if schema.get("type") != "object":
+        raise DefinitionError("its schema does not describe an object")
+    description = str(raw.get("description") or "")
+    hidden: list[str] = hidden_in(description)
+    schema = _cleaned(schema, hidden, is_prose=False)
+    if _checks(schema, schema, {}, 0) > _MOST_CHECKS:
+        raise DefinitionError("its schema multiplies by references")
+    try:
+        validator = jsonschema_rs.validator_for(schema, offline=True, pattern_options=_PATTERNS)
+    except ValueError as error:
+        raise DefinitionError(f"its schema is not usable: {str(error)[:200]}") from error
+    left_out = len(description) - _LONGEST_DESCRIPTION
+    description = visible(description[:_LONGEST_DESCRIPTION])
+    if left_out > 0:
+        description += f" [{left_out} characters left out]"
+    return Definition(raw["name"], description, schema, validator, len(hidden))
+
+
+def _cleaned(value: Any, hidden: list[str], *, is_prose: bool) -> Any:
+    """Return `value` with prose made visible; hidden characters elsewhere have no good use."""
+    if isinstance(value, str):
+        found = hidden_in(value)
+        if found and not is_prose:
+            raise DefinitionError(f"its schema hides characters in {visible(value)[:100]}")
+        hidden += found
+        return visible(value) if is_prose else value
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        return [_cleaned(each, hidden, is_prose=is_prose) for each in items]
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        return {
+            _cleaned(key, hidden, is_prose=False): _cleaned(each, hidden, is_prose=key in _PROSE)
+            for key, each in table.items()
+        }
+    return value
+
+
+def _checks(value: Any, root: dict[str, Any], known: dict[str, int], depth: int) -> int:
+    """Return how many parts of the schema a value is held against, each reference followed."""
+    if depth > _DEEPEST:
+        raise DefinitionError(f"its schema is nested deeper than {_DEEPEST} levels")
+    if isinstance(value, list):
+        return sum(_checks(each, root, known, depth + 1) for each in cast("list[Any]", value))
+    if not isinstance(value, dict):
+        return 0
+    table = cast("dict[str, Any]", value)
+    if "$dynamicRef" in table or "$recursiveRef" in table or (depth and "$id" in table):
+        raise DefinitionError("its schema moves the target of references")
+    total = 1 + sum(_checks(each, root, known, depth + 1) for each in table.values())
+    reference = table.get("$ref")
+    if isinstance(reference, str):
+        if reference not in known:
+            known[reference] = 0  # met again on the way: a loop, which costs nothing more
+            known[reference] = _checks(_target(reference, root), root, known, depth + 1)
+        total += known[reference]
+    return total
+
+
+def _target(reference: str, root: dict[str, Any]) -> Any:
+    if reference != "#" and not reference.startswith("#/"):
+        raise DefinitionError(f"its schema refers to {visible(reference)[:100]}, outside itself")
+    target: Any = root
+    for step in reference[2:].split("/") if reference != "#" else ():
+        try:
+            target = target[step.replace("~1", "/").replace("~0", "~")]
+        except (KeyError, TypeError):
+            raise DefinitionError(f"its schema refers to {reference[:100]}, not there") from None
+    return target
 
 
 class RecordError(Exception):

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_module_tool_mcp.config import HttpServer, StdioServer
-from amplifier_module_tool_mcp.definitions import (
+from amplifier_module_tool_mcp.errors import ServerFailure
+from amplifier_module_tool_mcp.seen import (
     Definition,
     DefinitionError,
+    RecordError,
     read_definition,
     shown_name,
 )
-from amplifier_module_tool_mcp.errors import ServerFailure
-from amplifier_module_tool_mcp.seen import RecordError
 from amplifier_module_tool_mcp.surroundings import (
     APPROVED,
     CONNECTED,

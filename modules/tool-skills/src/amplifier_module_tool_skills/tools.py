@@ -11,8 +11,7 @@ from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_kit.tools import problems_in, tool_failure
-from amplifier_module_tool_skills.library import Library
-from amplifier_module_tool_skills.skill import Skill
+from amplifier_module_tool_skills.library import Library, Skill
 from amplifier_sandbox.files.names import RefusedError, decoded, shown
 
 LOADED = "skill:loaded"

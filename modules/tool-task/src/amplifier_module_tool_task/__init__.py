@@ -8,9 +8,8 @@ from typing import Any
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_kit.children.registry import open_children
-from amplifier_module_tool_task.capabilities import AgentCapabilities
 from amplifier_module_tool_task.config import TaskConfig
-from amplifier_module_tool_task.tools import tools_for
+from amplifier_module_tool_task.tools import AgentCapabilities, tools_for
 
 __amplifier_module_type__ = "tool"
 

@@ -8,9 +8,8 @@ from typing import Any
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_module_tool_todo.config import TodoConfig
-from amplifier_module_tool_todo.reminder import Reminder
 from amplifier_module_tool_todo.todos import CHANGED, NOT_IN_LEDGER, SOURCE, UNREADABLE, Todos
-from amplifier_module_tool_todo.tool import TodoTool
+from amplifier_module_tool_todo.tool import Reminder, TodoTool
 
 __amplifier_module_type__ = "tool"
 __all__ = ["mount", "on_session_ready"]
