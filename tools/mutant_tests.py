@@ -35,7 +35,6 @@ LEFT_OUT = (
     "test_canary_secrets",
     "test_context_simple",
     "test_coverage",
-    "test_history",
     "test_loop_faults",
     "test_pytest_plugin",
     "test_pytest_plugin_fixtures",

@@ -159,7 +159,7 @@ class ModuleCoordinator:
         Raises:
             MountError: unknown mount point, no name to be had, or an attempt to mount a hook.
         """
-        mount_point, name = _canonical(mount_point, name)
+        mount_point, name = self._known(mount_point, name)
         if mount_point in NAMED:
             if name is None:
                 name = _own_name(mount_point, module)
@@ -173,15 +173,11 @@ class ModuleCoordinator:
             raise MountError(
                 "Hooks should be registered directly with the HookRegistry", mount_point=mount_point
             )
-        elif mount_point not in self.mount_points:
-            raise MountError(f"Unknown mount point: {mount_point}", mount_point=mount_point)
         return DONE
 
     def unmount(self, mount_point: str, name: str | None = None) -> Coroutine[Any, Any, None]:
         """Unmount immediately. Unknown names are ignored. Does not run cleanups."""
-        mount_point, name = _canonical(mount_point, name)
-        if mount_point not in self.mount_points:
-            raise MountError(f"Unknown mount point: {mount_point}", mount_point=mount_point)
+        mount_point, name = self._known(mount_point, name)
         if mount_point in SINGLE:
             self.mount_points[mount_point] = None
         elif mount_point in NAMED:
@@ -220,9 +216,7 @@ class ModuleCoordinator:
         Named slots return the live mapping, or with `name` one module or None. Without interposers
         this is the very object that was mounted.
         """
-        mount_point, name = _canonical(mount_point, name)
-        if mount_point not in self.mount_points:
-            raise MountError(f"Unknown mount point: {mount_point}", mount_point=mount_point)
+        mount_point, name = self._known(mount_point, name)
         mounted: Any = self.mount_points[mount_point]
         interposition = self._interpositions.get(mount_point)
         if interposition is not None:
@@ -401,9 +395,7 @@ class ModuleCoordinator:
                     for name, module in slot.items()
                 }
             elif mount_point in SINGLE:
-                mounted[mount_point] = None
-                if slot is not None:
-                    mounted[mount_point] = self._describe_module(mount_point, mount_point, slot)
+                mounted[mount_point] = self._describe_module(mount_point, mount_point, slot)
         return {
             "session_id": self._session_id,
             "parent_id": self._parent_id,
@@ -416,7 +408,17 @@ class ModuleCoordinator:
             },
         }
 
-    def _describe_module(self, mount_point: str, name: str, module: Any) -> dict[str, Any]:
+    def _known(self, mount_point: str, name: str | None) -> tuple[str, str | None]:
+        """Return a mount point that exists, also for ("session", "orchestrator"|"context")."""
+        if mount_point == "session" and name in ("orchestrator", "context"):
+            return name, None
+        if mount_point not in self.mount_points:
+            raise MountError(f"Unknown mount point: {mount_point}", mount_point=mount_point)
+        return mount_point, name
+
+    def _describe_module(self, mount_point: str, name: str, module: Any) -> dict[str, Any] | None:
+        if module is None:
+            return None
         interposition = self._interpositions.get(mount_point, _Interposition(mount_point))
         module_of = getattr(self._session, "module_of", None)
         return {
@@ -510,13 +512,6 @@ def _identities(modules: dict[str, Any]) -> list[tuple[str, int]]:
 def _class_name(value: object) -> str:
     cls = type(value)
     return f"{cls.__module__}.{cls.__qualname__}"
-
-
-def _canonical(mount_point: str, name: str | None) -> tuple[str, str | None]:
-    """Return the mount point that ("session", "orchestrator"|"context") means."""
-    if mount_point == "session" and name in ("orchestrator", "context"):
-        return name, None
-    return mount_point, name
 
 
 def _is_same(one: object, other: object) -> bool:
