@@ -8,6 +8,7 @@ from typing import Any
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_kit.children.registry import open_children
+from amplifier_module_tool_task.agents import Agents
 from amplifier_module_tool_task.config import TaskConfig
 from amplifier_module_tool_task.tools import AgentCapabilities, tools_for
 
@@ -26,15 +27,16 @@ async def mount(
     A session as deep as agents may be gets no tools, and `agents.spawn` refuses there.
     """
     settings = TaskConfig.model_validate(config or {})
+    agents = Agents(coordinator)
     tasks, close = open_children(coordinator, settings)
-    AgentCapabilities(tasks).offer(coordinator)
+    AgentCapabilities(tasks, agents).offer(coordinator)
     if tasks.depth >= tasks.config.max_depth:
         return close
     undo: list[Callable[[], None]] = []
     if tasks.config.notify:
         hooks = coordinator.hooks
         undo += [hooks.register(events.PROVIDER_REQUEST, tasks.tell_news, _LATE, NAME)]
-    for tool in tools_for(tasks):
+    for tool in tools_for(tasks, agents):
         await coordinator.mount("tools", tool)
 
     async def cleanup() -> None:

@@ -7,7 +7,7 @@ import copy
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
@@ -17,8 +17,9 @@ from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_kit.children.child import COMPLETED, Child
 from amplifier_kit.children.remote import RemoteTask, RemoteTasks
-from amplifier_kit.children.tasks import RefusedError, Tasks, unknown_agent, unknown_task
+from amplifier_kit.children.tasks import RefusedError, Tasks, unknown_task
 from amplifier_kit.tools import problems_in, tool_failure
+from amplifier_module_tool_task.agents import Agents
 
 # What a call may need beyond the time of its child: to have it stopped, and to tell of it.
 _MARGIN_SECONDS = 30.0
@@ -92,20 +93,22 @@ class TaskTool:
             return tool_failure(str(error))
 
 
-def tools_for(tasks: Tasks | RemoteTasks) -> list[TaskTool]:
+def tools_for(tasks: Tasks | RemoteTasks, agents: Agents) -> list[TaskTool]:
     """Return the tools, the first one with the names of the agents."""
-    agents = [f"- {name}: {each.get('description', '')}" for name, each in tasks.agents.items()]
-    about = "\n".join([_TASK, *agents])
+    described = [
+        f"- {name}: {each.get('description', '')}" for name, each in agents.by_name.items()
+    ]
+    about = "\n".join([_TASK, *described])
     short = _MARGIN_SECONDS + _WAYS_TO_STOP * tasks.config.grace_seconds
     long = short + tasks.config.timeout_seconds
     wait = short + _LONGEST_WAIT
     if isinstance(tasks, RemoteTasks):
         # A runner finds the child of a call that is repeated: there is no second one.
         effect = "idempotent"
-        runs = (_start_remote, _list_remote, _read_remote, _cancel_remote)
+        runs = (partial(_start_remote, agents), _list_remote, _read_remote, _cancel_remote)
     else:
         effect = "unsafe"
-        runs = (_start, _list, _read, _cancel)
+        runs = (partial(_start, agents), _list, _read, _cancel)
     return [
         TaskTool("task", effect, long, about, StartTask, runs[0], tasks),
         TaskTool("task_status", "pure", short, _STATUS, ListTasks, runs[1], tasks),
@@ -114,28 +117,34 @@ def tools_for(tasks: Tasks | RemoteTasks) -> list[TaskTool]:
     ]
 
 
-async def run_task(tasks: Tasks | RemoteTasks, asked: StartTask, *, key: str) -> ToolResult:
+async def run_task(
+    tasks: Tasks | RemoteTasks, agents: Agents, asked: StartTask, *, key: str
+) -> ToolResult:
     """Start a child for a module that is not a tool of this one; raises RefusedError.
 
     `key` distinguishes the children that one call starts, for a runner that finds them again.
     """
     if isinstance(tasks, RemoteTasks):
-        return await _start_remote(tasks, asked, key)
-    return await _start(tasks, asked)
+        return await _start_remote(agents, tasks, asked, key)
+    return await _start(agents, tasks, asked)
 
 
-async def _start(tasks: Tasks, asked: StartTask) -> ToolResult:
+async def _start(agents: Agents, tasks: Tasks, asked: StartTask) -> ToolResult:
     seconds = _seconds_for(tasks, asked)
-    child = await tasks.start(asked.prompt, asked.agent, asked.background, seconds)
+    order = agents.order(asked.agent, asked.prompt, seconds, background=asked.background)
+    child = await tasks.launch(order, agents.refusal(asked.agent))
     if asked.background:
         return _runs(child.handle)
     await child.wait()
     return _result(child)
 
 
-async def _start_remote(tasks: RemoteTasks, asked: StartTask, key: str = "") -> ToolResult:
+async def _start_remote(
+    agents: Agents, tasks: RemoteTasks, asked: StartTask, key: str = ""
+) -> ToolResult:
     seconds = _seconds_for(tasks, asked)
-    task = await tasks.start(asked.prompt, asked.agent, asked.background, seconds, key)
+    order = agents.order(asked.agent, asked.prompt, seconds, background=asked.background, key=key)
+    task = await tasks.launch(order, agents.refusal(asked.agent))
     if asked.background:
         return _runs(task.handle)
     return _remote_result(await tasks.wait(task.handle, None))
@@ -220,8 +229,9 @@ class IncompleteError(RuntimeError):
 class AgentCapabilities:
     """Offers the agents of one session to its other modules."""
 
-    def __init__(self, tasks: Tasks | RemoteTasks) -> None:
+    def __init__(self, tasks: Tasks | RemoteTasks, agents: Agents) -> None:
         self._tasks = tasks
+        self._agents = agents
 
     def offer(self, coordinator: ModuleCoordinator) -> None:
         """Register the capabilities."""
@@ -231,11 +241,11 @@ class AgentCapabilities:
 
     async def list_agents(self) -> list[str]:
         """Return the names of the agents."""
-        return list(self._tasks.agents)
+        return list(self._agents.by_name)
 
     async def get_agent(self, agent_id: str) -> dict[str, Any]:
         """Return a copy of an agent's configuration; an unknown agent has an empty one."""
-        return copy.deepcopy(self._tasks.agents.get(agent_id, {}))
+        return copy.deepcopy(self._agents.by_name.get(agent_id, {}))
 
     async def spawn_agent(self, agent_id: str, task: str | Mapping[str, Any]) -> str:
         """Have an agent do a task, under the limits of the tool `task`, and return its answer.
@@ -249,11 +259,11 @@ class AgentCapabilities:
         if not isinstance(task, str):
             raise TypeError(f"agents.spawn takes the task as a text, not as {type(task).__name__}")
         # The tool takes no name for a child like its parent; here an agent has to be named.
-        if not agent_id or unknown_agent(self._tasks.agents, agent_id):
-            known = ", ".join(self._tasks.agents) or "none"
+        if not agent_id or self._agents.refusal(agent_id):
+            known = ", ".join(self._agents.by_name) or "none"
             raise ValueError(f"Unknown agent: {agent_id}. Known: {known}.")
         asked = StartTask(prompt=task, agent=agent_id)
-        result = await run_task(self._tasks, asked, key=_key_of(agent_id, task))
+        result = await run_task(self._tasks, self._agents, asked, key=_key_of(agent_id, task))
         if not result.success:
             raise IncompleteError(str(result.output))
         return str(result.output)

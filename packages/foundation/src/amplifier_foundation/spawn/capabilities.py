@@ -9,8 +9,7 @@ from amplifier_foundation.spawn.child_plan import child_plan
 from amplifier_foundation.spawn.ended_children import EndedChildren
 from amplifier_foundation.spawn.request import SpawnRequest, as_preferences, find_agent
 from amplifier_foundation.tracing import generate_sub_session_id
-from amplifier_kit.children.agents import instruction_of
-from amplifier_kit.children.orders import ChildOrder
+from amplifier_kit.children.orders import ChildOrder, instruction_of
 from amplifier_kit.children.registry import children_of
 from amplifier_kit.children.remote import RemoteTasks
 from amplifier_kit.children.tasks import PREPARE, Tasks

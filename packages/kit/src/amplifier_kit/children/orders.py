@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["ChildOrder"]
+__all__ = ["ChildOrder", "instruction_of"]
 
 
 @dataclass(frozen=True)
@@ -45,3 +45,9 @@ class ChildOrder:
         else:
             first = []
         return [*first, *self.history]
+
+
+def instruction_of(agent: dict[str, Any]) -> str:
+    """Return what an agent reads before its first prompt, or nothing."""
+    system: dict[str, Any] = agent.get("system") or {}
+    return agent.get("instruction") or system.get("instruction") or ""

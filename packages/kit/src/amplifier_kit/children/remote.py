@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
-from amplifier_kit.children.agents import agents_in, order_for
 from amplifier_kit.children.child import (
     COMPLETED,
     FAILED,
@@ -26,7 +25,6 @@ from amplifier_kit.children.tasks import (
     depth_of,
     news_of,
     too_deep,
-    unknown_agent,
     unknown_task,
 )
 from amplifier_kit.notices import show
@@ -102,20 +100,11 @@ class RemoteTasks:
     def __init__(
         self, coordinator: ModuleCoordinator, config: ChildrenConfig, runner: TaskRunner
     ) -> None:
-        self.agents = agents_in(coordinator.config)
         self.depth = depth_of(coordinator)
         self.config = config.narrowed(config.model_copy(update=runner.limits or {}))
         self._most_in_tree = (runner.limits or {}).get("max_total", config.max_total)
         self._coordinator = coordinator
         self._runner = runner
-
-    async def start(
-        self, prompt: str, agent: str, background: bool, seconds: float, key: str = ""
-    ) -> RemoteTask:
-        """Start an agent of the plan; raises RefusedError, and says it, when there may be none."""
-        plan = self._coordinator.config
-        order = order_for(agent, prompt, seconds, plan, background=background, key=key)
-        return await self.launch(order, unknown_agent(self.agents, agent))
 
     async def launch(self, order: ChildOrder, refusal: str | None = None) -> RemoteTask:
         """Start a child; raises RefusedError, and says it, when there is a `refusal`."""

@@ -12,7 +12,6 @@ from typing import Any
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
 from amplifier_core.session import AmplifierSession
-from amplifier_kit.children.agents import agents_in, order_for
 from amplifier_kit.children.child import NAME, REFUSED, Child, Order
 from amplifier_kit.children.config import ChildrenConfig
 from amplifier_kit.children.inheritance import child_session
@@ -42,7 +41,6 @@ class Tasks:
     """Starts children within the limits, and ends them all together with the session."""
 
     def __init__(self, coordinator: ModuleCoordinator, config: ChildrenConfig) -> None:
-        self.agents = agents_in(coordinator.config)
         self.children: dict[str, Child] = {}
         self._coordinator = coordinator
         self._starting = 0
@@ -58,12 +56,6 @@ class Tasks:
             self.config = config.narrowed(above.config)
         self._root: Tasks = self if above is None else above._root
         self._started_in_tree = 0
-
-    async def start(self, prompt: str, agent: str, background: bool, seconds: float) -> Child:
-        """Start an agent of the plan; raises RefusedError, and says it, when there may be none."""
-        plan = self._coordinator.config
-        order = order_for(agent, prompt, seconds, plan, background=background)
-        return await self.launch(order, unknown_agent(self.agents, agent))
 
     async def launch(self, order: ChildOrder, refusal: str | None = None) -> Child:
         """Start a child; raises RefusedError, and says it, when there is a `refusal`."""
@@ -178,13 +170,6 @@ def depth_of(coordinator: ModuleCoordinator) -> int:
     """Return how deep a session is of which no parent is in this process."""
     known = coordinator.get_capability(DEPTH)
     return known or coordinator.get_capability(TOLD_DEPTH) or 0
-
-
-def unknown_agent(agents: Collection[str], agent: str) -> str | None:
-    """Return why an agent of this name cannot be had, if so."""
-    if not agent or agent in agents:
-        return None
-    return f"There is no agent `{agent[:100]}`. Known: {', '.join(agents) or 'none'}."
 
 
 def too_deep(depth: int, config: ChildrenConfig) -> str | None:

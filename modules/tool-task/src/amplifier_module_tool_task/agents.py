@@ -1,0 +1,52 @@
+"""The agents that a mount plan names, and the order for a child that is one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_kit.children.orders import ChildOrder, instruction_of
+
+__all__ = ["Agents"]
+
+
+class Agents:
+    """The agents of one session; raises ValidationError for one that is not a mapping."""
+
+    def __init__(self, coordinator: ModuleCoordinator) -> None:
+        self._coordinator = coordinator
+        agents: Any = coordinator.config.get("agents") or {}
+        self.by_name = TypeAdapter(dict[str, dict[str, Any]]).validate_python(agents)
+
+    def refusal(self, agent: str) -> str | None:
+        """Return why an agent of this name cannot be asked, if so; without a name it can."""
+        if not agent or agent in self.by_name:
+            return None
+        return f"There is no agent `{agent[:100]}`. Known: {', '.join(self.by_name) or 'none'}."
+
+    def order(
+        self, agent: str, prompt: str, seconds: float, *, background: bool = False, key: str = ""
+    ) -> ChildOrder:
+        """Return the order for an agent; one that the plan does not have is a child like it."""
+        chosen = self.by_name.get(agent, {})
+        return ChildOrder(
+            prompt,
+            seconds,
+            agent,
+            background,
+            overlay=_overlay(chosen, self._coordinator.config),
+            instruction=instruction_of(chosen),
+            key=key,
+        )
+
+
+def _overlay(agent: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
+    """Return what to lay over `plan`: hooks are added, the rest is merged as forks do."""
+    hooks: list[dict[str, Any]] = agent.get("hooks") or []
+    own = {entry.get("module") for entry in hooks}
+    kept = [each for each in plan.get("hooks") or () if each.get("module") not in own]
+    sections = ("session", "providers", "tools")
+    rest = {key: agent[key] for key in sections if agent.get(key) is not None}
+    return {**rest, "hooks": [*kept, *hooks]}
