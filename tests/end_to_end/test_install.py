@@ -42,6 +42,14 @@ version = "2.0.3"
 _LEFT_OUT = shutil.ignore_patterns("tests", "__pycache__", ".*", "build")
 
 
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    """Return what the clone goes without; the tests of a new module are part of the command."""
+    ignored = set(_LEFT_OUT(folder, names))
+    if "templates" in Path(folder).parts:
+        ignored.discard("tests")
+    return ignored
+
+
 class Clone(NamedTuple):
     """A clone with its environment, and what the README says to type in it last."""
 
@@ -62,7 +70,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     folder.mkdir()
     for name in _CLONED:
         if (_ROOT / name).is_dir():
-            shutil.copytree(_ROOT / name, folder / name, ignore=_LEFT_OUT)
+            shutil.copytree(_ROOT / name, folder / name, ignore=_left_out)
         else:
             shutil.copy(_ROOT / name, folder)
     # Building 21 packages may take longer than a test may hang; `_SECONDS` limits it.
