@@ -16,7 +16,7 @@ import pytest
 from amplifier_core import AmplifierSession, HookResult, events
 from amplifier_core.llm_errors import LLMError
 from amplifier_core.models import ToolResult
-from amplifier_kit.secrets.patterns import EXAMPLES
+from end_to_end.secret_examples import EXAMPLES
 from wire.line import QUICK
 from wire.server import WireServer
 from wire.vendor import Answer, Block, Refuse, Text, Thinking, ToolUse, Vendor

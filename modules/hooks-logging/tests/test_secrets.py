@@ -10,7 +10,7 @@ import pytest
 
 from amplifier_core import AmplifierSession
 from amplifier_core.testing import MockCoordinator, MockTool
-from amplifier_kit.secrets.patterns import EXAMPLES, hidden_part
+from end_to_end.secret_examples import EXAMPLES, hidden_part
 
 Open = Callable[..., Awaitable[Any]]
 

@@ -15,8 +15,8 @@ from amplifier_core.message_models import TextBlock
 from amplifier_core.models import ToolResult
 from amplifier_core.testing import MockCoordinator, MockTool
 from amplifier_kit.notices import show
-from amplifier_kit.secrets.patterns import EXAMPLES, hidden_part
 from amplifier_module_hooks_redaction import mount
+from end_to_end.secret_examples import EXAMPLES, hidden_part
 
 Open = Callable[..., Awaitable[Any]]
 

@@ -13,7 +13,6 @@ from event_stage import StreamingStage, View, all_entries, follow
 from runtime_stage import Trace, plan_with
 
 from amplifier_kit.calls.block_stream import BLOCK_DELTA, BLOCK_END, BlockStream
-from amplifier_kit.secrets.patterns import EXAMPLES
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Connection, Database, all_of, execute
 from amplifier_runtime.database.store import wake_turn
@@ -23,6 +22,7 @@ from amplifier_runtime.log.event_rows import SUPERSEDED, Record, append
 from amplifier_runtime.log.reading import GONE, LogEntry, LogReader
 from amplifier_runtime.turns.turn_run import RESUMED, TurnPart, TurnRun
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
+from end_to_end.secret_examples import EXAMPLES
 
 LOOP = "loop-streaming"
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import EventRecorder, MockCoordinator
-from amplifier_kit.secrets.patterns import EXAMPLES, PATTERNS, hidden_part
+from amplifier_kit.secrets.patterns import PATTERNS
 from amplifier_module_contexts.context_persistent import PersistentContextManager, mount
+from end_to_end.secret_examples import EXAMPLES, hidden_part
 
 Open = Callable[..., Awaitable[PersistentContextManager]]
 

@@ -14,7 +14,7 @@ from amplifier_foundation import paths
 from amplifier_foundation.config.plain_files import open_plain, require_own
 from amplifier_foundation.errors import SettingsError
 
-__all__ = ["Credential", "find_key", "find_key_in_keyring", "masked", "store_key"]
+__all__ = ["Credential", "find_key", "find_key_in_keyring", "masked"]
 
 _KEYRING_SERVICE = "amplifier"
 
@@ -62,22 +62,6 @@ def find_key(
     if value:
         return Credential(name, value, "keyring")
     return None
-
-
-def store_key(name: str, value: str, *, home: Path | None = None) -> Path:
-    """Put a key into the owner's file, whole or not at all, and return where that is."""
-    import yaml  # noqa: PLC0415 - most starts find their key in the environment
-
-    from amplifier_kit.durable_files import (  # noqa: PLC0415 - as above
-        make_private_folder,
-        write_whole,
-    )
-
-    path = paths.credentials_file(home or paths.home())
-    keys = {**_read_file(path), name: value}
-    make_private_folder(path.parent)
-    write_whole(path, yaml.safe_dump(keys).encode())
-    return path
 
 
 def _read_file(path: Path) -> dict[str, str]:

@@ -17,7 +17,6 @@ from amplifier_foundation.bundles import (
     detect_provider,
     load_bundle,
 )
-from amplifier_foundation.credentials import store_key
 from amplifier_foundation.settings import Settings, load_settings
 from contract.requirements import requirement
 
@@ -103,7 +102,7 @@ def test_settings_choose_before_keys_do(settings: Settings, write: Write) -> Non
 def test_a_key_from_the_file_reaches_the_provider_that_cannot_find_it(
     settings: Settings, write: Write
 ) -> None:
-    store_key("ANTHROPIC_API_KEY", "from the file")
+    write("home/credentials.yaml", "ANTHROPIC_API_KEY: from the file").chmod(0o600)
 
     detected = compile_bundle(default_bundle(settings), settings, {}).plan["providers"]
     write("home/settings.yaml", "config: {providers: [{module: provider-anthropic}]}")
@@ -166,7 +165,7 @@ async def test_short_forms_of_a_session_become_entries(settings: Settings, write
 async def test_variables_are_replaced_in_values_and_left_in_texts(
     settings: Settings, write: Write
 ) -> None:
-    store_key("MY_KEY", "from the file")
+    write("home/credentials.yaml", "MY_KEY: from the file").chmod(0o600)
     path = write(
         "b/a.md",
         "---\nsession: {orchestrator: l, context: c}\n"

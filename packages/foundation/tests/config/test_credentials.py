@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from amplifier_foundation.credentials import find_key, store_key
+from amplifier_foundation.credentials import find_key
 from amplifier_foundation.errors import SettingsError
 
 Write = Callable[[str, str], Path]
@@ -18,24 +17,27 @@ NAME = "OPENAI_API_KEY"
 KEY = "sk-0123456789abcdefghij-wxyz"
 
 
-def test_the_environment_comes_before_the_file(home: Path) -> None:
-    store_key(NAME, "from the file")
+@pytest.fixture
+def key_file(home: Path) -> Path:
+    """The file with the user's keys."""
+    path = home / "credentials.yaml"
+    path.write_text(f"{NAME}: {KEY}\nOTHER: other\n", encoding="utf-8")
+    path.chmod(0o600)
+    return path
 
-    found = find_key(NAME, environ={NAME: KEY})
+
+def test_the_environment_comes_before_the_file(key_file: Path) -> None:
+    found = find_key(NAME, environ={NAME: "from the environment"})
 
     assert found is not None
-    assert (found.value, found.origin) == (KEY, "environment")
+    assert (found.value, found.origin) == ("from the environment", "environment")
 
 
-def test_a_stored_key_is_found_and_is_its_owners_alone(home: Path) -> None:
-    store_key("OTHER", "other")
-    path = store_key(NAME, KEY)
-
+def test_a_stored_key_is_found(key_file: Path) -> None:
     found = find_key(NAME, environ={NAME: ""})
 
     assert found is not None
-    assert (found.value, found.origin) == (KEY, str(path))
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert (found.value, found.origin) == (KEY, str(key_file))
     other = find_key("OTHER", environ={})
     assert other is not None
     assert other.value == "other"
@@ -80,17 +82,14 @@ def test_a_keyring_that_fails_is_logged_and_has_no_key(
 
 @pytest.mark.attack("K2")
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o620, 0o602, 0o601, 0o777])
-def test_a_file_that_others_have_access_to_is_not_read(mode: int, home: Path) -> None:
-    path = store_key(NAME, KEY)
-    path.chmod(mode)
+def test_a_file_that_others_have_access_to_is_not_read(mode: int, key_file: Path) -> None:
+    key_file.chmod(mode)
 
     with pytest.raises(SettingsError) as error:
         find_key(NAME, environ={})
 
-    assert error.value.fix == f"chmod 600 {path}"
+    assert error.value.fix == f"chmod 600 {key_file}"
     assert KEY not in str(error.value)
-    with pytest.raises(SettingsError):
-        store_key("OTHER", "x")
 
 
 @pytest.mark.attack("K2")
@@ -116,9 +115,8 @@ def test_no_representation_of_a_key_shows_it(home: Path) -> None:
 
 
 @pytest.mark.attack("K2")
-def test_a_broken_file_is_named_without_the_line_that_holds_the_key(home: Path) -> None:
-    path = store_key(NAME, KEY)
-    path.write_text(f"{NAME}: [{KEY}", encoding="utf-8")
+def test_a_broken_file_is_named_without_the_line_that_holds_the_key(key_file: Path) -> None:
+    key_file.write_text(f"{NAME}: [{KEY}", encoding="utf-8")
 
     with pytest.raises(SettingsError) as error:
         find_key(NAME, environ={})

@@ -13,8 +13,8 @@ import pytest
 from amplifier_foundation.live import open_live
 from amplifier_foundation.replay.cassette import to_test
 from amplifier_foundation.store import SessionStore
-from amplifier_kit.secrets.patterns import EXAMPLES
 from end_to_end.recorded_sessions import call, files, plan_of
+from end_to_end.secret_examples import EXAMPLES
 
 # Known, because a variable that is called a token holds it; the other has only its form.
 KNOWN = 'canary/7Zt+4bX9"wLm2?Kd8>Qr5'

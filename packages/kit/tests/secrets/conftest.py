@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplifier_kit.secrets.patterns import EXAMPLES, hidden_part
+from end_to_end.secret_examples import EXAMPLES, hidden_part
 
 
 @pytest.fixture(params=EXAMPLES)

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.secrets.patterns import EXAMPLES, PATTERNS
+from amplifier_kit.secrets.patterns import PATTERNS
 from amplifier_kit.secrets.scrubber import MARK_START, Scrubber
+from end_to_end.secret_examples import EXAMPLES
 
 Planted = tuple[str, str, str]
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from amplifier_sandbox.own.paths import git_files, own_paths, path_and_links
+from amplifier_sandbox.own.paths import OwnPaths, git_files, own_paths, path_and_links
 from amplifier_sandbox.processes.own_code import _ours_with_names_elsewhere, shared_files
 
 
@@ -28,10 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_folder_with_nothing_of_ours_has_nothing_to_protect(folder: Path) -> None:
-    own = own_paths(folder)
-
-    assert not own.has_code()
-    assert own.git == ()
+    assert own_paths(folder) == OwnPaths()
 
 
 class _Growing(dict[str, types.ModuleType]):
@@ -44,7 +41,7 @@ class _Growing(dict[str, types.ModuleType]):
 def test_another_thread_may_import_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "modules", _Growing(sys.modules))
 
-    assert not own_paths(folder).has_code()
+    assert own_paths(folder) == OwnPaths()
 
 
 @pytest.mark.attack("review H1")

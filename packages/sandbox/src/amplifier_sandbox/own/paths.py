@@ -123,10 +123,6 @@ class OwnPaths:
     # The path of ours that the folder itself is in.
     around: Path | None = None
 
-    def has_code(self) -> bool:
-        """Whether there is anything that this process depends on, repositories aside."""
-        return bool(self.read_only or self.hidden or self.links or self.around)
-
 
 def own_paths(folder: Path) -> OwnPaths:
     """Return what of our own is inside `folder`, or around it."""
