@@ -242,11 +242,8 @@ def _modules() -> Iterator[Finding]:
 
 def _guards() -> Iterator[Finding]:
     """Mount each guard of a session here, as the session would."""
-    import asyncio  # noqa: PLC0415 - with the kernel, what a look at versions does not need
-
-    from amplifier_cli.bare_session import mounting_failure  # noqa: PLC0415 - as above
+    from amplifier_cli.bare_session import mounting_failure  # noqa: PLC0415 - with the kernel
     from amplifier_core.errors import AmplifierError  # noqa: PLC0415 - as above
-    from amplifier_foundation.preparing import Wishes, get_ready  # noqa: PLC0415 - as above
 
     ready = asyncio.run(get_ready(Wishes()))
     guards = [each for each in ready.plan.get("hooks") or () if each.get("required")]
@@ -298,8 +295,6 @@ def _lock() -> Iterator[Finding]:
         told = f"{LOCK_NAME} pins and accepts nothing: this folder is not trusted"
         yield Finding("warning", "lock", told, "amplifier trust")
         return
-    from amplifier_cli.checkup import compare_pins  # noqa: PLC0415 - if locked
-    from amplifier_foundation.sources.resolver import SourceResolver  # noqa: PLC0415 - as above
 
     lock = Lock.read(path)
     compared = compare_pins(SourceResolver(paths.home(), base=Path.cwd(), lock=lock))

@@ -129,9 +129,6 @@ def completed(found: FoundModule, where: str) -> FoundModule:
 
 
 def _try(found: FoundModule) -> Trial:
-    # Needs the kernel's test kit.
-    from amplifier_cli.module_checks import try_mounting  # noqa: PLC0415
-
     compile_apart(paths.home())
     return asyncio.run(try_mounting(found.package, found.entry_point, found.config))
 

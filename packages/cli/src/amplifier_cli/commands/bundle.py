@@ -266,7 +266,6 @@ def validate(name: str, timeout: float) -> int:
 
     All of its modules are imported and mounted as for a run, in a process of their own.
     """
-    from amplifier_cli.commands.bundle import mount_all  # noqa: PLC0415 - starts a process
     from amplifier_core.validation import MountPlanValidator  # noqa: PLC0415 - the kernel
 
     ready = _ready(name)

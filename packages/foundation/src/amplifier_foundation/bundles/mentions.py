@@ -233,9 +233,6 @@ class Texts:
             self._follow(Written(text, place), shown, chain)
 
     def _listing(self, folder: Path) -> str:
-        # Few texts mention a folder, and no start pays for the others.
-        from amplifier_foundation.bundles.mentions import folder_listing  # noqa: PLC0415
-
         try:
             return folder_listing(folder, self._settings)
         except OSError as error:
