@@ -163,7 +163,7 @@ def import_by_name(name: str) -> ModuleType | None:
         return importlib.import_module(name)
     except Exception as error:
         # It or a package above it is missing, and not something that its code imports.
-        if isinstance(error, ModuleNotFoundError) and name.startswith(str(error.name)):
+        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             return None
         raise _import_failure(name, error) from error
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from amplifier_core._tasks import settled
-from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_core.approval import ApprovalSystem, ApprovalTimeoutError
+from amplifier_core.display import DisplaySystem
 from amplifier_core.models import ContextInjection, HookResult, UserMessage, sanitize_for_llm
 
 logger = logging.getLogger(__name__)
@@ -18,10 +19,24 @@ _CHARS_PER_TOKEN = 4
 _LOG_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-# What is called `coordinator` here is a ModuleCoordinator; its file imports this one.
+class ResultHost(Protocol):
+    """What of a coordinator is needed to carry out a hook result."""
+
+    @property
+    def approval_system(self) -> ApprovalSystem | None: ...
+    @property
+    def display_system(self) -> DisplaySystem | None: ...
+    @property
+    def injection_budget_per_turn(self) -> int | None: ...
+    @property
+    def injection_size_limit(self) -> int | None: ...
+    def count_injection(self, tokens: int) -> int: ...
+    def get(self, mount_point: str) -> Any: ...
 
 
-async def carry_out(coordinator: Any, result: HookResult, event: str, hook_name: str) -> HookResult:
+async def carry_out(
+    coordinator: ResultHost, result: HookResult, event: str, hook_name: str
+) -> HookResult:
     """Do what `result` asks for and return what is left for the orchestrator to act on."""
     await _show(coordinator, result.messages(), hook_name)
     if result.action == "ask_user":
@@ -33,7 +48,9 @@ async def carry_out(coordinator: Any, result: HookResult, event: str, hook_name:
     return result
 
 
-async def _inject(coordinator: Any, result: HookResult, event: str, hook_name: str) -> HookResult:
+async def _inject(
+    coordinator: ResultHost, result: HookResult, event: str, hook_name: str
+) -> HookResult:
     """Store the lasting injections; the returned result has the ephemeral ones, if any."""
     injections = [
         each.model_copy(update={"content": content})
@@ -58,11 +75,10 @@ async def _inject(coordinator: Any, result: HookResult, event: str, hook_name: s
     return result.with_injections([each for each in injections if each.ephemeral])
 
 
-def _charge(coordinator: Any, injection: ContextInjection) -> None:
+def _charge(coordinator: ResultHost, injection: ContextInjection) -> None:
     """Count an injection against the turn's budget, which warns and does not forbid."""
     tokens = len(injection.content) // _CHARS_PER_TOKEN
-    coordinator._current_turn_injections += tokens
-    used = coordinator._current_turn_injections
+    used = coordinator.count_injection(tokens)
     budget = coordinator.injection_budget_per_turn
     if budget is not None and used > budget:
         logger.warning(
@@ -82,7 +98,7 @@ def _charge(coordinator: Any, injection: ContextInjection) -> None:
     )
 
 
-async def _store(coordinator: Any, injection: ContextInjection) -> None:
+async def _store(coordinator: ResultHost, injection: ContextInjection) -> None:
     context: Any = coordinator.get("context")
     if not hasattr(context, "add_message"):
         return
@@ -99,7 +115,7 @@ async def _store(coordinator: Any, injection: ContextInjection) -> None:
     await settled(context.add_message(message))
 
 
-async def _show(coordinator: Any, messages: list[UserMessage], hook_name: str) -> None:
+async def _show(coordinator: ResultHost, messages: list[UserMessage], hook_name: str) -> None:
     display: Any = coordinator.display_system
     for message in messages:
         source = f"hook:{message.source or hook_name}"
@@ -113,7 +129,7 @@ async def _show(coordinator: Any, messages: list[UserMessage], hook_name: str) -
             logger.exception("display failed hook=%s", hook_name)
 
 
-async def _ask(coordinator: Any, result: HookResult, hook_name: str) -> HookResult:
+async def _ask(coordinator: ResultHost, result: HookResult, hook_name: str) -> HookResult:
     """Put the question to the approval system; only a clear yes lets the operation pass."""
     prompt = result.approval_prompt or "Allow this operation?"
     options = result.approval_options or ["Allow", "Deny"]

@@ -306,6 +306,11 @@ class ModuleCoordinator:
                 contributions.append(contribution)
         return contributions
 
+    def count_injection(self, tokens: int) -> int:
+        """Add to the tokens that hooks injected in this turn and return their number."""
+        self._current_turn_injections += tokens
+        return self._current_turn_injections
+
     async def process_hook_result(
         self, result: HookResult, event: str, hook_name: str = "unknown"
     ) -> HookResult:
