@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,6 +36,8 @@ def assistant(content: Any = "", calls: Any = None) -> Stored:
         (assistant(calls=[{"id": "a", "name": "t"}]), {"a": "t"}),
         (assistant(calls=[{"id": "a", "function": {"name": "t"}}]), {"a": "t"}),
         (assistant(calls=[ToolCall(id="a", name="t", arguments={})]), {"a": "t"}),
+        (assistant(calls=[SimpleNamespace(id="a", function={"name": "t"})]), {"a": "t"}),
+        (assistant(calls=[SimpleNamespace(id="a", tool="t")]), {"a": "t"}),
         (assistant([{"type": "tool_call", "id": "a", "name": "t"}]), {"a": "t"}),
         (assistant([{"type": "tool_use", "id": "a", "name": "t"}]), {"a": "t"}),
         (assistant([{"type": "text", "text": "t"}, "plain"]), {}),
@@ -57,6 +60,14 @@ def test_calls_are_found_in_every_form(message: Stored, expected: dict[str, str]
         ({"role": "tool", "tool_call_id": "a", "content": "done"}, ["a"]),
         ({"role": "tool", "tool_call_id": "a", "content": [result_block("a")]}, ["a"]),
         ({"role": "tool", "tool_call_id": "a", "content": [result_block("b")]}, ["a", "b"]),
+        (
+            {
+                "role": "tool",
+                "tool_call_id": "a",
+                "content": [result_block("a"), result_block("b")],
+            },
+            ["a", "b"],
+        ),
         ({"role": "tool", "content": [result_block("b")]}, ["b"]),
         ({"role": "user", "content": [result_block("a"), result_block("b")]}, ["a", "b"]),
         ({"role": "user", "tool_call_id": "a", "content": "text"}, []),
@@ -88,3 +99,5 @@ def test_an_interrupted_call_is_answered_by_a_message_that_says_so() -> None:
     assert answers_in(message) == ["a"]
     assert message["name"] == "bash"
     assert message["content"] == INTERRUPTED
+    assert INTERRUPTED.startswith("[interrupted] This call was cut short")
+    assert INTERRUPTED.endswith("check before you repeat it.")

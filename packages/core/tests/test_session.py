@@ -309,6 +309,10 @@ async def test_a_good_turn_after_a_swap_is_completed(installed: Installer) -> No
         ("session", ["AmplifierSession"]),
         ("coordinator", ["ModuleCoordinator"]),
         (
+            "history",
+            ["INTERRUPTED", "answers_in", "calls_in", "interrupted_result", "unanswered_calls"],
+        ),
+        (
             "hooks",
             [
                 "DEFAULT_TIMEOUT",

@@ -66,9 +66,10 @@ class Payload:
 
 def as_dict(data: Any) -> dict[str, Any] | None:
     """Return `data` as a dict if it is a mapping or a model, else None."""
-    if type(data) is not dict:
-        data = convert(data)
-    return cast("dict[str, Any]", data) if isinstance(data, dict) else None
+    if type(data) is dict:
+        return cast("dict[str, Any]", data)
+    converted = convert(data)
+    return cast("dict[str, Any]", converted) if isinstance(converted, dict) else None
 
 
 def json_copy(data: dict[Any, Any]) -> dict[str, Any]:

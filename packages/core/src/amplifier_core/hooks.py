@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 from pydantic import ValidationError
@@ -144,6 +145,7 @@ class _Registration:
     place: tuple[int, int]
 
 
+_place = attrgetter("place")
 _numbers = count()
 
 
@@ -334,7 +336,7 @@ class HookRegistry:
             hearing += self._handlers.get(EVERY_EVENT, ())
         for parent in self._parents:
             hearing += [each for each in parent._hearing(event) if each.on_error == "deny"]
-        hearing.sort(key=lambda each: each.place)
+        hearing.sort(key=_place)
         return hearing
 
     def _known_events(self) -> list[str]:
