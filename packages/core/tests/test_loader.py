@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import ModuleCoordinator, ModuleLoader
+from amplifier_core import AmplifierSession, MockCoordinator, ModuleCoordinator, ModuleLoader
 from amplifier_core.errors import (
     ModuleLoadError,
     ModuleNotFoundError,  # noqa: A004 - our own
@@ -310,3 +310,21 @@ async def test_what_a_source_says_in_other_types_is_ignored(
     file = await mounted_from(ProjectFolder(tmp_path, "text", object()), "tool-plain")
 
     assert file == str(tmp_path / "amplifier_module_tool_plain" / "__init__.py")
+
+
+def test_the_coordinator_of_a_loader_has_the_two_names_that_published_code_reads() -> None:
+    coordinator = MockCoordinator()
+
+    loader = ModuleLoader(coordinator)
+
+    assert loader.coordinator is coordinator
+    assert vars(loader)["_coordinator"] is coordinator
+
+
+def test_a_session_can_be_given_another_loader() -> None:
+    session = AmplifierSession({"session": {"orchestrator": "loop-basic", "context": "none"}})
+    loader = ModuleLoader(session.coordinator)
+
+    session.loader = loader
+
+    assert session.coordinator.loader is loader

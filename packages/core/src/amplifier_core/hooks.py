@@ -224,7 +224,12 @@ class HookRegistry:
 
     def has_handlers(self, event: str) -> bool:
         """Whether anybody would hear `event`; saves preparing what nobody listens to."""
-        return bool(self._hearing(event))
+        if self._handlers.get(event) or self._handlers.get(EVERY_EVENT):
+            return True
+        for parent in self._parents:
+            if any(each.on_error == "deny" for each in parent._hearing(event)):
+                return True
+        return False
 
     def list_guards(self) -> dict[str, list[str]]:
         """Return the names of the handlers that deny when they fail, by event."""

@@ -96,6 +96,8 @@ class ModuleLoader:
         search_paths: Iterable[str | Path] | None = None,
     ) -> None:
         # Whose resolver is asked.
+        # Published code reads it under either name.
+        self._coordinator = coordinator
         self.coordinator = coordinator
         self._search_paths = None if search_paths is None else list(search_paths)
         self._loaded_modules: dict[str, _Loaded] = {}

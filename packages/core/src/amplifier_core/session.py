@@ -66,7 +66,7 @@ class AmplifierSession:
         self.session_id = session_id or str(uuid4())
         self.parent_id = parent_id
         self.coordinator = ModuleCoordinator(self, approval_system, display_system)
-        self.coordinator.loader = ModuleLoader(self.coordinator) if loader is None else loader
+        self.loader = ModuleLoader(self.coordinator) if loader is None else loader
         # In the order of arrival, as asyncio's lock is.
         self._one_turn = asyncio.Lock()
         self.is_resumed = is_resumed
@@ -76,6 +76,10 @@ class AmplifierSession:
     def loader(self) -> ModuleLoader:
         """What finds the modules; the coordinator has it too, for modules that load others."""
         return cast("ModuleLoader", self.coordinator.loader)
+
+    @loader.setter
+    def loader(self, loader: ModuleLoader) -> None:
+        self.coordinator.loader = loader
 
     @property
     def initialized(self) -> bool:
