@@ -13,6 +13,8 @@ from amplifier_kit.valid_text import valid_text
 
 logger = logging.getLogger(__name__)
 
+_NO_ANSWER = HookResult()
+
 
 class Injections:
     """The ephemeral injections collected since the last request."""
@@ -64,16 +66,18 @@ class Announcer:
         self.name = name
         self._coordinator = coordinator
         self._hooks = hooks
+        self._has_handlers = getattr(hooks, "has_handlers", None)
         # What waits for the next request.
         self.injections = Injections()
 
     def hears(self, event: str) -> bool:
         """Whether a hook listens to an event; assumed of hooks that cannot say so."""
-        has_handlers = getattr(self._hooks, "has_handlers", None)
-        return has_handlers is None or has_handlers(event)
+        return self._has_handlers is None or self._has_handlers(event)
 
     async def tell(self, event: str, data: dict[str, Any]) -> dict[str, Any]:
         """Announce something that is not open to objection; returns what the hooks leave of it."""
+        if not self.hears(event):
+            return data
         answer = await self._hooks.emit(event, data)
         if answer.action == "deny":
             return {}
@@ -83,6 +87,8 @@ class Announcer:
 
     async def ask(self, event: str, data: dict[str, Any]) -> HookResult:
         """Announce, have the hooks' wishes carried out, and return what is left to act on."""
+        if not self.hears(event):
+            return _NO_ANSWER
         return await self.carry_out(event, await self._hooks.emit(event, data))
 
     async def carry_out(self, event: str, wanted: HookResult) -> HookResult:

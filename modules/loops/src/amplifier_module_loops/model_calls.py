@@ -138,6 +138,10 @@ class ModelCalls:
         total = len(response.content)
         facts = {"response": response, "usage": usage, "tool_calls": bool(calls)}
         await announcer.ask(events.PROVIDER_RESPONSE, {"provider": name, **facts})
+        if not (
+            announcer.hears(events.CONTENT_BLOCK_START) or announcer.hears(events.CONTENT_BLOCK_END)
+        ):
+            return
         for index, block in enumerate(response.content):
             place = {"block_index": index, "total_blocks": total}
             await announcer.tell(events.CONTENT_BLOCK_START, {"block_type": block.type, **place})

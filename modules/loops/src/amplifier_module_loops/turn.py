@@ -238,16 +238,18 @@ class _Turn:
             reason = {}
         else:
             reason = await self._announce_last_step(ending)
-        facts = {
-            "provider": name,
-            "model": default_model(provider),
-            **reason,
-            "iteration": self._model.count + 1,
-        }
-        permission = await announcer.ask(events.PROVIDER_REQUEST, facts)
-        if permission.action == "deny":
-            self._end_denied(permission)
-            return None
+        # Asked first, because the provider has to say which model it uses.
+        if announcer.hears(events.PROVIDER_REQUEST):
+            facts = {
+                "provider": name,
+                "model": default_model(provider),
+                **reason,
+                "iteration": self._model.count + 1,
+            }
+            permission = await announcer.ask(events.PROVIDER_REQUEST, facts)
+            if permission.action == "deny":
+                self._end_denied(permission)
+                return None
         tools = {} if repairing or ending is not None else self._tools
         form = None
         if loop.schema is not None and not tools:

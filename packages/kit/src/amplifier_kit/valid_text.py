@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from math import isfinite
 from typing import Any, TypeVar, cast
@@ -86,42 +87,45 @@ def _replaced(found: re.Match[str]) -> str:
 
 
 def _valid(value: Any, levels: int) -> Any:
+    if value is None or isinstance(value, int):
+        return value
     if isinstance(value, str):
         return valid_text(value)
     if isinstance(value, float):
         if isfinite(value):
             return value
         return str(value)
-    is_model = hasattr(cast("Any", type(value)), "model_copy")
-    if not is_model and not isinstance(value, dict | list | tuple):
+    if isinstance(value, dict):
+        look_into = _valid_dict
+    elif isinstance(value, (list, tuple)):
+        look_into = _valid_items
+    elif hasattr(cast("Any", type(value)), "model_copy"):
+        look_into = _valid_model
+    else:
         return value
     if levels == 0:
         return _TOO_DEEP
-    if isinstance(value, dict):
-        return _valid_dict(cast("dict[Any, Any]", value), levels - 1)
-    if is_model:
-        return _valid_model(value, levels - 1)
-    items = cast("list[Any]", value)
-    changed = [_valid(each, levels - 1) for each in items]
-    if all(new is old for new, old in zip(changed, items, strict=True)):
+    return look_into(cast("Any", value), levels - 1)
+
+
+def _valid_dict(fields: dict[Any, Any], levels: int) -> dict[Any, Any]:
+    changed: dict[Any, Any] = {}
+    is_same = True
+    for key, each in fields.items():
+        new_key = valid_text(key) if isinstance(key, str) else key
+        new = _valid(each, levels)
+        is_same = is_same and new_key is key and new is each
+        changed[new_key] = new
+    return fields if is_same else changed
+
+
+def _valid_items(items: list[Any] | tuple[Any, ...], levels: int) -> list[Any] | tuple[Any, ...]:
+    changed = [_valid(each, levels) for each in items]
+    if all(map(operator.is_, changed, items)):
         return items
     if isinstance(items, tuple):
         return tuple(changed)
     return changed
-
-
-def _valid_dict(fields: dict[Any, Any], levels: int) -> dict[Any, Any]:
-    changed = {_valid_key(key): _valid(each, levels) for key, each in fields.items()}
-    is_same = len(changed) == len(fields) and all(
-        key in changed and changed[key] is each for key, each in fields.items()
-    )
-    return fields if is_same else changed
-
-
-def _valid_key(key: Any) -> Any:
-    if isinstance(key, str):
-        return valid_text(key)
-    return key
 
 
 def _valid_model(model: Any, levels: int) -> Any:
@@ -129,6 +133,8 @@ def _valid_model(model: Any, levels: int) -> Any:
     fields: dict[str, Any] = {**model.__dict__, **(model.__pydantic_extra__ or {})}
     changes: dict[str, Any] = {}
     for name, each in fields.items():
+        if each is None:
+            continue  # as most fields of most models are
         new = _valid(each, levels)
         if new is not each:
             changes[name] = new
