@@ -167,7 +167,10 @@ def ask_provider(provider: Any) -> Asker:
             timeout=question.timeout,
         )
         response = await provider.request_approval(request)
-        reason = response.reason if isinstance(response.reason, str) else ""
+        if isinstance(response.reason, str):
+            reason = response.reason
+        else:
+            reason = ""
         return Answer(response.approved is True, "person", reason, response.remember is True)
 
     return ask

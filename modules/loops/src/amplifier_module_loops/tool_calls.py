@@ -207,7 +207,10 @@ class ToolCalls:
         """Wait until every run has a result, its own or the one that says that its time is up."""
         announcer = self._announcer
         is_heard = announcer.hears(TOOL_HEARTBEAT)
-        interval = self._settings.heartbeat_seconds if is_heard else math.inf
+        if is_heard:
+            interval = self._settings.heartbeat_seconds
+        else:
+            interval = math.inf
         watch = ToolWatch(runs, interval, self._seconds_for)
         try:
             while await watch.tick():

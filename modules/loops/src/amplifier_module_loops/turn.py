@@ -113,7 +113,10 @@ class _Turn:
         self._context = context
         self._providers = providers
         self._tools = tools
-        self._token = None if coordinator is None else coordinator.cancellation
+        if coordinator is None:
+            self._token = None
+        else:
+            self._token = coordinator.cancellation
         self._announcer = Announcer(loop.name, hooks, coordinator)
         self._model = ModelCalls(
             loop.kept,

@@ -193,7 +193,10 @@ class ChatCompletionsProvider:
         # One text, because many chat templates know only one system message, the first.
         system = "\n\n".join(map(text_of, leading))
         wire = self._convert(rest)
-        opening = [{"role": "system", "content": system}] if system else []
+        if system:
+            opening = [{"role": "system", "content": system}]
+        else:
+            opening = []
         sent = [*opening, *(each for one in wire for each in one.messages)]
         parameters = to_wire.parameters(request, self._config, model, sent)
         tools = [(f"tool {each['function']['name']}", each) for each in parameters.get("tools", ())]

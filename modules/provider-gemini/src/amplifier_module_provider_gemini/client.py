@@ -69,7 +69,10 @@ def make_client(config: GeminiConfig) -> GeminiClient:
     options = types.HttpOptions(
         base_url=config.base_url, api_version=config.api_version, httpx_async_client=http
     )
-    key = config.api_key.get_secret_value() if config.api_key else None
+    if config.api_key:
+        key = config.api_key.get_secret_value()
+    else:
+        key = None
     # Not enterprise: an environment that is set up for Google Cloud must not redirect us.
     return GeminiClient(Client(enterprise=False, api_key=key, http_options=options), http)
 

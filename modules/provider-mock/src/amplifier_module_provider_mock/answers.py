@@ -33,7 +33,10 @@ def text_of(message: Message) -> str:
 
 def results_in(message: Message) -> list[str]:
     """Return what tools returned in this message, as text."""
-    blocks = [] if isinstance(message.content, str) else message.content
+    if isinstance(message.content, str):
+        blocks = []
+    else:
+        blocks = message.content
     found = [_as_text(block.output) for block in blocks if isinstance(block, ToolResultBlock)]
     return found or ([text_of(message)] if message.role == "tool" else [])
 
@@ -45,7 +48,10 @@ def calls_in(message: Message) -> list[str]:
     """
     if message.role != "assistant":
         return []
-    blocks = [] if isinstance(message.content, str) else message.content
+    if isinstance(message.content, str):
+        blocks = []
+    else:
+        blocks = message.content
     found = [block.name for block in blocks if isinstance(block, ToolCallBlock)]
     listed: Any = (message.model_extra or {}).get("tool_calls") or []
     return found or [str(call.get("tool") or call.get("name") or "a tool") for call in listed]

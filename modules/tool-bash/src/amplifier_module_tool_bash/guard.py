@@ -119,7 +119,8 @@ class CommandGuard:
             reason = objection_to_special_files(command, Path(self._workspace()))
         if reason is not None and not self._asks:
             concern = self._capability("approval.concern")
-            reason = None if concern is None or concern(data, reason) else reason
+            if concern is None or concern(data, reason):
+                reason = None
         if reason is None:
             return HookResult()
         shown = shown_exactly(command)

@@ -182,7 +182,10 @@ class Connection:
         return f"{reason or type(error).__name__}{self._last_words()}"
 
     def _last_words(self) -> str:
-        words = self._process.last_words if self._process is not None else ""
+        if self._process is not None:
+            words = self._process.last_words
+        else:
+            words = ""
         if words:
             return f"; its last words: {words}"
         return ""

@@ -320,6 +320,9 @@ def _question(tool: str, seen: dict[str, Any], definition: Definition) -> str:
         for each in (before, definition.stored())
     )
     changes = list(difflib.unified_diff(old, new, lineterm="", n=3))[2:]
-    what = "has changed since it was approved" if before else "is new"
+    if before:
+        what = "has changed since it was approved"
+    else:
+        what = "is new"
     lines = "\n".join(map(visible, changes))
     return f"The MCP tool `{tool}` {what}. Let the model see and call it?\n{lines}"

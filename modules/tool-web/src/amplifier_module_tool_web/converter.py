@@ -50,7 +50,10 @@ def main(kind: str, charset: str, url: str, instructions: str) -> None:
         if instructions:
             restrict_this_process(bytes.fromhex(instructions))
         named = _TITLE.search(source[:_HEAD])
-        title = " ".join(html.unescape(named[1]).split()) if named else ""
+        if named:
+            title = " ".join(html.unescape(named[1]).split())
+        else:
+            title = ""
         images = InlineDataMedia.ALT_TEXT_ONLY
         options = ConversionOptions(extract_metadata=False, inline_data_media=images, base_url=url)
         result = convert(source, options)

@@ -315,7 +315,10 @@ def _disk() -> Iterator[Finding]:
     sizes = {name: _bytes_in(home / name) for name in ("projects", "blobs", "cache")}
     whole = sum(sizes.values())
     told = ", ".join(f"{name} {size(count)}" for name, count in sizes.items())
-    fix = "amplifier session delete SESSION" if whole > _LARGE else ""
+    if whole > _LARGE:
+        fix = "amplifier session delete SESSION"
+    else:
+        fix = ""
     yield Finding("warning" if fix else "ok", "disk", f"{size(whole)} in {home}: {told}", fix)
 
 

@@ -105,7 +105,10 @@ def _line(label: str, text: str, color: str) -> None:
 
 
 def _help_of(error: click.ClickException) -> str:
-    context = error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, click.UsageError):
+        context = error.ctx
+    else:
+        context = None
     if context is None:
         return ""
     return f"{context.command_path} --help"

@@ -162,7 +162,10 @@ class ContextFaultTests(FaultTests):
     def _fits(self, outcome: Outcome, what: str, *, refused: bool = False) -> None:
         small = outcome.ended and outcome.error is None and outcome.value <= _LONGEST_REQUEST
         size = f"it returned {outcome.value} characters"
-        shown = size if outcome.ended and outcome.error is None else str(outcome)
+        if outcome.ended and outcome.error is None:
+            shown = size
+        else:
+            shown = str(outcome)
         found = f"given {what} and {_BUDGET_TOKENS} tokens, {shown}"
         require("context.budget", refused or small, found)
 

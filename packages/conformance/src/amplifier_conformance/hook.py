@@ -131,7 +131,9 @@ class HookFaultTests(FaultTests):
 
 async def _call(handler: Any, event: str, data: dict[str, Any]) -> Any:
     answer = handler(event, copy.deepcopy(data))
-    return await answer if inspect.isawaitable(answer) else answer
+    if inspect.isawaitable(answer):
+        return await answer
+    return answer
 
 
 def _is_answer(outcome: Outcome) -> bool:

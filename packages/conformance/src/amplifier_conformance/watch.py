@@ -42,7 +42,9 @@ class Outcome:
 
     def __str__(self) -> str:
         if not self.ended:
-            return "it ran on" if self.size is None else self._too_slow()
+            if self.size is None:
+                return "it ran on"
+            return self._too_slow()
         if self.error is None:
             return f"it returned {type(self.value).__name__}"
         # The words of a failing module may be as long as what it was given.
@@ -179,4 +181,6 @@ def _outcome(task: asyncio.Future[Any]) -> Outcome:
     if task.cancelled():
         return Outcome(error=asyncio.CancelledError())
     error = task.exception()
-    return Outcome(error=error) if error is not None else Outcome(value=task.result())
+    if error is not None:
+        return Outcome(error=error)
+    return Outcome(value=task.result())

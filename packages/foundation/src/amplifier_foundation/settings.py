@@ -248,7 +248,10 @@ def change_user_settings(change: Callable[[dict[str, Any]], None]) -> Path:
     Comments do not survive a change, so a file with comments is kept beside it as `.bak`.
     """
     path = paths.user_settings(paths.home())
-    text = read_text(path, error=SettingsError) if path.is_file() else ""
+    if path.is_file():
+        text = read_text(path, error=SettingsError)
+    else:
+        text = ""
     try:
         values: Any = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:

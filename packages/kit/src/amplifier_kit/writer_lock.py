@@ -166,7 +166,10 @@ def _read_holder(fd: int) -> Holder:
         said: Any = json.loads(os.pread(fd, 4_096, 0))
     except ValueError:
         said = {}
-    said = cast("dict[str, Any]", said) if isinstance(said, dict) else {}
+    if isinstance(said, dict):
+        said = cast("dict[str, Any]", said)
+    else:
+        said = {}
     return Holder(
         pid=_number(said.get("pid")),
         host=str(said.get("host", "")),

@@ -69,7 +69,10 @@ def _workspace(coordinator: ModuleCoordinator, settings: FilesystemConfig) -> Wo
     working = working_dir(coordinator, settings.working_dir)
     others: list[Root] = []
     for each in settings.allowed_paths:
-        allowed = AllowedPath(path=each) if isinstance(each, Path) else each
+        if isinstance(each, Path):
+            allowed = AllowedPath(path=each)
+        else:
+            allowed = each
         folder = working / allowed.path.expanduser()
         others.append(Root(folder, writable=allowed.write, own=OwnFiles(folder)))
     return Workspace(Root(working, own=OwnFiles(working)), *others)

@@ -110,5 +110,8 @@ class TerminalNotices:
 
     def show_message(self, message: str, level: Any, source: str = "hook") -> None:
         """Show a line and return at once."""
-        known = level if level in ("info", "warning", "error") else "info"
+        if level in ("info", "warning", "error"):
+            known = level
+        else:
+            known = "info"
         self._put(Notice(message, known, source.removeprefix("hook:")))

@@ -87,7 +87,10 @@ class Paper:
         if segments:
             last = segments[-1]
             segments[-1] = last._replace(text=last.text.rstrip())
-        kept = segments if self._colors else Segment.remove_color(segments)
+        if self._colors:
+            kept = segments
+        else:
+            kept = Segment.remove_color(segments)
         return "".join(
             each.style.render(each.text, color_system=ColorSystem.STANDARD)
             if each.style

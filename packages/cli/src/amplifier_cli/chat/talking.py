@@ -37,7 +37,10 @@ def talk(wishes: Wishes, resume: str | None, when_held: Answer | None) -> int:
         wishes = with_own_bundle(wishes, session_id)
     ready = asyncio.run(get_ready(wishes))
     takeover = False
-    holder = None if session_id is None else store().holder(session_id)
+    if session_id is None:
+        holder = None
+    else:
+        holder = store().holder(session_id)
     if session_id is not None and holder is not None:
         answer = choose(SessionHeldError(session_id, holder), when_held)
         if answer == "watch":

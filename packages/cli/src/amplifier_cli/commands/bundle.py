@@ -360,7 +360,10 @@ def _ready(name: str) -> Ready:
 
 def _told(entry: dict[str, Any]) -> str:
     config = ", ".join(entry.get("config") or {})
-    source = f" from {entry['source']}" if entry.get("source") else ""
+    if entry.get("source"):
+        source = f" from {entry['source']}"
+    else:
+        source = ""
     return fitted(
         f"{entry['module']}{source}{f' ({config})' if config else ''}", screen_width() - 18
     )

@@ -155,7 +155,10 @@ def _moved(span: Span, session_id: str, later: float) -> Span:
     else:
         parent = f"{session_id} {span.parent}"
     # What a child started has an id of its own everywhere.
-    own = span.id if span.kind == "child" else f"{session_id} {span.id}"
+    if span.kind == "child":
+        own = span.id
+    else:
+        own = f"{session_id} {span.id}"
     return span._replace(id=own, parent=parent, start=span.start + later, end=span.end + later)
 
 

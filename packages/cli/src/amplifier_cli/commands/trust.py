@@ -116,7 +116,8 @@ def _describe(folder: Path, status: TrustStatus) -> None:
     heading(f"{exact(str(folder))}: {styled(word, fg=color)}")
     for name in status.files:
         mark = "changed" if name in status.changed else ""
-        mark = "cannot be verified" if name in status.unverifiable else mark
+        if name in status.unverifiable:
+            mark = "cannot be verified"
         say(f"  {exact(name)}  {styled(mark, fg='yellow')}" if mark else f"  {exact(name)}")
         if name in status.reasons:
             say(f"    {exact(status.reasons[name])}")

@@ -135,7 +135,10 @@ def draw_running(
     run: ToolRun, *, mark: str, seconds: float | None, tail: str, rows: int
 ) -> RenderableType:
     """Return a call that still runs, with the end of what it has written so far."""
-    lines = tail.rstrip("\n").split("\n")[-rows:] if tail.strip() else []
+    if tail.strip():
+        lines = tail.rstrip("\n").split("\n")[-rows:]
+    else:
+        lines = []
     shown = [Text(line, "faint", no_wrap=True, overflow="ellipsis") for line in lines]
     return Group(ToolLine(run, mark, seconds), *(Hanging(each, "  ") for each in shown))
 

@@ -56,7 +56,10 @@ def _parts(meter: Meter) -> dict[str | None, str]:
         parts["model"] = one_line(meter.model)
     if meter.tokens is not None and meter.window:
         share = meter.tokens / meter.window
-        filled = min(_BAR_CELLS, round(share * _BAR_CELLS)) if share else 0
+        if share:
+            filled = min(_BAR_CELLS, round(share * _BAR_CELLS))
+        else:
+            filled = 0
         parts["bar"] = "▰" * filled + "▱" * (_BAR_CELLS - filled)
         parts["context"] = f"{count(meter.tokens)} of {count(meter.window)} {share:.0%}"
     cost = _cost(meter)

@@ -120,5 +120,8 @@ def tail_of_block(block: str, rows: int) -> str:
     lines = block.split("\n")
     if len(lines) <= rows:
         return block
-    fence = lines[:1] if lines[0].lstrip().startswith(_FENCES) else []
+    if lines[0].lstrip().startswith(_FENCES):
+        fence = lines[:1]
+    else:
+        fence = []
     return "\n".join([*fence, *lines[-rows:]])

@@ -82,7 +82,10 @@ def counted(number: int, noun: str) -> str:
 
 def lines_of(text: str) -> str:
     """Return how many lines a text has, in words."""
-    number = len(text.rstrip("\n").split("\n")) if text.strip() else 0
+    if text.strip():
+        number = len(text.rstrip("\n").split("\n"))
+    else:
+        number = 0
     if number == 0:
         return "no output"
     return counted(number, "line")

@@ -73,7 +73,10 @@ def settle_unrun(run: ToolRun, said: str, written: str = "") -> None:
 
     `said` is what the model reads instead, `written` what the tool had put out until then.
     """
-    run.state = "denied" if said.startswith("Denied") else "interrupted"
+    if said.startswith("Denied"):
+        run.state = "denied"
+    else:
+        run.state = "interrupted"
     if said:
         run.summary = one_line(said.removeprefix("Denied by hook: "))
     else:
@@ -84,7 +87,10 @@ def settle_unrun(run: ToolRun, said: str, written: str = "") -> None:
 def _failure(output: Any, failure: Any) -> Outcome:
     if isinstance(output, dict) and "exit_code" in output:
         return _command(cast("dict[str, Any]", output))._replace(state="failed")
-    message = _message(failure) if failure else _text(output) or "failed"
+    if failure:
+        message = _message(failure)
+    else:
+        message = _text(output) or "failed"
     return Outcome("failed", _headline(message), program_output(message))
 
 

@@ -54,7 +54,8 @@ class Document(NamedTuple):
 
 def read_document(path: Path, text: str | None = None) -> Document:
     """Take a bundle's or an agent's file apart; `text` is what it says, if that was read before."""
-    text = read_text(path, error=BundleError) if text is None else text
+    if text is None:
+        text = read_text(path, error=BundleError)
     front, body = parse_document(path, text, error=BundleError)
     return Document(path, front, body)
 
@@ -167,7 +168,10 @@ def _wrong(document: Document, section: str, wanted: str) -> BundleError:
 
 
 def _unknown_keys(document: Document) -> list[str]:
-    known = (*_KEYS, *_AGENT_KEYS) if "meta" in document.front else _KEYS
+    if "meta" in document.front:
+        known = (*_KEYS, *_AGENT_KEYS)
+    else:
+        known = _KEYS
     return [
         f"`{key}` in `{document.path}` has no meaning.{suggestion(key, known)}"
         for key in document.front

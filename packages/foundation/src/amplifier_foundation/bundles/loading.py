@@ -295,7 +295,10 @@ class _Loader:
     def _origin(self, path: Path) -> SourceOrigin:
         """Return how the sources in a file are to be read; those of a project are held to it."""
         settings = self._settings
-        project = settings.project if is_of_project(path, settings) else None
+        if is_of_project(path, settings):
+            project = settings.project
+        else:
+            project = None
         return origin_of(path.resolve(), settings.home, project)
 
     def _place(self, document: Document) -> Place:

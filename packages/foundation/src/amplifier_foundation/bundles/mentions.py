@@ -210,7 +210,10 @@ class Texts:
         if not path.resolve().is_relative_to(root.resolve()):
             return None
         if not may_act(path, settings):
-            known = "trusted without it" if settings.trusted else "not trusted"
+            if settings.trusted:
+                known = "trusted without it"
+            else:
+                known = "not trusted"
             fix = f"amplifier trust --file {mention}"
             self.notices.append(f"@{mention} is not shown: `{root}` is {known} ({fix}).")
             return None

@@ -229,7 +229,10 @@ class NameReader:
             return None
         try:
             last = path.name not in ("", "..")
-            plain = path.parent.resolve() / path.name if last else path.resolve()
+            if last:
+                plain = path.parent.resolve() / path.name
+            else:
+                plain = path.resolve()
             is_there = plain.is_relative_to(self._project) and os.path.lexists(plain)
         except (OSError, RuntimeError, ValueError):
             return None

@@ -49,7 +49,10 @@ def may_act(path: Path, settings: Settings) -> bool:
 def refuse_untrusted(path: Path, settings: Settings) -> None:
     """Raise TrustError for a file of a project about which there is no decision."""
     if not may_act(path, settings):
-        known = "trusted without it" if settings.trusted else "not trusted"
+        if settings.trusted:
+            known = "trusted without it"
+        else:
+            known = "not trusted"
         raise TrustError(
             f"`{path}` was not read.",
             why=f"It lies in `{settings.project}`, which is {known}.",

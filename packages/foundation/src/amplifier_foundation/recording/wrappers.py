@@ -45,7 +45,9 @@ def entered(recorder: Any, call: str | None) -> Generator[None]:
 def current_recorder(default: Any) -> Any:
     """Return the recorder of the session whose turn runs here."""
     frame = _frame.get()
-    return default if frame is None else frame.recorder
+    if frame is None:
+        return default
+    return frame.recorder
 
 
 def call_of(recorder: Any) -> str | None:
@@ -180,7 +182,8 @@ class RecordedTool(_Recorded):
 
     async def execute(self, input: dict[str, Any]) -> Any:  # noqa: A002 - contract name
         """Run once."""
-        recorder, name = self._recorder, self._name
+        recorder = self._recorder
+        name = self._name
         call_id = claim_tool_call(name, by="recorder")
         call = await recorder.begin_tool_call(name, self._inner, call_id, input)
         try:

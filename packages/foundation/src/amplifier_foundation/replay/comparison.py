@@ -117,7 +117,10 @@ def compare(
     normals = Normal(), Normal()
     old_requests = _requests(before, old_turns)
     new_requests = _requests(after, new_turns)
-    stored = _stored(before) if _absent_hooks(before, after) else None
+    if _absent_hooks(before, after):
+        stored = _stored(before)
+    else:
+        stored = None
     for was, now in zip_longest(old_requests, new_requests):
         if was is not None or not open_ended:
             if was is not None and now is not None and stored is not None:
@@ -287,7 +290,10 @@ def unified(before: Any, after: Any) -> str:
 
 
 def _lines(value: Any) -> list[str]:
-    text = value if isinstance(value, str) else _text(value, indent=2)
+    if isinstance(value, str):
+        text = value
+    else:
+        text = _text(value, indent=2)
     return [line for each in text.splitlines() for line in each.split("\\n")]
 
 

@@ -173,7 +173,10 @@ def _fault_of(member: _Member, ratio: int) -> str | None:
     if packed.filename != member.name or _has_unicode_path(packed.extra):
         return "a file with two names"
     kind = stat.S_IFMT(packed.external_attr >> 16)
-    plain = stat.S_IFDIR if member.name.endswith("/") else stat.S_IFREG
+    if member.name.endswith("/"):
+        plain = stat.S_IFDIR
+    else:
+        plain = stat.S_IFREG
     if kind not in (0, plain):
         return "a link or a special file"
     if packed.flag_bits & _UNREADABLE:

@@ -95,7 +95,10 @@ def _tools(
     if own is None:
         return _inherited(parent.get("tools") or [], inheritance, "tools", [])
     declared: list[str] | None = agent.get("own_tools")
-    explicit = _modules(agent, "tools") if declared is None else declared
+    if declared is None:
+        explicit = _modules(agent, "tools")
+    else:
+        explicit = declared
     return _inherited(own, inheritance, "tools", explicit)
 
 

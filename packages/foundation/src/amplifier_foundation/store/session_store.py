@@ -136,7 +136,10 @@ class SessionStore:
         elif text and self._located(text) is not None:
             return text
         else:
-            having = self._index.list(_name(project), part=text) if text else []
+            if text:
+                having = self._index.list(_name(project), part=text)
+            else:
+                having = []
             found = [each for each in having if is_meant(each.session_id, text)]
         if not found:
             raise SessionNotFoundError(text)

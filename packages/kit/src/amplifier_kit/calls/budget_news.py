@@ -58,7 +58,10 @@ def news_of_charge(
 
 def news_of_unpriced(provider: str, model: str, *, is_refused: bool) -> News:
     """Return what is said of a model without a price where dollars are limited."""
-    way = "it is not called" if is_refused else "its calls count as free"
+    if is_refused:
+        way = "it is not called"
+    else:
+        way = "its calls count as free"
     line = (
         f"No price is known for {provider}/{model}, so {way}; it can be set under `pricing` in the "
         "settings, or `prices` of hooks-budget."

@@ -60,7 +60,10 @@ def with_key(coordinator: Any, settings: S, name: str, *variables: str) -> S | N
 
     None means that there is no key, that nothing is to be mounted, and that the person was told.
     """
-    own = settings.api_key.get_secret_value() if settings.api_key else ""
+    if settings.api_key:
+        own = settings.api_key.get_secret_value()
+    else:
+        own = ""
     candidates = [own, *(os.environ.get(variable, "") for variable in variables)]
     key = next((each.strip() for each in candidates if each.strip()), None)
     if key is None:

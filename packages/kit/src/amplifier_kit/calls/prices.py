@@ -162,7 +162,10 @@ class PriceTable:
     def take_declared(self, provider: str, declared: Mapping[str, Any]) -> None:
         """Take what `declared_by` returned, for a provider that is not there itself."""
         pricing = declared.get("pricing")
-        known = None if pricing is None else Pricing.model_validate(pricing)
+        if pricing is None:
+            known = None
+        else:
+            known = Pricing.model_validate(pricing)
         self.take_provider(provider, declared.get("vendor"), known)
 
     def pricing_of(self, provider: str, model: str) -> Pricing | None:

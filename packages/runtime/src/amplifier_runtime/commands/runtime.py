@@ -146,7 +146,10 @@ async def _requeue(database: Database, turn_id: str) -> None:
         )
         # By a commit whose answer got lost it may be done already.
         if not changed and row["state"] != "ready":
-            reason = f", waiting for {row['reason']}" if row["reason"] else ""
+            if row["reason"]:
+                reason = f", waiting for {row['reason']}"
+            else:
+                reason = ""
             raise FoundationError(
                 f"Turn `{turn_id}` was not parked for crashing: it is {row['state']}{reason}.",
                 fix=f"amplifier runtime status {name_of(connection, row['session_id'])}",

@@ -70,7 +70,8 @@ def _file_of(url: str) -> Path | None:
     name = sa.make_url(url).database or ""
     if name.startswith("file:"):
         name = unquote(name.removeprefix("file:").partition("?")[0])
-        name = name.removeprefix("//") if name.startswith("///") else name
+        if name.startswith("///"):
+            name = name.removeprefix("//")
     if name in ("", ":memory:"):
         return None
     return Path(name).absolute()

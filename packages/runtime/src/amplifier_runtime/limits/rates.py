@@ -109,7 +109,10 @@ class Bucket:
                 per_ms = await self._ask(wanted)
                 if self._serve():
                     missing = self._waiting[0][0] - self._credit
-                    seconds = missing / per_ms / 1000 if per_ms > 0 else _LONGEST_WAIT
+                    if per_ms > 0:
+                        seconds = missing / per_ms / 1000
+                    else:
+                        seconds = _LONGEST_WAIT
                     await asyncio.sleep(min(max(seconds, _SHORTEST_WAIT), _LONGEST_WAIT))
         except BaseException as error:
             for _, granted in self._waiting:

@@ -201,7 +201,10 @@ def _is_empty(processes: Path) -> bool:
 
 def _parent_for(controller: str) -> Path | None:
     """Return the nearest folder in which a new group would be counted by `controller`."""
-    names = _PROCESS_FILES if controller == _PROCESSES else _MEMORY_FILES
+    if controller == _PROCESSES:
+        names = _PROCESS_FILES
+    else:
+        names = _MEMORY_FILES
     for folder in _folders_of_this_process(controller):
         probe = folder / f"{_PREFIX}{os.getpid()}-probe-{controller}"
         with suppress(OSError):

@@ -203,7 +203,10 @@ async def run(
         for wait in waits:
             wait.cancel()
         exit_code = await program.end()
-    kills = 0 if launch.group is None else launch.group.memory_kills()
+    if launch.group is None:
+        kills = 0
+    else:
+        kills = launch.group.memory_kills()
     return Outcome(ending, exit_code, time.monotonic() - started, kills, reason)
 
 
