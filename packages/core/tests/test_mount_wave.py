@@ -92,6 +92,26 @@ async def test_an_app_may_change_what_it_is_given_about_providers(installed: Ins
     assert [each["config"]["deep"]["n"] for each in entries] == [1, 2]
 
 
+async def test_an_app_that_hangs_before_a_provider_is_loaded_ends_at_the_mount_limit(
+    installed: Installer,
+) -> None:
+    plan = installed.basics()
+    plan["session"]["mount_timeout"] = 0.05
+    session = AmplifierSession(plan)
+
+    async def hang(coordinator: ModuleCoordinator, spec: dict[str, Any]) -> None:
+        await asyncio.Event().wait()
+
+    session.coordinator.register_capability("provider.before_load", hang)
+
+    async with asyncio.timeout(5), session:
+        failed = [each for each in session.status.modules if each.state == "failed"]
+
+    assert [(each.module_type, each.error) for each in failed] == [
+        ("provider", "TimeoutError: no result after 0.05 s")
+    ]
+
+
 async def test_a_provider_that_mounted_nothing_is_named_in_its_failure(
     installed: Installer,
 ) -> None:

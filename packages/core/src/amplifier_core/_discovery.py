@@ -126,14 +126,17 @@ def find_mount(package: ModuleType, entry_point: object) -> tuple[ModuleType, An
 
     Without an entry point that is the package and its `mount`; the function is None if missing.
     """
-    part, _, function = (entry_point if isinstance(entry_point, str) else "").rpartition(":")
+    named = entry_point if isinstance(entry_point, str) else ""
+    part, _, function = named.rpartition(":")
     module = package
     if part.startswith(f"{package.__name__}."):
         try:
             module = importlib.import_module(part)
         except Exception as error:
             raise _import_failure(part, error) from error
-    return module, getattr(module, function if function.isidentifier() else "mount", None)
+    if not function.isidentifier():
+        function = "mount"
+    return module, getattr(module, function, None)
 
 
 def directories_of(module_id: str, search_paths: Iterable[str | Path]) -> list[Path]:
@@ -252,13 +255,17 @@ def ready_fault(package: Any) -> str | None:
         return None
     if not inspect.iscoroutinefunction(ready):
         return "on_session_ready must be async (async def on_session_ready(coordinator))"
-    takes_one = any(
-        parameter.default is parameter.empty
-        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        or parameter.kind is parameter.VAR_POSITIONAL
-        for parameter in inspect.signature(ready).parameters.values()
-    )
-    return None if takes_one else "on_session_ready must accept a coordinator argument"
+    parameters = inspect.signature(ready).parameters.values()
+    if any(_takes_coordinator(parameter) for parameter in parameters):
+        return None
+    return "on_session_ready must accept a coordinator argument"
+
+
+def _takes_coordinator(parameter: inspect.Parameter) -> bool:
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        return True
+    positional = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    return positional and parameter.default is parameter.empty
 
 
 def usable_ready(module_id: str, package: ModuleType | None) -> Callable[..., Any] | None:

@@ -117,12 +117,9 @@ class MountWave:
         seconds = coordinator.mount_timeout
         try:
             for mount_point, spec in _entries(self._plan):
-                before_load = coordinator.get_capability(_BEFORE_LOAD)
                 try:
-                    if mount_point == "providers" and before_load is not None:
-                        await before_load(coordinator, copy.deepcopy(spec))
-                    mounting = mount_module(coordinator, self._loader, mount_point, spec)
-                    self.modules.append(await limited(seconds, mounting))
+                    mounted = await limited(seconds, self._mount(mount_point, spec))
+                    self.modules.append(mounted)
                 except Exception as error:  # noqa: BLE001 - logged there, or raised again
                     await self._failed(mount_point, spec, error)
         finally:
@@ -133,6 +130,13 @@ class MountWave:
         self._loader.clear_on_session_ready_queue()
         ready = [module.ready for module in self.modules if module.ready is not None]
         await call_ready(coordinator, [*ready, *enqueued])
+
+    async def _mount(self, mount_point: str, spec: dict[str, Any]) -> MountedModule:
+        """Mount one entry, after the app has been told of a provider that is about to load."""
+        before_load = self._coordinator.get_capability(_BEFORE_LOAD)
+        if mount_point == "providers" and before_load is not None:
+            await before_load(self._coordinator, copy.deepcopy(spec))
+        return await mount_module(self._coordinator, self._loader, mount_point, spec)
 
     async def _failed(self, mount_point: str, spec: dict[str, Any], error: Exception) -> None:
         """Take note of a failure; raise when the session cannot do without the module."""

@@ -22,6 +22,7 @@ from amplifier_foundation.config.documents import (
 )
 from amplifier_foundation.config.written_sources import (
     SourceOrigin,
+    mappings_in,
     origin_of,
     path_sources,
     with_absolute_sources,
@@ -48,17 +49,10 @@ def unlisted_code(values: Any) -> str:
 
 def servers_in(values: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield every server with a command, at whatever depth, with its name."""
-    waiting: list[Any] = [values]
-    while waiting:
-        value: Any = waiting.pop()
-        if isinstance(value, list):
-            waiting += cast("list[Any]", value)
-        elif isinstance(value, dict):
-            entry = cast("dict[str, Any]", value)
-            waiting += entry.values()
-            for name, server in _mapping(entry.get("servers")).items():
-                if _mapping(server).get("command"):
-                    yield name, _mapping(server)
+    for entry in mappings_in(values):
+        for name, server in _mapping(entry.get("servers")).items():
+            if _mapping(server).get("command"):
+                yield name, _mapping(server)
 
 
 def command_of(server: dict[str, Any]) -> list[str]:

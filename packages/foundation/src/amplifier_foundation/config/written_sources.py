@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from amplifier_foundation.errors import TrustError
 
-__all__ = ["SourceOrigin", "origin_of", "path_sources", "with_absolute_sources"]
+__all__ = ["SourceOrigin", "mappings_in", "origin_of", "path_sources", "with_absolute_sources"]
 
 BUNDLE_FILES = ("bundle.md", "bundle.yaml", "bundle.yml")
 
@@ -77,6 +77,15 @@ def with_absolute_sources(value: Any, origin: SourceOrigin) -> Any:
 
 def path_sources(value: Any) -> Iterator[Path]:
     """Yield the paths among the sources of what `with_absolute_sources` returned."""
+    for entry in mappings_in(value):
+        for holder, key in _places_in(entry):
+            source = holder[key]
+            if isinstance(source, str) and source.startswith("/") and "${" not in source:
+                yield Path(source)
+
+
+def mappings_in(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield every mapping in a document, at whatever depth."""
     waiting: list[Any] = [value]
     while waiting:
         each: Any = waiting.pop()
@@ -85,10 +94,7 @@ def path_sources(value: Any) -> Iterator[Path]:
         elif isinstance(each, dict):
             entry = cast("dict[str, Any]", each)
             waiting += entry.values()
-            for holder, key in _places_in(entry):
-                source = holder[key]
-                if isinstance(source, str) and source.startswith("/") and "${" not in source:
-                    yield Path(source)
+            yield entry
 
 
 def _places_in(entry: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
