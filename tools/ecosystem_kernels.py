@@ -14,7 +14,7 @@ from ecosystem_suites import Suite
 
 ORIGINAL = "amplifier-core==2.0.2"
 # What a checkout of ours brings; its modules stay out, for published ones have the same names.
-_OURS = ("core", "sandbox", "kit", "foundation", "cli")
+_OURS = ("core", "sandbox", "kit", "journal", "foundation", "cli")
 _BUILD = ("hatchling", "setuptools", "wheel")
 _PYTEST = ("pytest", "pytest-asyncio", "pytest-mock", "pytest-cov", "pytest-timeout", "anyio")
 _MINUTES_TO_INSTALL = 15

@@ -106,7 +106,7 @@ def test_a_module_runs_on_the_kernel_and_not_on_its_test_kit(folder: Path) -> No
 
 @every_distribution
 def test_a_module_uses_nothing_above_the_kit(folder: Path) -> None:
-    above = ("amplifier_foundation", "amplifier_runtime", "amplifier_cli")
+    above = ("amplifier_journal", "amplifier_foundation", "amplifier_runtime", "amplifier_cli")
 
     assert importers_of(above, folder / "src") == set()
 

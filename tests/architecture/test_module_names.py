@@ -11,6 +11,7 @@ from modules_on_disk import modules
 ROOT = Path(__file__).parents[2]
 IDS = {each.module_id for each in modules(ROOT)}
 FOUNDATION = "packages/foundation/src/amplifier_foundation"
+JOURNAL = "packages/journal/src/amplifier_journal"
 
 # Where a module is named all the same, and why.
 NAMED = {
@@ -20,7 +21,7 @@ NAMED = {
     f"{FOUNDATION}/bundles/providers.py": "which provider a key or an address stands for",
     f"{FOUNDATION}/config/project_rules.py": "the table of what a project may set, by module",
     f"{FOUNDATION}/guards.py": "the guards that are shipped",
-    f"{FOUNDATION}/replay/replaying.py": "whose file a replay must not touch",
+    f"{JOURNAL}/replay/replaying.py": "whose file a replay must not touch",
     f"{FOUNDATION}/wishes.py": "which hooks `--budget` and `--allow` configure",
 }
 

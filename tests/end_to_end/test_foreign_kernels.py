@@ -21,7 +21,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 _ROOT = Path(__file__).parents[2]
-_OURS = ("core", "sandbox", "kit", "foundation", "cli")
+_OURS = ("core", "sandbox", "kit", "journal", "foundation", "cli")
 _FOREIGN = ("2.0.2", "2.0.3")
 _SECONDS = 600
 # The published modules that the tests install, and what each requires of the kernel.

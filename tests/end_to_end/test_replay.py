@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.replay import replay, to_test
-from amplifier_foundation.replay.replaying import replay_tape
-from amplifier_foundation.replay.tape import Tape
 from amplifier_foundation.store import SessionStore
+from amplifier_journal.replay.replaying import replay_tape
+from amplifier_journal.replay.tape import Tape
 from end_to_end.recorded_sessions import NAMES, record
 
 _RESULT_WITH_TOOLS = "parallel_tools"

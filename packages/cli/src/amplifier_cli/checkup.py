@@ -21,7 +21,6 @@ from amplifier_foundation import paths
 from amplifier_foundation.bundles import known_bundles
 from amplifier_foundation.bundles.providers import KEYS, detect_provider
 from amplifier_foundation.credentials import find_key
-from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.installation import own_versions, repair_command
 from amplifier_foundation.preparing import Wishes, current_settings, get_ready
 from amplifier_foundation.short_ids import short_id
@@ -31,6 +30,7 @@ from amplifier_foundation.sources.resolver import SourceResolver
 from amplifier_foundation.sources.uri import parse_source
 from amplifier_foundation.store import SessionStore
 from amplifier_foundation.trust import Trust
+from amplifier_kit.explained_error import ExplainedError
 
 
 class Drift(NamedTuple):
@@ -90,7 +90,7 @@ def _compare(
 ) -> Drift | None:
     try:
         resolver.locate(module_id, source)
-    except FoundationError as error:
+    except ExplainedError as error:
         if error.fix == LOCK_COMMAND:
             fix = command_for(LOCK_COMMAND, bundle)
         else:
@@ -117,7 +117,7 @@ def _path_sources(bundle: str | None) -> dict[str, Any]:
     """Return the sources of a bundle's modules that are paths; none if it cannot be loaded."""
     try:
         ready = asyncio.run(get_ready(Wishes(bundle=bundle)))
-    except FoundationError:
+    except ExplainedError:
         # What is wrong with the active one is the finding of another look.
         return {}
     named = {each["module"]: each["source"] for each in ready.entries if each.get("source")}
@@ -266,7 +266,7 @@ def _guards() -> Iterator[Finding]:
 def _no_session(error: Exception, bundle: str) -> Finding:
     """Report that no guard can be tried, because the loop or the context does not start."""
     cause = error.__cause__
-    if isinstance(cause, FoundationError) and cause.fix:
+    if isinstance(cause, ExplainedError) and cause.fix:
         why = f"{cause.message} {cause.why}"
         fix = cause.fix
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import NoReturn
 
 __all__ = ["main"]
@@ -13,6 +14,8 @@ _AGAIN = "python -m pip install -r requirements.txt -c constraints.txt"
 def main() -> NoReturn:
     """Run the command line; refuse when the packages below it are not the ones it was made with."""
     try:
+        # Fails when the kernel or the foundation is that of another project.
+        import_module("amplifier_foundation.installation")
         from amplifier_cli.main import main as run_command  # noqa: PLC0415 - may fail, see above
     except ImportError as error:
         sys.stderr.write(_refusal(error))

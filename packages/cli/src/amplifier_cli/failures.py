@@ -7,7 +7,7 @@ import sys
 import click
 
 from amplifier_cli.output import say, styled
-from amplifier_foundation.errors import FoundationError
+from amplifier_kit.explained_error import ExplainedError
 
 __all__ = [
     "BUDGET",
@@ -28,7 +28,7 @@ PROVIDER = 5
 CANCELLED = 130
 
 
-class CommandError(FoundationError):
+class CommandError(ExplainedError):
     """A command was given something that it cannot work with."""
 
     exit_code = USAGE
@@ -38,7 +38,7 @@ def exit_code_of(error: Exception) -> int:
     """Return the exit code: 1 general, 2 usage, 3 trust, 4 budget, 5 provider, 130 cancelled."""
     if isinstance(error, click.Abort):
         return CANCELLED
-    if isinstance(error, click.ClickException | FoundationError):
+    if isinstance(error, click.ClickException | ExplainedError):
         return error.exit_code
     if _is_of_kernel(error, "llm_errors", "LLMError"):
         return PROVIDER
@@ -76,7 +76,7 @@ def described(error: Exception) -> tuple[str, str, str]:
         )
 
         blank_known_secrets(error)
-    if isinstance(error, FoundationError):
+    if isinstance(error, ExplainedError):
         return error.message, error.why, error.fix
     if isinstance(error, click.ClickException):
         return error.format_message(), "", _help_of(error)
@@ -93,7 +93,7 @@ def described(error: Exception) -> tuple[str, str, str]:
 
 
 def _is_foreseen(error: Exception) -> bool:
-    if isinstance(error, click.ClickException | FoundationError):
+    if isinstance(error, click.ClickException | ExplainedError):
         return True
     kernel = (("llm_errors", "LLMError"), ("errors", "AmplifierError"))
     return any(_is_of_kernel(error, module, name) for module, name in kernel)

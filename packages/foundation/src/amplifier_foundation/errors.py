@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from amplifier_kit.explained_error import ExplainedError
+
 __all__ = [
     "BundleError",
     "FoundationError",
@@ -15,25 +17,12 @@ __all__ = [
 ]
 
 
-class FoundationError(Exception):
-    """The root: `message` is what happened, `why` the cause, `fix` the next command to type.
+class FoundationError(ExplainedError):
+    """The root of the errors of this package."""
 
-    `exit_code` is what a command that ends with this error returns.
-    """
-
-    exit_code = 1
     # Whether something is not there, as opposed to there and not allowed: what names it can then
     # be used without it, with a warning.
     is_missing = False
-
-    def __init__(self, message: str, *, why: str = "", fix: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.why = why
-        self.fix = fix
-
-    def __str__(self) -> str:
-        return " ".join(part for part in (self.message, self.why, self.fix) if part)
 
 
 class SettingsError(FoundationError):

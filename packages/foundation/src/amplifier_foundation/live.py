@@ -18,11 +18,11 @@ from amplifier_core.session import AmplifierSession
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.guards import refuse_without_guard, with_required_guards
 from amplifier_foundation.plan_shape import checked_plan
-from amplifier_foundation.reading.plan_changes import plan_changes
-from amplifier_foundation.reading.state import SessionState, state_of
-from amplifier_foundation.recording.recorder import FAILED, ChildLog, OpenChild, Recorder
 from amplifier_foundation.spawn.capabilities import offer_spawning
 from amplifier_foundation.spawn.ended_children import SPAWNED, EndedChildren
+from amplifier_journal.readings.plan_changes import plan_changes
+from amplifier_journal.readings.state import SessionState, state_of
+from amplifier_journal.recorder import FAILED, ChildLog, OpenChild, Recorder
 from amplifier_kit.children.tasks import ABOUT
 from amplifier_kit.history_repair import repair_history
 from amplifier_kit.notices import show

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.store import SessionStore
-from amplifier_foundation.store.records import (
+from amplifier_foundation.store.log_file import (
     GIANT,
     MOST_DAMAGE,
     MOST_IDLE_LINES,
-    SCHEMA,
     Damage,
     DamageList,
     TooDamagedError,
     encode_line,
 )
+from amplifier_journal.records import SCHEMA
 
 pytestmark = pytest.mark.attack("D4")
 

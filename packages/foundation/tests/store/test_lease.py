@@ -12,13 +12,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.store import (
-    LeaseLostError,
-    Record,
-    SessionHeldError,
-    SessionStore,
-)
-from amplifier_foundation.store.records import encode_line
+from amplifier_foundation.store import LeaseLostError, Record, SessionHeldError, SessionStore
+from amplifier_foundation.store.log_file import encode_line
 
 Start = Callable[..., Any]
 

@@ -11,7 +11,7 @@ from amplifier_cli.chat.observer import Observer
 from amplifier_cli.chat.scene import Scene
 from amplifier_cli.render.items import Answer, Ending, Item, Notice, Prompt
 from amplifier_cli.render.transcript import ENDINGS
-from amplifier_foundation.errors import FoundationError
+from amplifier_kit.explained_error import ExplainedError
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ async def remember_partial(live: Any, text: str) -> None:
 
 
 def _failure(error: Exception) -> Item:
-    if isinstance(error, FoundationError):
+    if isinstance(error, ExplainedError):
         fix = "" if error.fix in error.why else f"Next: {error.fix}"
         parts = (error.message, error.why, fix)
         return Ending("\n".join(part for part in parts if part), "error")

@@ -8,7 +8,7 @@ from typing import Any
 
 from amplifier_cli.render.items import Item, Notice
 from amplifier_cli.render.transcript import ASKED, STREAM
-from amplifier_foundation.errors import FoundationError
+from amplifier_kit.explained_error import ExplainedError
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Keeper:
             return
         try:
             self.writer.append(kind, data)
-        except (FoundationError, OSError) as error:
+        except (ExplainedError, OSError) as error:
             self._has_failed = True
             logger.debug("not kept kind=%s", kind, exc_info=True)
             self._put(Notice(f"What shows from here on is not kept: {error}", "error", "chat"))

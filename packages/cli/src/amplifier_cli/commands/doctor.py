@@ -11,7 +11,7 @@ import click
 from amplifier_cli.checkup import CHECKS, Finding, fix_index
 from amplifier_cli.output import say, say_json, styled
 from amplifier_cli.terminal import print_columns, screen_width, working
-from amplifier_foundation.errors import FoundationError
+from amplifier_kit.explained_error import ExplainedError
 from amplifier_sandbox.visible_text import visible
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ def _found(name: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:
     """Return what a look finds; that it fails is a finding too."""
     try:
         return list(look())
-    except FoundationError as error:
+    except ExplainedError as error:
         return [Finding("error", name, f"{error.message} {error.why}".strip(), error.fix)]
     except Exception as error:
         logger.exception("look failed name=%s", name)

@@ -11,9 +11,9 @@ from amplifier_cli.output import say, say_json, styled
 from amplifier_cli.render.plain import cost_text, count, counted
 from amplifier_cli.sessions import SESSION, read_session
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
-from amplifier_foundation.reading.explanation import Explanation, Part
-from amplifier_foundation.reading.explanation import explain as explanation_of
 from amplifier_foundation.short_ids import short_id
+from amplifier_journal.readings.explanation import Explanation, Part
+from amplifier_journal.readings.explanation import explain as explanation_of
 from amplifier_sandbox.visible_text import exact, json_text
 
 _TOOLS_SHOWN = 3

@@ -57,8 +57,8 @@ def _required(ready: Ready, names: tuple[str, ...]) -> dict[str, list[Requiremen
     One that cannot be had is a warning; so is one that is not pinned, unless it is named.
     """
     from amplifier_core.errors import ModuleError  # noqa: PLC0415 - the kernel
-    from amplifier_foundation.errors import FoundationError  # noqa: PLC0415 - as above
     from amplifier_foundation.sources.errors import UnpinnedError  # noqa: PLC0415 - as above
+    from amplifier_kit.explained_error import ExplainedError  # noqa: PLC0415 - as above
 
     required: dict[str, list[Requirement]] = {}
     for each in ready.entries:
@@ -66,7 +66,7 @@ def _required(ready: Ready, names: tuple[str, ...]) -> dict[str, list[Requiremen
             continue
         try:
             missing = ready.resolver.libraries(each["module"], each.get("source"))
-        except (FoundationError, ModuleError) as error:
+        except (ExplainedError, ModuleError) as error:
             is_left_out = isinstance(error, UnpinnedError) and not names
             if getattr(error, "exit_code", 1) > 1 and not is_left_out:
                 raise

@@ -13,12 +13,13 @@ from amplifier_cli.output import say, styled
 from amplifier_cli.render.plain import counted
 from amplifier_cli.sessions import SESSION, find_session, read_session, store
 from amplifier_cli.terminal import confirm, fitted, heading, is_terminal, notice, screen_width
-from amplifier_foundation.replay import rewinding
+from amplifier_foundation import rewinding
 from amplifier_foundation.short_ids import short_id
+from amplifier_journal.replay import comparison
 from amplifier_sandbox.visible_text import exact, visible
 
 if TYPE_CHECKING:
-    from amplifier_foundation.replay.rewinding import FileChange, RewindPreview
+    from amplifier_foundation.rewinding import FileChange, RewindPreview
 
 
 def fork_session(session_id: str, at: int | None = None) -> str:
@@ -69,7 +70,7 @@ def rewind(session_id: str, before_turn: int, what: Any, preview: bool, yes: boo
 @click.pass_context
 def diff(context: click.Context, one: str, other: str) -> None:
     """Show where two sessions differ."""
-    found = rewinding.diff(read_session(one), read_session(other))
+    found = comparison.diff(read_session(one), read_session(other))
     for each in found:
         say(str(each))
         say()

@@ -27,7 +27,7 @@ def replay(context: click.Context, session_id: str) -> None:
     Loop, memory and hooks run for real; models, tools and people answer from the record. Sessions
     that it started are replayed too. The exit code is 1 when something differs.
     """
-    from amplifier_foundation.replay.replaying import replay as play  # noqa: PLC0415 - the kernel
+    from amplifier_journal.replay.replaying import replay as play  # noqa: PLC0415 - the kernel
 
     reader = read_session(session_id)
     found = _resolvers(reader)
@@ -54,7 +54,7 @@ def to_test(session_id: str, name: str | None, output: Path | None, cassettes: P
     `amplifier session to-test ID > tests/test_x.py`, say where that is: `--cassettes
     tests/cassettes`; without, it is taken from where stdout goes.
     """
-    from amplifier_foundation.replay.cassette import to_test as make  # noqa: PLC0415 - the kernel
+    from amplifier_journal.replay.cassette import to_test as make  # noqa: PLC0415 - the kernel
 
     reader = read_session(session_id)
     title = name or str(reader.metadata.get("title") or reader.session_id)

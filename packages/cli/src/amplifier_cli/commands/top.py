@@ -8,7 +8,7 @@ from amplifier_cli.output import say_json, styled
 from amplifier_cli.render.plain import cost_text, count, counted, took
 from amplifier_cli.sessions import SESSION, children_of, read_session
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
-from amplifier_foundation.reading.spending import Share, Spending, spending
+from amplifier_journal.readings.spending import Share, Spending, spending
 from amplifier_sandbox.visible_text import exact
 
 _BAR = 20

@@ -13,8 +13,8 @@ from amplifier_cli.output import say, styled
 from amplifier_cli.render.plain import counted, one_line, took
 from amplifier_cli.sessions import SESSION, children_of, read_session
 from amplifier_cli.terminal import fitted, heading, notice, screen_width, width_of
-from amplifier_foundation.reading.timeline import Span, timeline
 from amplifier_foundation.short_ids import short_id
+from amplifier_journal.readings.timeline import Span, timeline
 
 _COLORS = {
     "turn": "white", "model": "blue", "tool": "green", "approval": "magenta", "child": "cyan",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amplifier_foundation.reading.state import state_of
 from amplifier_foundation.spawn.request import SpawnRequest
 from amplifier_foundation.store.errors import SessionNotFoundError
+from amplifier_journal.readings.state import state_of
 from amplifier_kit.history_repair import repair_history
 from amplifier_kit.session_folder import folder_name
 from amplifier_kit.valid_text import valid

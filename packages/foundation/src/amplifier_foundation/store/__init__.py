@@ -11,10 +11,11 @@ from amplifier_foundation.store.errors import (
     StoreFullError,
 )
 from amplifier_foundation.store.index import SessionSummary
+from amplifier_foundation.store.log_file import Damage
 from amplifier_foundation.store.reader import SessionReader
-from amplifier_foundation.store.records import Damage, Record
 from amplifier_foundation.store.session_store import SessionStore
 from amplifier_foundation.store.writer import SessionWriter
+from amplifier_journal.records import Record
 from amplifier_kit.writer_lock import Holder
 
 __all__ = [

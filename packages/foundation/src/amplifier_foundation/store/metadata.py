@@ -9,7 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from amplifier_foundation.store.records import LEASE, LOG, SCHEMA, json_text, read_lines
+from amplifier_foundation.store.log_file import LEASE, LOG, read_lines
+from amplifier_journal.records import SCHEMA, json_text
 from amplifier_kit.durable_files import write_whole
 
 METADATA = "metadata.json"

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, cast
 from amplifier_foundation.store.blobs import Blobs, shelve
 from amplifier_foundation.store.errors import SessionHeldError
 from amplifier_foundation.store.lease import taking
+from amplifier_foundation.store.log_file import LOG, Damage, Sieve, encode_line
 from amplifier_foundation.store.metadata import METADATA, write_metadata
-from amplifier_foundation.store.records import LOG, SCHEMA, Damage, Sieve, encode_line, json_text
+from amplifier_journal.records import SCHEMA, json_text
 from amplifier_kit.durable_files import write_whole
 
 TRANSCRIPT = "transcript.jsonl"  # bare messages, as published apps write them

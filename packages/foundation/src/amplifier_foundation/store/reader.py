@@ -9,16 +9,16 @@ from typing import Any, BinaryIO
 
 from amplifier_foundation.store.blobs import Blobs, unshelve
 from amplifier_foundation.store.lease import holder_of
-from amplifier_foundation.store.metadata import read_metadata
-from amplifier_foundation.store.records import (
+from amplifier_foundation.store.log_file import (
     LOG,
     Damage,
     DamageList,
-    Record,
     Sieve,
     TooDamagedError,
     read_lines,
 )
+from amplifier_foundation.store.metadata import read_metadata
+from amplifier_journal.records import Record
 from amplifier_kit.writer_lock import Holder
 
 _POLL_SECONDS = 0.05

@@ -13,8 +13,8 @@ from amplifier_foundation.store.blobs import Blobs
 from amplifier_foundation.store.errors import SessionHeldError, SessionNotFoundError
 from amplifier_foundation.store.index import Index
 from amplifier_foundation.store.lease import holder_of, taking
+from amplifier_foundation.store.log_file import LOG, TORN, checked, read_lines
 from amplifier_foundation.store.metadata import read_metadata, stamp_of
-from amplifier_foundation.store.records import LOG, TORN, checked, read_lines
 
 _REFERENCE = re.compile(rb'"\$blob":"([0-9a-f]{64})"')
 

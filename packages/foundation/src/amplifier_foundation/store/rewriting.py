@@ -12,18 +12,10 @@ from amplifier_foundation.store.blobs import Blobs, shelve
 from amplifier_foundation.store.errors import StoreError
 from amplifier_foundation.store.index import Index
 from amplifier_foundation.store.lease import Lease, taking
+from amplifier_foundation.store.log_file import LEASE, LOG, TORN, Sieve, encode_line, read_lines
 from amplifier_foundation.store.metadata import METADATA, read_metadata, write_metadata
 from amplifier_foundation.store.reader import SessionReader
-from amplifier_foundation.store.records import (
-    LEASE,
-    LOG,
-    TORN,
-    Sieve,
-    encode_line,
-    json_text,
-    now,
-    read_lines,
-)
+from amplifier_journal.records import json_text, now
 from amplifier_kit.durable_files import remove_unfinished, sync_folder, write_whole
 
 __all__ = ["Rewritten", "other_files", "rewrite_session"]

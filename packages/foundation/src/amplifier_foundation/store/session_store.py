@@ -20,10 +20,11 @@ from amplifier_foundation.store.errors import (
 )
 from amplifier_foundation.store.index import Index, Page, Progress, SessionSummary
 from amplifier_foundation.store.lease import Lease, holder_of, taking
+from amplifier_foundation.store.log_file import store_error
 from amplifier_foundation.store.metadata import METADATA, read_metadata, set_damaged_aside
 from amplifier_foundation.store.reader import SessionReader
-from amplifier_foundation.store.records import now, store_error
 from amplifier_foundation.store.writer import Scrub, SessionWriter
+from amplifier_journal.records import now
 from amplifier_kit.durable_files import make_private_folder
 from amplifier_kit.session_folder import folder_name
 from amplifier_kit.writer_lock import Holder

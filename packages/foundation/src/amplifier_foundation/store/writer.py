@@ -15,26 +15,24 @@ from amplifier_foundation.store.blobs import LARGE, Blobs, shelve
 from amplifier_foundation.store.errors import LeaseLostError, SessionFullError, StoreError
 from amplifier_foundation.store.index import Index
 from amplifier_foundation.store.lease import Lease
-from amplifier_foundation.store.metadata import write_metadata
-from amplifier_foundation.store.records import (
+from amplifier_foundation.store.log_file import (
     GIANT,
     LEASE,
     LOG,
     NOT_SAVED,
     Damage,
     DamageList,
-    Record,
     Sieve,
     TooDamagedError,
     append_whole,
     encode_line,
-    json_text,
-    now,
     open_log,
     read_lines,
     set_torn_aside,
     store_error,
 )
+from amplifier_foundation.store.metadata import write_metadata
+from amplifier_journal.records import Record, json_text, now
 from amplifier_kit.durable_files import remove_unfinished, sync_folder
 
 Scrub = Callable[[Any], Any]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from amplifier_foundation.recording.plain import plain_state
+from amplifier_journal.plain import plain_state
 from amplifier_runtime.children.child_rows import (
     CHILD,
     facts_of,

@@ -12,7 +12,7 @@ from typing import Any
 from amplifier_core import events
 from amplifier_core.message_models import ChatRequest, ChatResponse
 from amplifier_core.session import AmplifierSession
-from amplifier_foundation.proxy import Proxy
+from amplifier_journal.proxy import Proxy
 from amplifier_kit.calls.budget_news import (
     DOUBTED,
     EXHAUSTED,

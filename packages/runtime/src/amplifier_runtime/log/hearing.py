@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from amplifier_core import events
 from amplifier_core.correlation import current_tool_call_id
-from amplifier_foundation.recording.plain import plain, shortened
+from amplifier_journal.plain import plain, shortened
 from amplifier_kit.calls.block_stream import STREAM_EVENTS
 from amplifier_kit.secrets.messages import MessageScrubber
 from amplifier_kit.secrets.scrubber import EventStreams, Scrubber

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from amplifier_core.correlation import claim_tool_call, current_tool_call
 from amplifier_core.message_models import ChatResponse
 from amplifier_core.models import ToolResult
-from amplifier_foundation.recording.plain import plain
+from amplifier_journal.plain import plain
 from amplifier_kit.valid_text import valid_text
 
 __all__ = [

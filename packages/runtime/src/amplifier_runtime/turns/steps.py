@@ -9,8 +9,8 @@ from typing import Any, cast
 from amplifier_core.effects import declaration_of
 from amplifier_core.message_models import ChatResponse
 from amplifier_core.models import ToolResult
-from amplifier_foundation.proxy import Proxy
-from amplifier_foundation.recording.plain import build_error, plain, plain_error
+from amplifier_journal.plain import build_error, plain, plain_error
+from amplifier_journal.proxy import Proxy
 from amplifier_kit.notices import show
 from amplifier_kit.tools import execute_tool
 from amplifier_kit.valid_text import valid

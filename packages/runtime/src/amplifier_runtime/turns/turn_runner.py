@@ -12,7 +12,7 @@ from typing import Any
 
 from amplifier_core.session import AmplifierSession
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.recording.plain import plain, plain_error, plain_state
+from amplifier_journal.plain import plain, plain_error, plain_state
 from amplifier_kit.secrets.errors import scrub_error
 from amplifier_kit.secrets.known import CAPABILITY as KNOWN_SECRETS
 from amplifier_kit.secrets.messages import MessageScrubber

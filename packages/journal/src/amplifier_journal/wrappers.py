@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.correlation import claim_tool_call, current_tool_call_id
-from amplifier_foundation.proxy import Proxy
-from amplifier_foundation.recording.plain import digest_of, plain, plain_model
+from amplifier_journal.plain import digest_of, plain, plain_model
+from amplifier_journal.proxy import Proxy
 from amplifier_kit.tools import execute_tool
 from amplifier_kit.valid_text import valid
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from amplifier_foundation.live import open_live
-from amplifier_foundation.reading.explanation import requests_in
 from amplifier_foundation.replay import replay
-from amplifier_foundation.replay.replaying import replay_tape
-from amplifier_foundation.replay.tape import Tape
 from amplifier_foundation.store import SessionStore
+from amplifier_journal.readings.explanation import requests_in
+from amplifier_journal.replay.replaying import replay_tape
+from amplifier_journal.replay.tape import Tape
 from end_to_end.recorded_sessions import Answers, Lines, call, plan_of
 
 

@@ -1,4 +1,4 @@
-"""Other ways that a session could have gone: forks, differences, and rewinding a live one."""
+"""Other ways that a stored session could have gone: forks, and rewinding a live one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from amplifier_foundation.errors import SessionStoreError
-from amplifier_foundation.reading.plan_changes import plan_changes
-from amplifier_foundation.reading.state import state_of
-from amplifier_foundation.replay.comparison import Difference, compare
+from amplifier_journal.readings.state import state_of
 
 if TYPE_CHECKING:
     from amplifier_foundation.live import LiveSession
@@ -33,15 +31,6 @@ def fork(
     finally:
         writer.close()
     return forked
-
-
-def diff(a: Any, b: Any) -> list[Difference]:
-    """Return how session `b` differs from `a`: plan, messages, tools, requests, events, answers."""
-    before = list(a.records())
-    after = list(b.records())
-    changes = plan_changes(state_of(before).plan, state_of(after).plan)
-    plan = [Difference("plan", 0, 0, each, "") for each in changes]
-    return [*plan, *compare(before, after)]
 
 
 What = Literal["conversation", "files", "both"]

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from amplifier_foundation.live import open_live
-from amplifier_foundation.reading.explanation import explain
-from amplifier_foundation.reading.plan_changes import plan_changes
-from amplifier_foundation.reading.spending import spending
-from amplifier_foundation.reading.state import state_of
-from amplifier_foundation.reading.timeline import timeline
 from amplifier_foundation.store import SessionStore
+from amplifier_journal.readings.explanation import explain
+from amplifier_journal.readings.plan_changes import plan_changes
+from amplifier_journal.readings.spending import spending
+from amplifier_journal.readings.state import state_of
+from amplifier_journal.readings.timeline import timeline
 from contract.requirements import requirement
 from end_to_end.recorded_sessions import NAMES, call, plan_of, record
 

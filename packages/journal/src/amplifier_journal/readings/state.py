@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from amplifier_foundation.reading.spending import cost_of_result, is_unpriced
+from amplifier_journal.readings.spending import cost_of_result, is_unpriced
 
 __all__ = ["SessionState", "state_of"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from amplifier_foundation.reading.state import SessionState, state_of
+from amplifier_journal.readings.state import SessionState, state_of
 
 __all__ = ["Act", "PlayedCall", "Tape"]
 

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from amplifier_core import llm_errors
 from amplifier_core.models import HookResult
-from amplifier_foundation.recording.wrappers import call_of
-from amplifier_foundation.replay.tape import PlayedCall, calls_in, composite_providers
+from amplifier_journal.replay.tape import PlayedCall, calls_in, composite_providers
+from amplifier_journal.wrappers import call_of
 
 # Longer than a module needs between two steps; whoever waits longer waits for nothing.
 _PATIENCE_SECONDS = 3.0
@@ -206,7 +206,7 @@ class Score:
 
     def _id_of(self, call: str | None) -> str | None:
         """Return the id of a tool call of the replay; a tool itself is not told."""
-        for record in reversed(self.recorder.writer.records):
+        for record in reversed(self.recorder.writer.written):
             if record.kind == "tool.call" and record.data["call"] == call:
                 return record.data["tool_call_id"]
         return None

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.errors import SessionStoreError
 from amplifier_foundation.live import open_live
-from amplifier_foundation.recording.plain import build_error
 from amplifier_foundation.replay import assert_replays, diff, fork, replay, to_test
-from amplifier_foundation.replay.cassette import read_cassette
-from amplifier_foundation.replay.replaying import replay_tape
-from amplifier_foundation.replay.score import Conductor
-from amplifier_foundation.replay.tape import Tape
 from amplifier_foundation.store import SessionStore
+from amplifier_journal.errors import JournalError
+from amplifier_journal.plain import build_error
+from amplifier_journal.replay.cassette import read_cassette
+from amplifier_journal.replay.replaying import replay_tape
+from amplifier_journal.replay.score import Conductor
+from amplifier_journal.replay.tape import Tape
 from end_to_end.recorded_sessions import Answers, approvals, call, files, plan_of, record
 
 LIST = {"module": "tool-todo"}
@@ -157,7 +157,7 @@ def test_a_file_that_is_no_cassette_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl.gz"
     path.write_bytes(b"nothing of the kind")
 
-    with pytest.raises(SessionStoreError, match=r"x\.jsonl\.gz` is not a cassette"):
+    with pytest.raises(JournalError, match=r"x\.jsonl\.gz` is not a cassette"):
         read_cassette(path)
 
 

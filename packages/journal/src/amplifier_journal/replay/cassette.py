@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amplifier_foundation.errors import SessionStoreError
-from amplifier_foundation.replay.replaying import replay_tape
-from amplifier_foundation.replay.tape import Tape
-from amplifier_foundation.store.records import Record
+from amplifier_journal.errors import JournalError
+from amplifier_journal.log import LogReader
+from amplifier_journal.records import Record
+from amplifier_journal.replay.replaying import replay_tape
+from amplifier_journal.replay.tape import Tape
 
 __all__ = ["GeneratedTest", "assert_replays", "read_cassette", "to_test", "write_cassette"]
 
@@ -26,7 +27,7 @@ run for real. The test fails when they do anything else than they did, and shows
 
 from pathlib import Path
 
-from amplifier_foundation.replay import assert_replays
+from amplifier_journal.replay import assert_replays
 
 
 def test_{name}_replays() -> None:
@@ -42,7 +43,7 @@ class GeneratedTest(NamedTuple):
     name: str
 
 
-def to_test(reader: Any, name: str, *, children: Iterable[Any] = ()) -> GeneratedTest:
+def to_test(reader: LogReader, name: str, *, children: Iterable[LogReader] = ()) -> GeneratedTest:
     """Return a session as a test that needs neither a network nor the store.
 
     `children` are the readers of sessions that it started; the test replays them too.
@@ -67,7 +68,7 @@ def read_cassette(path: Path) -> list[Tape]:
     """Return the tapes of a cassette.
 
     Raises:
-        SessionStoreError: the file is no cassette, or one of a newer version.
+        JournalError: the file is no cassette, or one of a newer version.
     """
     tapes: list[Tape] = []
     try:
@@ -79,7 +80,7 @@ def read_cassette(path: Path) -> list[Tape]:
                 else:
                     tapes[-1].records.append(Record(**fields))
     except (OSError, EOFError, ValueError, TypeError, IndexError) as error:
-        raise SessionStoreError(
+        raise JournalError(
             f"`{path}` is not a cassette.",
             why=str(error),
             fix="Record it again: amplifier session to-test",
@@ -103,5 +104,5 @@ async def _assert_replays(path: Path) -> None:
 
 def _new_tape(fields: dict[str, Any], path: Path) -> Tape:
     if fields["cassette"] > _VERSION:
-        raise SessionStoreError(f"`{path}` was written by a newer version.")
+        raise JournalError(f"`{path}` was written by a newer version.")
     return Tape(fields["session_id"], ())

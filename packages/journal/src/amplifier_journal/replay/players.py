@@ -9,10 +9,10 @@ from typing import Any, cast
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.message_models import ChatResponse
 from amplifier_core.models import ProviderInfo, ToolResult
-from amplifier_foundation.proxy import Proxy
-from amplifier_foundation.recording.plain import build_error, digest_of, plain
-from amplifier_foundation.replay.score import NotRecordedError, Score
-from amplifier_foundation.replay.tape import PlayedCall
+from amplifier_journal.plain import build_error, digest_of, plain
+from amplifier_journal.proxy import Proxy
+from amplifier_journal.replay.score import NotRecordedError, Score
+from amplifier_journal.replay.tape import PlayedCall
 from amplifier_kit.calls.mounting import calls_in_response
 
 

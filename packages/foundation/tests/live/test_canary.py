@@ -11,8 +11,8 @@ from urllib.parse import quote
 import pytest
 
 from amplifier_foundation.live import open_live
-from amplifier_foundation.replay.cassette import to_test
 from amplifier_foundation.store import SessionStore
+from amplifier_journal.replay.cassette import to_test
 from end_to_end.recorded_sessions import call, files, plan_of
 from end_to_end.secret_examples import EXAMPLES
 

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 from amplifier_core import events
 from amplifier_core.session import AmplifierSession
-from amplifier_foundation.reading.state import state_of
-from amplifier_foundation.recording.recorder import Recorder
-from amplifier_foundation.replay.comparison import Difference, compare
-from amplifier_foundation.replay.players import (
+from amplifier_journal.log import LogReader
+from amplifier_journal.memory import MemoryLog
+from amplifier_journal.readings.state import state_of
+from amplifier_journal.recorder import Recorder
+from amplifier_journal.replay.comparison import Difference, compare
+from amplifier_journal.replay.players import (
     ApprovalPlayer,
     ProviderPlayer,
     SilentDisplay,
@@ -21,9 +23,8 @@ from amplifier_foundation.replay.players import (
     StandInTool,
     ToolPlayer,
 )
-from amplifier_foundation.replay.score import Score
-from amplifier_foundation.replay.tape import Act, Tape
-from amplifier_foundation.store.records import Record
+from amplifier_journal.replay.score import Score
+from amplifier_journal.replay.tape import Act, Tape
 from amplifier_kit.calls.prices import price_table
 
 logger = logging.getLogger(__name__)
@@ -32,21 +33,6 @@ NAME = "replay"
 _INNERMOST = 2**63 - 1
 # Files that these modules would share with the person's own sessions.
 _OWN_FILES = {"hooks-approval": "grants_file"}
-
-
-class MemoryWriter:
-    """Keeps the records of a replay in memory."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-
-    def append(self, kind: str, data: dict[str, Any], *, is_clean: bool = False) -> int:
-        """Keep one record."""
-        self.records.append(Record(1, len(self.records) + 1, "", kind, data))
-        return len(self.records)
-
-    def sync(self) -> None:
-        """Do nothing."""
 
 
 class NoScrubber:
@@ -61,14 +47,14 @@ class NoScrubber:
 
 
 class Stage:
-    """One act of a tape, ready to be played; what happens is in `writer.records`."""
+    """One act of a tape, ready to be played; what happens is in `log.written`."""
 
     def __init__(
         self, session_id: str, act: Act, folder: Path, resolver: Any, mention_resolver: Any
     ) -> None:
         opened = act.opened
         self.score = Score(act.records)
-        self.writer = MemoryWriter()
+        self.log = MemoryLog(session_id)
         self._act = act
         self.session = AmplifierSession(
             self._staged(opened["plan"], folder),
@@ -86,7 +72,7 @@ class Stage:
         if resolver is not None:
             _ = coordinator.mount("module-source-resolver", resolver)
         scrubber: Any = NoScrubber()
-        self.recorder = Recorder(coordinator, self.writer, scrubber, turn=_turn_before(act))
+        self.recorder = Recorder(coordinator, self.log, scrubber, turn=_turn_before(act))
 
     async def open(self) -> None:
         """Mount everything and put the players in between."""
@@ -215,7 +201,9 @@ class Replay(NamedTuple):
         return "\n\n".join(map(str, self.differences))
 
 
-async def replay(reader: Any, *, resolver: Any = None, mention_resolver: Any = None) -> Replay:
+async def replay(
+    reader: LogReader, *, resolver: Any = None, mention_resolver: Any = None
+) -> Replay:
     """Run a recorded session again and compare.
 
     The loop, the memory and the hooks of the recorded plan run for real; models, tools and people
@@ -241,7 +229,7 @@ async def replay_tape(tape: Tape, *, resolver: Any = None, mention_resolver: Any
         upto = act.records[-1].seq
         found += compare(
             [each for each in tape.records if each.seq <= upto],
-            stage.writer.records,
+            stage.log.written,
             since=act.records[0].seq,
             open_ended=performance.is_cut_short,
         )

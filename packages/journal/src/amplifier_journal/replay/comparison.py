@@ -6,9 +6,14 @@ import difflib
 import json
 import re
 from itertools import zip_longest
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from amplifier_foundation.reading.explanation import SentRequest, requests_in
+from amplifier_journal.readings.explanation import SentRequest, requests_in
+from amplifier_journal.readings.plan_changes import plan_changes
+from amplifier_journal.readings.state import state_of
+
+if TYPE_CHECKING:
+    from amplifier_journal.log import LogReader
 
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-[0-9a-f]{8})*\b")
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?")
@@ -92,6 +97,15 @@ class _Fact(NamedTuple):
     seq: int
     about: str
     value: Any
+
+
+def diff(a: LogReader, b: LogReader) -> list[Difference]:
+    """Return how session `b` differs from `a`: plan, messages, tools, requests, events, answers."""
+    before = list(a.records())
+    after = list(b.records())
+    changes = plan_changes(state_of(before).plan, state_of(after).plan)
+    plan = [Difference("plan", 0, 0, each, "") for each in changes]
+    return [*plan, *compare(before, after)]
 
 
 def compare(

@@ -1,4 +1,4 @@
-"""Records, and the file that they are in."""
+"""The file that a log is in: its lines with their checksums, and what can be wrong with them."""
 
 from __future__ import annotations
 
@@ -6,32 +6,23 @@ import errno
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 from zlib import crc32
 
 from amplifier_foundation.store.errors import StoreError, StoreFullError
+from amplifier_journal.records import SCHEMA, Record
 
-SCHEMA = 1
 LEASE = "lease"  # the kind of the line that each writer begins with; it is not a record
 
 # How much damage is listed, and after how many lines without a record reading ends.
 MOST_DAMAGE = 50
 MOST_IDLE_LINES = 100_000
 
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+
 _CHECK = b',"crc":"'
 _CHECK_BYTES = len(_CHECK) + 8 + 2
-
-
-class Record(NamedTuple):
-    """One thing that happened; `seq` gives the order, `at` is what the clock said."""
-
-    v: int
-    seq: int
-    at: str
-    kind: str
-    data: dict[str, Any]
 
 
 class Damage(NamedTuple):
@@ -79,34 +70,9 @@ class TooDamagedError(StoreError):
         )
 
 
-_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
-
-
-def now() -> str:
-    """Return the time as records have it: UTC, microseconds."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
-
-
-def json_text(value: Any) -> tuple[str, bool]:
-    """Return `value` as JSON, and whether it was plain data; models and money become such.
-
-    Raises:
-        ValueError: it holds something that JSON cannot.
-    """
-    try:
-        return _compact.encode(value), True
-    except TypeError:
-        encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=_plain)
-    try:
-        return encoder.encode(value), False
-    except TypeError as error:
-        raise ValueError(f"This cannot be recorded: {error}") from error
-
-
 def encode_line(seq: int, at: str, fence: int, kind: str, data: str) -> bytes:
     """Return one line of a log, with a checksum; `data` is JSON."""
-    quoted = _compact.encode
-    head = f'{{"v":{SCHEMA},"seq":{seq},"at":{quoted(at)},"fence":{fence},"kind":{quoted(kind)}'
+    head = f'{{"v":{SCHEMA},"seq":{seq},"at":{_quoted(at)},"fence":{fence},"kind":{_quoted(kind)}'
     try:
         body = f'{head},"data":{data}'.encode()
     except UnicodeEncodeError:
@@ -215,19 +181,6 @@ def _fields(line: bytes) -> tuple[Record, int] | None:
     if version <= SCHEMA and not (isinstance(kind, str) and isinstance(data, dict)):
         return None
     return Record(version, seq, str(at), str(kind), cast("dict[str, Any]", data)), fence
-
-
-def _plain(value: Any) -> Any:
-    """Return what JSON can hold of the objects that modules put into messages and events."""
-    dump: Any = getattr(value, "model_dump", None)
-    if dump is not None and not isinstance(value, type):
-        return dump(mode="json")
-    if isinstance(value, set | frozenset):
-        return sorted(cast("set[Any]", value), key=str)
-    # Decimal, Path, datetime and the like say in words what they are; the rest only where they lie.
-    if type(value).__str__ is not object.__str__:
-        return str(value)
-    raise TypeError(f"there is no JSON for {type(value).__name__}")
 
 
 LOG = "log.jsonl"

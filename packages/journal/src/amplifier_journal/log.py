@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from amplifier_core import events
-from amplifier_foundation.errors import FoundationError, SessionStoreError
-from amplifier_foundation.recording.plain import (
-    digest_of,
-    has_long_text,
-    plain,
-    plain_model,
-    shortened,
-)
+from amplifier_journal.errors import RecordingFailedError
+from amplifier_journal.plain import digest_of, has_long_text, plain, plain_model, shortened
+from amplifier_journal.records import Record
+from amplifier_kit.explained_error import ExplainedError
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +43,7 @@ def news_in(event: str, data: dict[str, Any], coordinator: Any, scrub: Scrub) ->
 
 
 class LogWriter(Protocol):
-    """What a log is written with: the session store's writer, or a list in memory."""
+    """What a log is written with: memory, a file or a database."""
 
     def append(self, kind: str, data: dict[str, Any], *, is_clean: bool = False) -> int:
         """Write one record and return its number; written when this returns.
@@ -57,12 +53,26 @@ class LogWriter(Protocol):
         ...
 
     def sync(self) -> None:
-        """Put everything onto the disk."""
+        """Make durable what was written; blocks."""
         ...
 
 
-class RecordingFailedError(SessionStoreError):
-    """The log takes no more records, so no model and no tool is called any more."""
+class LogReader(Protocol):
+    """What the log of one session is read with."""
+
+    @property
+    def session_id(self) -> str:
+        """The session that the log is of."""
+        ...
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What is known of the session besides its records, such as its title."""
+        ...
+
+    def records(self, after: int = 0) -> Iterator[Record]:
+        """Yield the records after number `after`, in order."""
+        ...
 
 
 class Log:
@@ -93,7 +103,7 @@ class Log:
             return None
         try:
             return self._writer.append(kind, data, is_clean=is_clean)
-        except (FoundationError, OSError, ValueError, TypeError) as error:
+        except (ExplainedError, OSError, ValueError, TypeError) as error:
             logger.exception("record not written kind=%s", kind)
             self.failure = error
             return None
@@ -103,7 +113,7 @@ class Log:
         if self.failure is None:
             try:
                 self._writer.sync()
-            except (FoundationError, OSError) as error:
+            except (ExplainedError, OSError) as error:
                 logger.exception("log not synced")
                 self.failure = error
 

@@ -16,23 +16,12 @@ from amplifier_core.effects import declaration_of
 from amplifier_core.errors import describe_error
 from amplifier_core.interfaces import input_schema_of
 from amplifier_core.redaction import redact_secrets
-from amplifier_foundation.reading.spending import cost_of_result, is_unpriced
-from amplifier_foundation.reading.state import SessionState
-from amplifier_foundation.recording.log import (
-    Log,
-    LogWriter,
-    RecordingFailedError,
-    Requests,
-    news_in,
-)
-from amplifier_foundation.recording.plain import (
-    digest_of,
-    plain,
-    plain_error,
-    plain_model,
-    plain_state,
-)
-from amplifier_foundation.recording.wrappers import (
+from amplifier_journal.errors import RecordingFailedError
+from amplifier_journal.log import Log, LogWriter, Requests, news_in
+from amplifier_journal.plain import digest_of, plain, plain_error, plain_model, plain_state
+from amplifier_journal.readings.spending import cost_of_result, is_unpriced
+from amplifier_journal.readings.state import SessionState
+from amplifier_journal.wrappers import (
     RecordedApprovals,
     RecordedContext,
     RecordedDisplay,

@@ -1,1 +1,0 @@
-"""Reading: what the records of a session say, for whoever shows or continues it."""

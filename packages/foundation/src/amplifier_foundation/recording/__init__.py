@@ -1,1 +1,0 @@
-"""Recording: everything a session does, written to its log while it happens."""

@@ -1,0 +1,58 @@
+"""Records: what a log is made of, the same in memory, in files and in a database."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, cast
+
+__all__ = ["SCHEMA", "Record", "json_text", "now"]
+
+SCHEMA = 1
+
+
+class Record(NamedTuple):
+    """One thing that happened; `seq` gives the order, `at` is what the clock said."""
+
+    v: int
+    seq: int
+    at: str
+    kind: str
+    data: dict[str, Any]
+
+
+_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+
+
+def now() -> str:
+    """Return the time as records have it: UTC, microseconds."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+
+
+def json_text(value: Any) -> tuple[str, bool]:
+    """Return `value` as JSON, and whether it was plain data; models and money become such.
+
+    Raises:
+        ValueError: it holds something that JSON cannot.
+    """
+    try:
+        return _compact.encode(value), True
+    except TypeError:
+        encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=_plain)
+    try:
+        return encoder.encode(value), False
+    except TypeError as error:
+        raise ValueError(f"This cannot be recorded: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold of the objects that modules put into messages and events."""
+    dump: Any = getattr(value, "model_dump", None)
+    if dump is not None and not isinstance(value, type):
+        return dump(mode="json")
+    if isinstance(value, set | frozenset):
+        return sorted(cast("set[Any]", value), key=str)
+    # Decimal, Path, datetime and the like say in words what they are; the rest only where they lie.
+    if type(value).__str__ is not object.__str__:
+        return str(value)
+    raise TypeError(f"there is no JSON for {type(value).__name__}")
