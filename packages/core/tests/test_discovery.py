@@ -129,6 +129,11 @@ def test_the_metadata_is_read_again_when_the_import_path_changes_or_on_request(
     forget_installed_modules()
     installed_modules()
     assert reads == ["amplifier.modules"] * 3
+    sys.path.append("/somewhere/newer")
+    installed_modules()
+    sys.path.remove("/somewhere/newer")
+    installed_modules()
+    assert len(reads) == 5
 
 
 def test_a_package_lies_at_the_path_below_it_or_below_its_sources(tmp_path: Path) -> None:

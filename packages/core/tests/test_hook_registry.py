@@ -181,7 +181,24 @@ def test_what_was_registered_can_be_undone_more_than_once_without_harm() -> None
     assert registry.list_handlers("a:b") == {"a:b": ["same"]}
     assert registry.has_handlers("a:b")
     registry.unregister("same")
-    assert not registry.has_handlers("a:b")
+    assert registry.has_handlers("a:b") is False
+
+
+def test_handlers_are_not_compared_with_each_other_when_one_is_removed() -> None:
+    class Incomparable(Listener):
+        def __eq__(self, other: object) -> bool:
+            raise TypeError("cannot be compared")
+
+        def __hash__(self) -> int:
+            return 1
+
+    registry = HookRegistry()
+    registry.register("a:b", Incomparable(), name="first")
+    undo = registry.register("a:b", Incomparable(), name="second")
+
+    undo()
+
+    assert registry.list_handlers("a:b") == {"a:b": ["first"]}
 
 
 def test_removing_what_a_child_never_had_leaves_the_child_alone() -> None:

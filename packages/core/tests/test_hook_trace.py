@@ -193,3 +193,7 @@ def test_a_trace_cannot_be_changed_by_one_of_several_who_get_it() -> None:
 
     with pytest.raises(FrozenInstanceError):
         trace.action = "continue"  # pyright: ignore[reportAttributeAccessIssue] - that is the point
+
+
+def test_a_trace_made_without_an_error_has_none() -> None:
+    assert HookTrace("a:b", "mine", "continue", 0.5).error is None

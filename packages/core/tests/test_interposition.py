@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
@@ -66,6 +67,18 @@ async def test_an_empty_slot_is_never_wrapped() -> None:
     assert coordinator.get("providers") == {}
 
 
+@requirement("LAW-14")
+async def test_a_slot_that_became_empty_is_not_wrapped() -> None:
+    coordinator = ModuleCoordinator()
+    coordinator.interpose("context", wrapping("w"), name="w")
+    await coordinator.mount("context", "memory")
+    assert coordinator.get("context") == ("w", "context", "memory")
+
+    await coordinator.unmount("context")
+
+    assert coordinator.get("context") is None
+
+
 @requirement("LAW-14", "LAW-15")
 async def test_whoever_holds_the_wrapped_mapping_sees_modules_come_and_go() -> None:
     coordinator = ModuleCoordinator()
@@ -108,6 +121,26 @@ async def test_removing_twice_takes_away_only_one_of_two_equal_wrappers() -> Non
 
     assert coordinator.get("tools", "t") == ("w", "t", "tool")
     assert len(coordinator.interposers) == 1
+
+
+def test_two_wrappers_of_the_same_function_and_name_are_not_equal() -> None:
+    coordinator = ModuleCoordinator()
+    wrap = wrapping("w")
+    coordinator.interpose("tools", wrap, name="w")
+    coordinator.interpose("tools", wrap, name="w")
+
+    first, second = coordinator.interposers
+
+    assert first != second
+
+
+def test_a_wrapper_in_effect_cannot_be_changed_through_the_list() -> None:
+    coordinator = ModuleCoordinator()
+    coordinator.interpose("tools", wrapping("w"), name="w")
+    listed: Any = coordinator.interposers[0]
+
+    with pytest.raises(FrozenInstanceError):
+        listed.inherit = True
 
 
 class Equal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -255,6 +256,17 @@ def test_a_class_is_shown_as_text_and_not_asked_to_dump_itself() -> None:
     view = views_of({"v": Model, "s": Static}, 1)[0]
 
     assert (view["v"], view["s"]) == (str(Model), str(Static))
+
+
+def test_a_value_that_does_not_dump_itself_is_shown_as_text_without_a_log_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "amplifier_core")
+
+    view = views_of({"v": Decimal(2)}, 1)[0]
+
+    assert view["v"] == "2"
+    assert caplog.text == ""
 
 
 class Unreadable(Mapping[str, Any]):

@@ -301,12 +301,14 @@ async def test_a_module_is_notified_and_its_fault_logged_by_its_id_each_time_it_
     installed.add("tool-faulty", mounting("tools", "t", "t"), on_session_ready=faulty)
     mount = mount_of("pointed", "t")
     package(monkeypatch, "pointed", mount=mount, on_session_ready=faulty)
-    declare(tool_pointed="pointed:mount")
+    package(monkeypatch, "ready_home", mount=mount_of("ready_home", "t"), on_session_ready=ready)
+    declare(tool_pointed="pointed:mount", tool_ready="ready_home:mount")
     loader = ModuleLoader()
 
     for _ in range(2):
-        bound = await loader.load("tool-named")
-        assert getattr(bound, "__on_session_ready__", None) == ("tool-named", ready)
+        for module_id in ("tool-named", "tool-ready"):
+            bound = await loader.load(module_id)
+            assert getattr(bound, "__on_session_ready__", None) == (module_id, ready)
         assert not hasattr(await loader.load("tool-faulty"), "__on_session_ready__")
         assert not hasattr(await loader.load("tool-pointed"), "__on_session_ready__")
 

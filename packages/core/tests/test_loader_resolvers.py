@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,6 +55,32 @@ async def test_a_resolver_that_takes_no_hint_gets_none(tmp_path: Path) -> None:
     await coordinator.mount("module-source-resolver", Resolver())
 
     assert await ModuleLoader(coordinator).load("tool-plain", source_hint="here")
+
+
+@requirement("LOAD-35")
+async def test_a_resolver_may_be_a_plain_function_that_takes_no_hint(tmp_path: Path) -> None:
+    folder = write_module(tmp_path, "tool-function", MOUNT)
+
+    def resolve(module_id: str) -> Folder:
+        return Folder(folder)
+
+    coordinator = ModuleCoordinator()
+    await coordinator.mount("module-source-resolver", SimpleNamespace(resolve=resolve))
+
+    assert await ModuleLoader(coordinator).load("tool-function", source_hint="here")
+
+
+async def test_a_resolver_is_not_kept_in_memory_after_its_session(tmp_path: Path) -> None:
+    coordinator = ModuleCoordinator()
+    resolver = PositionalResolver(write_module(tmp_path, "tool-hinted", MOUNT))
+    known = weakref.ref(resolver)
+    await coordinator.mount("module-source-resolver", resolver)
+    await ModuleLoader(coordinator).load("tool-hinted")
+
+    del coordinator, resolver
+    gc.collect()
+
+    assert known() is None
 
 
 @requirement("LOAD-35")

@@ -11,6 +11,7 @@ from amplifier_core import (
     AmplifierSession,
     ModuleCoordinator,
     ModuleLoader,
+    SessionError,
 )
 from amplifier_core.testing import MockTool
 from contract.installer import Installer, Loop, ScriptedProvider, mounting
@@ -390,3 +391,68 @@ async def test_a_module_that_is_known_already_fails_under_its_own_name(
         async with session:
             pass
         assert [data["module_id"] for _, data in heard.calls] == ["tool-own"]
+
+
+async def test_the_module_of_an_object_is_found_after_one_that_failed(
+    installed: Installer,
+) -> None:
+    tool = MockTool("own")
+    plan = installed.basics(tools=[{"module": "tool-broken"}, {"module": "tool-own"}])
+    installed.add("tool-broken", raising(RuntimeError("broken")))
+    installed.object("tool-own", "tools", tool)
+
+    async with AmplifierSession(plan) as session:
+        assert session.module_of(tool) == "tool-own"
+        assert session.module_of(MockTool("own")) is None
+
+
+async def test_a_module_that_mounted_nothing_owns_nothing(installed: Installer) -> None:
+    async def mount(coordinator: ModuleCoordinator, config: dict[str, Any]) -> None: ...
+
+    plan = installed.basics(hooks=[{"module": "hooks-idle"}])
+    installed.add("hooks-idle", mount)
+
+    async with AmplifierSession(plan) as session:
+        assert session.module_of(session.coordinator.hooks) is None
+
+
+async def test_a_loop_that_mounts_nothing_is_missed_by_the_turn(installed: Installer) -> None:
+    async def mount(coordinator: ModuleCoordinator, config: dict[str, Any]) -> None: ...
+
+    plan = installed.basics()
+    installed.add("loop-test", mount)
+
+    async with AmplifierSession(plan) as session:
+        with pytest.raises(SessionError, match="No orchestrator module mounted"):
+            await session.execute("hi")
+
+
+class EqualTool(MockTool):
+    """A tool that compares equal to every other one of its class."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EqualTool)
+
+    def __hash__(self) -> int:
+        return 1
+
+
+async def test_a_rollback_forgets_the_new_module_and_not_one_that_compares_equal(
+    installed: Installer,
+) -> None:
+    kept = EqualTool("own")
+    plan = installed.basics()
+
+    async with AmplifierSession(plan) as session:
+        installed.object("tool-own", "tools", kept)
+        await session.swap("tools", {"module": "tool-own"})
+        await session.execute("good")
+        installed.object("tool-own", "tools", EqualTool("own"))
+        session.loader = ModuleLoader(session.coordinator)
+        await session.swap("tools", {"module": "tool-own"})
+        installed.loop.act = raising(RuntimeError("bad turn"))
+        with pytest.raises(RuntimeError, match="bad turn"):
+            await session.execute("bad")
+
+        assert session.coordinator.get("tools", "own") is kept
+        assert session.module_of(kept) == "tool-own"

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import gc
+import weakref
 from collections import defaultdict
 from typing import Any
 
 import pytest
 
-from amplifier_core import AmplifierSession, NotInitializedError, SessionError
-from contract.installer import Installer
+from amplifier_core import (
+    AmplifierSession,
+    ModuleCoordinator,
+    NotInitializedError,
+    SessionError,
+)
+from contract.installer import Installer, Loop
 
 
 class Turns:
@@ -97,6 +105,7 @@ async def test_a_turn_from_inside_a_turn_of_the_same_session_is_refused(
         with pytest.raises(SessionError, match="from inside a turn of the same session") as refused:
             await session.execute("outer")
         assert refused.value.session_id == session.session_id
+        assert "Fork a session instead" in str(refused.value)
         # It was refused before it waited, so the session is not stuck.
         installed.loop.act = _answer
         assert await session.execute("next") == "answer"
@@ -123,6 +132,33 @@ async def test_what_a_turn_started_may_run_a_turn_when_that_one_has_ended(
         await session.execute("first")
         ended.set()
         assert await later[0] == "follow up"
+
+
+async def test_a_turn_leaves_nothing_in_the_context_of_its_caller(installed: Installer) -> None:
+    async with AmplifierSession(installed.basics()) as session:
+        await session.execute("first")
+        before = dict(contextvars.copy_context())
+        await session.execute("second")
+
+        assert dict(contextvars.copy_context()) == before
+
+
+async def test_a_loop_is_not_kept_in_memory_after_its_session(installed: Installer) -> None:
+    loops: list[weakref.ref[Loop]] = []
+
+    async def mount(coordinator: ModuleCoordinator, config: dict[str, Any]) -> None:
+        loop = Loop()
+        loops.append(weakref.ref(loop))
+        await coordinator.mount("orchestrator", loop)
+
+    plan = installed.basics()
+    installed.add("loop-test", mount)
+    async with AmplifierSession(plan) as session:
+        await session.execute("hi")
+
+    del session
+    gc.collect()
+    assert [loop() for loop in loops] == [None]
 
 
 async def _answer(**_: Any) -> str:

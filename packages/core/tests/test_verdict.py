@@ -55,7 +55,11 @@ async def test_a_denial_keeps_its_own_message_and_adds_what_came_before() -> Non
     result = await emit(HookResult(user_message="before"), denial)
 
     assert result.user_message == "denied"
-    assert [each.text for each in result.user_messages] == ["before", "why"]
+    assert told(result) == [
+        ("denied", "info", None),
+        ("before", "info", "h0"),
+        ("why", "info", None),
+    ]
     assert [each.text for each in denial.user_messages] == ["why"]
 
 
