@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 
 from amplifier_sandbox.visible_text import exact
@@ -24,7 +24,7 @@ def question_text(prompt: str) -> str:
     return "\n".join(exact(line) for line in prompt.split("\n"))
 
 
-def denial(options: list[str]) -> int:
+def denial(options: Sequence[str]) -> int:
     """Return which option denies, else the last."""
     found = [number for number, each in enumerate(options) if each.lower().startswith("den")]
     if found:

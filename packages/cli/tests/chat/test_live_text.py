@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amplifier_cli.chat.scene import LiveText
-from amplifier_cli.render.items import Answer, Thinking
+from amplifier_journal.readings.items import Answer, Thinking
 
 
 def live_text(kind: str = "text") -> tuple[LiveText, list[str]]:

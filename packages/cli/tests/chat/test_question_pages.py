@@ -22,8 +22,9 @@ from amplifier_cli.question_pages import (
     question_text,
     rows_of,
 )
-from amplifier_cli.render.items import Decision, Item, Question
+from amplifier_cli.render.pieces import Decision, Shown
 from amplifier_core.testing import wait_for
+from amplifier_journal.readings.items import Question
 
 OPTIONS = ["Allow once", "Allow always", "Deny"]
 
@@ -60,8 +61,8 @@ def test_what_continues_a_line_cannot_pass_for_a_line_of_its_own() -> None:
 
 @pytest.mark.attack("review M2")
 async def test_in_the_chat_a_long_question_is_allowed_on_its_last_page_only() -> None:
-    scene, shown, kept = Scene(lambda: None), list[Item](), list[Any]()
-    approvals = TerminalApprovals(scene, shown.append, kept.append, lambda: (40, 20))
+    scene, shown = Scene(lambda: None), list[Shown]()
+    approvals = TerminalApprovals(scene, shown.append, lambda: (40, 20))
     prompt = "Allow?\n" + "\n".join(f"line {number}" for number in range(30))
     asking = asyncio.create_task(approvals.request_approval(prompt, OPTIONS, 5, "deny"))
     for options in ([NEXT_PAGE, "Deny"], [NEXT_PAGE, "Deny"], OPTIONS):
@@ -72,13 +73,12 @@ async def test_in_the_chat_a_long_question_is_allowed_on_its_last_page_only() ->
         assert asks.question.options[asks.chosen] == "Deny"
         asks.answer.set_result(options[0])
     assert await asking == "Allow once"
-    assert kept == [{"prompt": prompt, "options": OPTIONS}]
     assert shown[-1] == Decision("Allow once")
 
 
 async def test_in_the_chat_a_long_question_can_be_denied_on_every_page() -> None:
-    scene, shown = Scene(lambda: None), list[Item]()
-    approvals = TerminalApprovals(scene, shown.append, lambda _: None, lambda: (40, 20))
+    scene, shown = Scene(lambda: None), list[Shown]()
+    approvals = TerminalApprovals(scene, shown.append, lambda: (40, 20))
     asking = asyncio.create_task(approvals.request_approval("x\n" * 40, OPTIONS, 5, "deny"))
     await _turn(scene, shown, [NEXT_PAGE, "Deny"])
     assert scene.asks is not None
@@ -86,13 +86,13 @@ async def test_in_the_chat_a_long_question_can_be_denied_on_every_page() -> None
     assert await asking == "Deny"
 
 
-async def _turn(scene: Scene, shown: list[Item], options: list[str]) -> None:
+async def _turn(scene: Scene, shown: list[Shown], options: list[str]) -> None:
     """Wait until a page with these options is the last thing shown and can be answered."""
 
     def is_open() -> bool:
         last = shown[-1] if shown else None
         asks = scene.asks
-        fits = isinstance(last, Question) and last.options == options
+        fits = isinstance(last, Question) and last.options == tuple(options)
         return fits and asks is not None and not asks.answer.done()
 
     assert await wait_for(is_open)
@@ -114,7 +114,7 @@ async def test_keys_answer_only_a_question_that_has_been_on_the_screen_for_a_whi
     Keys(terminal, no_conversation, expand=lambda: None, leave=lambda: None)
     scene: Scene = terminal.scene
     future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    asks = OpenQuestion(Question("?", OPTIONS), monotonic() + 60, future, denial(OPTIONS))
+    asks = OpenQuestion(Question("?", tuple(OPTIONS)), monotonic() + 60, future, denial(OPTIONS))
     scene.questions.append(asks)
 
     assert scene.obstacle() == "..."

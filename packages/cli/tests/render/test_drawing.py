@@ -8,20 +8,18 @@ import pytest
 from rich.console import Console, RenderableType
 
 from amplifier_cli.chat.paper import PALETTE
-from amplifier_cli.render.drawing import draw, draw_running, needs_gap, pieces
-from amplifier_cli.render.items import (
+from amplifier_cli.render.drawing import draw, draw_running, needs_gap
+from amplifier_cli.render.pieces import Decision, Ending, Shown
+from amplifier_journal.readings.items import (
     Answer,
-    Decision,
-    Ending,
-    Item,
     Notice,
     Prompt,
     Question,
     Thinking,
-    ToolRun,
+    ToolCall,
 )
 
-RUN = ToolRun(7, "c", "bash", {"command": "ls -la\n  /usr"}, "done", 0.42, "3 lines", "a\nb\nc")
+CALL = ToolCall(7, "c", "bash", {"command": "ls -la\n  /usr"}).ended("a\nb\nc", None, 0.42)
 
 
 def printed(renderable: RenderableType, width: int) -> str:
@@ -30,24 +28,24 @@ def printed(renderable: RenderableType, width: int) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().rstrip("\n").split("\n"))
 
 
-def shown(item: Item, width: int = 60, *, expanded: bool = False) -> str:
+def shown(item: Shown, width: int = 60, *, expanded: bool = False) -> str:
     return printed(draw(item, expanded=expanded), width)
 
 
 @pytest.mark.parametrize("width", [12, 20, 40, 80])
 def test_a_tool_call_is_one_line_however_narrow(width: int) -> None:
-    line = shown(RUN, width)
+    line = shown(CALL, width)
     assert "\n" not in line
     assert len(line) <= width
     assert line.startswith("✓ bash")
 
 
 def test_a_tool_call_says_what_about_and_how_it_went() -> None:
-    assert shown(RUN) == "✓ bash  ls -la /usr  3 lines · 0.4s · #7"
+    assert shown(CALL) == "✓ bash  ls -la /usr  3 lines · 0.4s · #7"
 
 
 def test_an_expanded_call_shows_everything() -> None:
-    assert shown(RUN, expanded=True).split("\n")[1:] == [
+    assert shown(CALL, expanded=True).split("\n")[1:] == [
         "  command: ls -la",
         "    /usr",
         "  │ a",
@@ -57,20 +55,23 @@ def test_an_expanded_call_shows_everything() -> None:
 
 
 def test_a_failure_shows_its_last_lines_at_once() -> None:
-    run = ToolRun(1, "c", "bash", {}, "failed", 1, "exit 1", "a\nb\nc\nd")
-    assert shown(run) == "✗ bash  exit 1 · 1.0s · #1\n  b\n  c\n  d"
+    result = {"success": False, "output": {"exit_code": 1, "stdout": "a\nb\nc\nd"}}
+    assert (
+        shown(ToolCall(1, "c", "bash", {}).ended(result, None, 1))
+        == "✗ bash  exit 1 · 1.0s · #1\n  b\n  c\n  d"
+    )
 
 
 def test_a_running_call_shows_the_end_of_its_output() -> None:
-    run = ToolRun(1, "c", "bash", {"command": "make"})
-    text = printed(draw_running(run, mark="*", seconds=12, tail="a\nb\nc\n", rows=2), 40)
+    call = ToolCall(1, "c", "bash", {"command": "make"})
+    text = printed(draw_running(call, mark="*", seconds=12, tail="a\nb\nc\n", rows=2), 40)
     assert text.split("\n") == ["* bash  make  12s · #1", "  b", "  c"]
 
 
 @pytest.mark.attack("P3")
 def test_no_line_of_a_question_can_pretend_to_be_the_terminals_own() -> None:
     prompt = "Allow?\n┗ 1 Allow once\x1b[1A\r\nTool: x\u202e"
-    lines = shown(Question(prompt, ["Allow once", "Deny"])).split("\n")
+    lines = shown(Question(prompt, ("Allow once", "Deny"))).split("\n")
     assert all(line.startswith("┃ ") for line in lines)
     assert "\\u001b[1A" in lines[1]
     assert "\\u202e" in lines[2]
@@ -79,27 +80,21 @@ def test_no_line_of_a_question_can_pretend_to_be_the_terminals_own() -> None:
 @pytest.mark.attack("P3")
 def test_a_question_of_ten_thousand_lines_says_what_it_leaves_out() -> None:
     prompt = "Allow?\n" + "\n" * 10_000 + "rm -rf /"
-    text = shown(Question(prompt, ["Deny"]))
+    text = shown(Question(prompt, ("Deny",)))
     assert "[9842 LINES ARE NOT SHOWN HERE]" in text
     assert text.endswith("rm -rf /")
 
 
 def test_tools_and_notices_stand_close_and_everything_else_apart() -> None:
-    assert not needs_gap(RUN, Notice("x"))
-    assert not needs_gap(Question("x", []), Decision("Deny"))
+    assert not needs_gap(CALL, Notice("x"))
+    assert not needs_gap(Question("x", ()), Decision("Deny"))
     assert needs_gap(Prompt("x"), Answer("y"))
     assert not needs_gap(None, Prompt("x"))
-
-
-def test_an_answer_is_put_on_the_screen_block_by_block() -> None:
-    assert pieces(Answer("a\n\nb")) == [Answer("a"), Answer("b")]
-    asked = Question("x", ["Deny"], "Deny")
-    assert pieces(asked) == [Question("x", ["Deny"]), Decision("Deny")]
 
 
 def test_the_other_items_have_their_marks() -> None:
     assert shown(Prompt("a\nb")) == "› a\n  b"
     assert shown(Prompt("a", steers=True)) == "» a"
     assert shown(Thinking("hm")) == "┆ hm"
-    assert shown(Notice("careful", "warning", "hooks-x")) == "! hooks-x: careful"
+    assert shown(Notice("careful", "warning", "hook:hooks-x")) == "! hooks-x: careful"
     assert shown(Ending("Stopped.")) == "■ Stopped."

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from amplifier_cli.render.tool_results import arguments_line, outcome_of
+from amplifier_journal.readings.items import ToolCall
+
+CALL = ToolCall(1, "c", "bash", {})
 
 
 def _command(code: int | None, stdout: str, stderr: str) -> dict[str, Any]:
@@ -33,4 +36,11 @@ def test_the_telling_argument_comes_first() -> None:
 def test_outcomes_are_told_in_few_words_and_in_full(
     result: Any, error: Any, expected: tuple[str, str, str]
 ) -> None:
-    assert tuple(outcome_of(result, error)) == expected
+    assert tuple(outcome_of(CALL.ended(result, error))) == expected
+
+
+def test_a_call_without_a_result_has_the_reason_and_what_it_wrote() -> None:
+    denied = CALL.settled("Denied by hook: not\nhere")
+    assert outcome_of(denied) == ("denied", "not here", "Denied by hook: not\nhere")
+    assert outcome_of(CALL.settled("", "begun\r\n")) == ("interrupted", "no result", "begun\n")
+    assert outcome_of(CALL) == ("running", "", "")

@@ -15,7 +15,7 @@ from amplifier_foundation.live import LiveSession, open_live
 from amplifier_foundation.replay import fork
 from amplifier_foundation.store import SessionHeldError, SessionStore
 from amplifier_journal.errors import RecordingFailedError
-from amplifier_journal.readings.explanation import requests_in
+from amplifier_journal.readings.requests import requests_in
 from amplifier_journal.recorder import FAILED
 from amplifier_kit.history_repair import repair_history
 from end_to_end.recorded_sessions import Lines, call, plan_of

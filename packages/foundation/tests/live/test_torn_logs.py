@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from amplifier_foundation.live import open_live
 from amplifier_foundation.store import SessionStore
-from amplifier_journal.readings.explanation import requests_in
+from amplifier_journal.readings.requests import requests_in
 from amplifier_kit.history_repair import repair_history
 from end_to_end.recorded_sessions import NAMES, plan_of, record
 

@@ -13,7 +13,7 @@ import pytest
 from amplifier_foundation.live import LiveSession, open_live
 from amplifier_foundation.replay import replay
 from amplifier_foundation.store import SessionStore
-from amplifier_journal.readings.explanation import requests_in
+from amplifier_journal.readings.requests import requests_in
 from amplifier_journal.readings.spending import spending
 
 Plan = Callable[..., dict[str, Any]]

@@ -14,7 +14,7 @@ from amplifier_core.models import HookResult
 from amplifier_foundation.live import LiveSession, open_live
 from amplifier_foundation.replay import replay
 from amplifier_foundation.store import SessionStore
-from amplifier_journal.readings.explanation import requests_in
+from amplifier_journal.readings.requests import requests_in
 
 Plan = Callable[..., dict[str, Any]]
 Open = Callable[[dict[str, Any]], AbstractAsyncContextManager[LiveSession]]

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, Literal
 
-from amplifier_cli.chat.scene import Keep, OpenQuestion, Scene
+from amplifier_cli.chat.scene import OpenQuestion, Scene
 from amplifier_cli.question_pages import NEXT_PAGE, denial, pages_of, ringing
-from amplifier_cli.render.items import Decision, Item, Notice, Question
+from amplifier_cli.render.pieces import Decision, Shown
 from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_journal.readings.items import Question, notice_of
 
 
 class TerminalApprovals:
@@ -26,15 +27,13 @@ class TerminalApprovals:
     def __init__(
         self,
         scene: Scene,
-        put: Callable[[Item], None],
-        keep: Keep,
+        put: Callable[[Shown], None],
         size: Callable[[], tuple[int, int]] = lambda: (80, 24),
         ring: Callable[[], None] = lambda: None,
     ) -> None:
         """`size` says how many columns and rows the screen has; `ring` rings its bell."""
         self._scene = scene
         self._put = put
-        self._keep = keep
         self._size = size
         self._ring = ring
         self._turn = asyncio.Lock()
@@ -48,27 +47,27 @@ class TerminalApprovals:
             ApprovalTimeoutError: nobody answered within `timeout` seconds.
         """
         loop = asyncio.get_running_loop()
-        question = Question(prompt, list(options))
+        question = Question(prompt, tuple(options))
+        decision = ""
         asks = OpenQuestion(
             question, monotonic() + timeout, loop.create_future(), denial(question.options)
         )
         self._scene.questions.append(asks)
         try:
             async with asyncio.timeout(None if math.isinf(timeout) else timeout), self._turn:
-                self._keep({"prompt": prompt, "options": question.options})
                 self._scene.begin("asks you")
                 with ringing(self._ring):
-                    question.decision = await self._answer(asks)
+                    decision = await self._answer(asks)
         except TimeoutError:
-            question.decision = "no answer in time"
+            decision = "no answer in time"
             raise ApprovalTimeoutError(f"nobody answered within {timeout:g} s") from None
         except asyncio.CancelledError:
-            question.decision = "withdrawn"
+            decision = "withdrawn"
             raise
         finally:
             self._scene.questions.remove(asks)
-            self._close(question)
-        return question.decision
+            self._close(decision)
+        return decision
 
     async def _answer(self, asks: OpenQuestion) -> str:
         """Show the question, page by page if it has several, and return what was chosen."""
@@ -76,7 +75,7 @@ class TerminalApprovals:
         pages = pages_of(question.prompt, *self._size())
         deny = question.options[denial(question.options)]
         for page in pages[:-1]:
-            if await self._show(asks, Question(page, [NEXT_PAGE, deny])) != NEXT_PAGE:
+            if await self._show(asks, Question(page, (NEXT_PAGE, deny))) != NEXT_PAGE:
                 return deny
         if len(pages) == 1:
             last = question
@@ -92,8 +91,8 @@ class TerminalApprovals:
         self._put(shown)
         return await asks.answer
 
-    def _close(self, question: Question) -> None:
-        self._put(Decision(str(question.decision)))
+    def _close(self, decision: str) -> None:
+        self._put(Decision(decision))
         now = monotonic()
         for running in self._scene.tools.values():
             if not running.written:
@@ -105,13 +104,9 @@ class TerminalApprovals:
 class TerminalNotices:
     """The kernel's display system at a terminal: a dim line each."""
 
-    def __init__(self, put: Callable[[Item], None]) -> None:
+    def __init__(self, put: Callable[[Shown], None]) -> None:
         self._put = put
 
     def show_message(self, message: str, level: Any, source: str = "hook") -> None:
         """Show a line and return at once."""
-        if level in ("info", "warning", "error"):
-            known = level
-        else:
-            known = "info"
-        self._put(Notice(message, known, source.removeprefix("hook:")))
+        self._put(notice_of(message, level, source))

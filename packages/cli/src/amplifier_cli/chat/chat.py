@@ -19,9 +19,9 @@ from amplifier_cli.chat.observer import Observer, Usage
 from amplifier_cli.chat.slash import SlashCommands, SlashCompleter
 from amplifier_cli.chat.terminal import Terminal
 from amplifier_cli.render.footer import Meter
-from amplifier_cli.render.items import Ending, Notice
+from amplifier_cli.render.pieces import Ending
 from amplifier_cli.render.plain import duration
-from amplifier_cli.render.transcript import Transcript
+from amplifier_journal.readings.items import Item, Items, Notice, ToolCall
 
 if TYPE_CHECKING:
     from amplifier_foundation.live import LiveSession
@@ -62,7 +62,6 @@ class Chat:
         self.approvals = TerminalApprovals(
             self.terminal.scene,
             put,
-            self._keeper.keep_question,
             lambda: self.terminal.size,
             self.terminal.ring,
         )
@@ -77,16 +76,19 @@ class Chat:
 
     def show_earlier(self, reader: SessionReader) -> None:
         """Print the conversation as it was on the screen, from where this chat has not seen it."""
-        reading = Transcript()
-        reading.runs = self.terminal.scene.runs
+        reading = Items(calls_before=len(self.terminal.scene.calls))
         for record in reader.records(after=self._seen):
-            for item in reading.read(record):
-                self.terminal.put(item)
+            self._put_earlier(reading.finished(record))
             if record.kind == "event" and record.data.get("name") == "llm:response":
                 self.usage.take(record.data.get("data") or {})
             self._seen = record.seq
         self._unfinished = reading.unfinished_text
-        for item in reading.cut_short():
+        self._put_earlier(reading.cut_short())
+
+    def _put_earlier(self, items: list[Item]) -> None:
+        for item in items:
+            if isinstance(item, ToolCall):
+                self.terminal.scene.end_call(item)
             self.terminal.put(item)
 
     # --- the session -----------------------------------------------------------------------------
@@ -190,14 +192,14 @@ class Chat:
 
     def expand(self, number: int | None = None) -> None:
         """Print everything of one tool call, the last one unless a number is given."""
-        runs = self.terminal.scene.runs
-        wanted = len(runs) if number is None else number
-        if not runs:
+        calls = self.terminal.scene.calls
+        wanted = len(calls) if number is None else number
+        if not calls:
             self.terminal.put(Notice("No tool ran."))
-        elif not 1 <= wanted <= len(runs):
+        elif wanted not in calls:
             self.terminal.put(Notice(f"There is no tool call #{wanted}."))
         else:
-            self.terminal.put(runs[wanted - 1], expanded=True)
+            self.terminal.put(calls[wanted], expanded=True)
 
     def _expand_last(self) -> None:
         scene = self.terminal.scene

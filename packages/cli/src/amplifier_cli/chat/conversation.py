@@ -9,8 +9,8 @@ from typing import Any
 
 from amplifier_cli.chat.observer import Observer
 from amplifier_cli.chat.scene import Scene
-from amplifier_cli.render.items import Answer, Ending, Item, Notice, Prompt
-from amplifier_cli.render.transcript import ENDINGS
+from amplifier_cli.render.pieces import Ending, Shown
+from amplifier_journal.readings.items import Answer, Notice, Prompt, TurnEnd
 from amplifier_kit.explained_error import ExplainedError
 
 logger = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ class Conversation:
     """Sends prompts to a live session and keeps the queue of those that wait."""
 
     def __init__(
-        self, live: Any, scene: Scene, observer: Observer, put: Callable[[Item], None]
+        self, live: Any, scene: Scene, observer: Observer, put: Callable[[Shown], None]
     ) -> None:
         self.live = live
         self.observer = observer
@@ -92,7 +92,7 @@ class Conversation:
         observer = self.observer
         self._put(Prompt(text))
         observer.begin_turn()
-        ending: Item | None = None
+        ending: Shown | None = None
         try:
             answer = await self.live.execute(text)
             cancelled = self._is_stopping
@@ -111,7 +111,7 @@ class Conversation:
             await observer.end_turn()
         if cancelled:
             await self._keep_partial()
-            ending = Ending(ENDINGS["cancelled"])
+            ending = TurnEnd("cancelled")
         elif answer.strip() and answer.strip() not in observer.said:
             self._put(Answer(answer))
         if ending is not None:
@@ -130,12 +130,12 @@ async def remember_partial(live: Any, text: str) -> None:
     await live.session.coordinator.get("context").add_message(message)
 
 
-def _failure(error: Exception) -> Item:
+def _failure(error: Exception) -> Shown:
     if isinstance(error, ExplainedError):
         fix = "" if error.fix in error.why else f"Next: {error.fix}"
         parts = (error.message, error.why, fix)
         return Ending("\n".join(part for part in parts if part), "error")
-    return Ending(f"The turn failed. {type(error).__name__}: {error}", "error")
+    return TurnEnd("error", error={"type": type(error).__name__, "message": str(error)})
 
 
 def notice(text: str) -> Notice:

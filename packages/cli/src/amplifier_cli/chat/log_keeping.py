@@ -1,4 +1,4 @@
-"""What is shown is kept first: words of an answer and open questions go into the session's log."""
+"""What is shown is kept first: the words of an answer go into the session's log."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from amplifier_cli.render.items import Item, Notice
-from amplifier_cli.render.transcript import ASKED, STREAM
+from amplifier_journal.readings.items import STREAM, Item, Notice
 from amplifier_kit.explained_error import ExplainedError
 
 logger = logging.getLogger(__name__)
@@ -25,18 +24,11 @@ class Keeper:
 
     def keep_words(self, data: dict[str, object]) -> None:
         """Keep words of an answer before they show."""
-        self._append(STREAM, data)
-
-    def keep_question(self, data: dict[str, object]) -> None:
-        """Keep a question before it shows."""
-        self._append(ASKED, data)
-
-    def _append(self, kind: str, data: dict[str, object]) -> None:
         if self.writer is None or self._has_failed:
             return
         try:
-            self.writer.append(kind, data)
+            self.writer.append(STREAM, data)
         except (ExplainedError, OSError) as error:
             self._has_failed = True
-            logger.debug("not kept kind=%s", kind, exc_info=True)
+            logger.debug("words not kept", exc_info=True)
             self._put(Notice(f"What shows from here on is not kept: {error}", "error", "chat"))

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from time import monotonic
 from typing import Any, cast
 
 from amplifier_cli.chat.scene import Keep, LiveText, RunningTool, Scene
-from amplifier_cli.render.items import Answer, Item, Thinking
 from amplifier_cli.render.plain import counted, one_line
-from amplifier_cli.render.tool_results import outcome_of, settle_unrun
-from amplifier_cli.render.transcript import LINES, event_item
 from amplifier_core.models import HookResult
+from amplifier_journal.readings.items import (
+    ITEM_EVENTS,
+    Answer,
+    Item,
+    Thinking,
+    ToolCall,
+    event_item,
+)
 
 NAME = "terminal"
 # Before every guard: a call that is going to be asked about or denied is to be seen first.
@@ -79,7 +85,7 @@ class Observer:
 
     def attach(self, hooks: Any) -> Callable[[], None]:
         """Hear the events of a session; the returned function ends this."""
-        heard = (*self._handles, *LINES)
+        heard = (*self._handles, *ITEM_EVENTS)
         undo = [hooks.register(event, self._hear, _FIRST, NAME) for event in heard]
 
         def detach() -> None:
@@ -103,7 +109,7 @@ class Observer:
     async def _hear(self, event: str, data: dict[str, Any]) -> HookResult:
         if event == "provider:request":
             await self._settle_all()
-        if event in LINES:
+        if event in ITEM_EVENTS:
             self._line(event, data)
         else:
             self._handles[event](data)
@@ -174,7 +180,7 @@ class Observer:
 
     def _tool_pre(self, data: dict[str, Any]) -> None:
         name = str(data.get("tool_name"))
-        self._scene.new_run(str(data.get("tool_call_id")), name, data.get("tool_input"))
+        self._scene.begin_call(str(data.get("tool_call_id")), name, data.get("tool_input"))
         self._scene.begin(f"running {one_line(name)}")
 
     def _tool_output(self, data: dict[str, Any]) -> None:
@@ -187,7 +193,7 @@ class Observer:
         steps = counted(int(data.get("steps") or 0), "step")
         line = f"{data.get('agent')}: {steps}, last {data.get('last_tool')}\n"
         for running in self._scene.tools.values():
-            if running.run.name.startswith("task"):
+            if running.call.name.startswith("task"):
                 running.write(line)
         self._scene.changed()
 
@@ -198,14 +204,11 @@ class Observer:
         self._finish_tool(data, None, data.get("error"))
 
     def _finish_tool(self, data: dict[str, Any], result: Any, error: Any) -> None:
-        running = self._scene.tools.pop(str(data.get("tool_call_id")), None)
+        running = self._scene.tools.get(str(data.get("tool_call_id")))
         if running is None:
             return
-        run = running.run
-        run.arguments = data.get("tool_input", run.arguments)
-        run.seconds = monotonic() - running.began
-        run.state, run.summary, run.output = outcome_of(result, error)
-        self._put(run)
+        call = replace(running.call, arguments=data.get("tool_input", running.call.arguments))
+        self._end_call(call.ended(result, error, monotonic() - running.began))
         self._scene.begin("thinking" if not self._scene.tools else self._scene.activity)
 
     def _denied(self, data: dict[str, Any]) -> None:
@@ -219,13 +222,14 @@ class Observer:
             return
         results = await self._results()
         for running in list(self._scene.tools.values()):
-            self._settle(running, results.get(running.run.call_id, ""))
+            self._settle(running, results.get(running.call.call_id, ""))
 
     def _settle(self, running: RunningTool, said: str) -> None:
-        run = running.run
-        self._scene.tools.pop(run.call_id, None)
-        settle_unrun(run, said, running.written)
-        self._put(run)
+        self._end_call(running.call.settled(said, running.written))
+
+    def _end_call(self, call: ToolCall) -> None:
+        self._scene.end_call(call)
+        self._put(call)
 
     def _show(self, items: Iterable[Item]) -> None:
         for item in items:

@@ -15,13 +15,13 @@ from amplifier_cli.chat.paper import Paper
 from amplifier_cli.chat.scene import Scene
 from amplifier_cli.kept_log import keeping_log
 from amplifier_cli.output import say
-from amplifier_cli.render.drawing import draw, needs_gap, pieces
-from amplifier_cli.render.items import Item, Notice, Prompt
-from amplifier_cli.render.transcript import Transcript
+from amplifier_cli.render.drawing import draw, needs_gap
+from amplifier_cli.render.pieces import Shown, pieces
 from amplifier_cli.sessions import store
 from amplifier_cli.terminal import screen_width
 from amplifier_foundation.preparing import Ready, open_session
 from amplifier_foundation.short_ids import short_id
+from amplifier_journal.readings.items import Items, Notice, Prompt
 
 
 class PlainChat:
@@ -30,7 +30,7 @@ class PlainChat:
     def __init__(self, ready: Ready) -> None:
         self._ready = ready
         self._paper = Paper(styled=False)
-        self._before: Item | None = None
+        self._before: Shown | None = None
         self._scene = Scene(lambda: None)
         self._keeper = Keeper(self._put)
 
@@ -88,16 +88,16 @@ class PlainChat:
             detach()
 
     def _show_earlier(self, session_id: str) -> str:
-        reading = Transcript()
+        reading = Items()
         for record in store().read(session_id).records():
-            for item in reading.read(record):
+            for item in reading.finished(record):
                 self._put(item, again=True)
         unfinished = reading.unfinished_text
         for item in reading.cut_short():
             self._put(item, again=True)
         return unfinished
 
-    def _put(self, item: Item, *, again: bool = False) -> None:
+    def _put(self, item: Shown, *, again: bool = False) -> None:
         if isinstance(item, Prompt) and not item.steers and not again:
             # The person has just typed it.
             self._before = item

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from rich.cells import get_character_cell_size
@@ -13,9 +13,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from amplifier_cli.render.drawing import Hanging, draw, draw_running
-from amplifier_cli.render.items import Answer, Item, Question, Thinking, ToolRun
 from amplifier_cli.render.markdown import split_blocks, tail_of_block
 from amplifier_cli.render.plain import counted, one_line, program_output
+from amplifier_journal.readings.items import Answer, Item, Question, Thinking, ToolCall
 
 Keep = Callable[[dict[str, object]], None]
 """Writes words to the log; what it has not taken is not shown."""
@@ -101,7 +101,7 @@ _WAITING_SHOWN = 3
 class RunningTool:
     """A call that has no result yet."""
 
-    run: ToolRun
+    call: ToolCall
     began: float = field(default_factory=monotonic)
     written: str = ""
 
@@ -131,7 +131,8 @@ class Scene:
         self.changed = changed
         self.text: LiveText | None = None
         self.tools: dict[str, RunningTool] = {}
-        self.runs: list[ToolRun] = []
+        # By their numbers, from 1 on.
+        self.calls: dict[int, ToolCall] = {}
         self.questions: list[OpenQuestion] = []
         self.queue: list[str] = []
         self.is_held = False
@@ -152,13 +153,17 @@ class Scene:
         """For how many seconds this goes on."""
         return monotonic() - self.since
 
-    def new_run(self, call_id: str, name: str, arguments: object) -> RunningTool:
+    def begin_call(self, call_id: str, name: str, arguments: object) -> None:
         """Show a call that begins."""
-        run = ToolRun(len(self.runs) + 1, call_id, name, arguments)
-        self.runs.append(run)
-        self.tools[call_id] = running = RunningTool(run)
+        call = ToolCall(len(self.calls) + 1, call_id, name, arguments)
+        self.calls[call.number] = call
+        self.tools[call_id] = RunningTool(call)
         self.changed()
-        return running
+
+    def end_call(self, call: ToolCall) -> None:
+        """Keep what a call came to, and show it as one that runs no more."""
+        self.tools.pop(call.call_id, None)
+        self.calls[call.number] = call
 
     def advance(self) -> list[Item]:
         """Return what can go to the scrollback: the finished blocks of the answer."""
@@ -199,10 +204,9 @@ class Scene:
             waiting += waits
             if waits and waiting > _WAITING_SHOWN:
                 continue
-            each.run.state = "waiting" if waits else "running"
             parts.append(
                 draw_running(
-                    each.run,
+                    replace(each.call, state="waiting" if waits else "running"),
                     mark="?" if waits else self.frame,
                     seconds=None if waits else monotonic() - each.began,
                     tail=program_output(each.written),

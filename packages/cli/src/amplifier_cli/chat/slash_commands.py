@@ -14,13 +14,12 @@ from rich.text import Text
 from amplifier_cli.chat.chat import Chat
 from amplifier_cli.chat.slash import SlashCommand, SlashCommands
 from amplifier_cli.render.export import as_markdown
-from amplifier_cli.render.items import Notice
 from amplifier_cli.render.plain import cost_text, count, counted, one_line
-from amplifier_cli.render.transcript import transcript
 from amplifier_cli.sessions import store
 from amplifier_core.errors import ModuleError
 from amplifier_foundation.short_ids import short_id
 from amplifier_foundation.wishes import model_key
+from amplifier_journal.readings.items import Notice, items_of
 from amplifier_sandbox.visible_text import visible
 
 _CHARACTERS_PER_TOKEN = 4
@@ -178,7 +177,7 @@ async def fork(chat: Chat, argument: str) -> None:
 async def export(chat: Chat, argument: str) -> None:
     """Write the conversation to a Markdown file that only its owner can read."""
     name = argument or f"amplifier-{short_id(chat.live.session_id)}.md"
-    items = transcript(store().read(chat.live.session_id).records())
+    items = items_of(store().read(chat.live.session_id).records())
     title = str(chat.live.writer.metadata.get("title") or chat.live.session_id)
     text = as_markdown(title, items)
     try:

@@ -16,12 +16,12 @@ from amplifier_cli.failures import CommandError
 from amplifier_cli.held import Answer, choose
 from amplifier_cli.kept_log import keeping_log
 from amplifier_cli.output import say
-from amplifier_cli.render.items import Notice
 from amplifier_cli.sessions import find_session, store, with_own_bundle
 from amplifier_foundation import paths
 from amplifier_foundation.preparing import Ready, Wishes, get_ready, open_session
 from amplifier_foundation.short_ids import short_id
 from amplifier_foundation.store.errors import SessionHeldError
+from amplifier_journal.readings.items import Notice
 
 
 def talk(wishes: Wishes, resume: str | None, when_held: Answer | None) -> int:

@@ -35,10 +35,11 @@ from rich.text import Text
 from amplifier_cli.chat.paper import Paper
 from amplifier_cli.chat.scene import Scene
 from amplifier_cli.output import terminal_file
-from amplifier_cli.render.drawing import draw, needs_gap, pieces
+from amplifier_cli.render.drawing import draw, needs_gap
 from amplifier_cli.render.footer import Meter, footer
-from amplifier_cli.render.items import Answer, Item
+from amplifier_cli.render.pieces import Shown, pieces
 from amplifier_cli.terminal import forget_typed_ahead
+from amplifier_journal.readings.items import Answer
 from amplifier_sandbox.visible_text import visible
 
 _REDRAW_SECONDS = 0.04
@@ -92,7 +93,7 @@ class Terminal:
         self._meter = meter
         self._accept = accept
         self._pending: list[str] = []
-        self._before: Item | None = None
+        self._before: Shown | None = None
         self._output = _output()
         self.buffer = Buffer(
             multiline=True,
@@ -106,7 +107,7 @@ class Terminal:
 
     # --- printing --------------------------------------------------------------------------------
 
-    def put(self, item: Item, *, expanded: bool = False) -> None:
+    def put(self, item: Shown, *, expanded: bool = False) -> None:
         """Print a finished item above; it stays in the scrollback."""
         for each in pieces(item):
             if needs_gap(self._before, each):

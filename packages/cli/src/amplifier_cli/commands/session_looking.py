@@ -10,8 +10,7 @@ import click
 
 from amplifier_cli.output import say, say_json, styled
 from amplifier_cli.render.plain import age, cost_text, counted, local_time, size
-from amplifier_cli.sessions import SESSION, read_session, store
-from amplifier_cli.story import Story, tell
+from amplifier_cli.sessions import DURABLE, SESSION, read_session, store
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 from amplifier_foundation.short_ids import short_id
 from amplifier_sandbox.visible_text import json_text, visible
@@ -56,19 +55,22 @@ def list_sessions(limit: int, everywhere: bool, as_json: bool) -> None:
 
 @click.command()
 @SESSION
+@DURABLE
 @click.option("--full", is_flag=True, help="Leave nothing out of long texts and results.")
 @click.option("--json", "as_json", is_flag=True, help="Print every record, one a line.")
 def show(session_id: str, full: bool, as_json: bool) -> None:
     """Show what happened in a session."""
+    from amplifier_cli.render.session_text import text_of  # noqa: PLC0415 - not for the list
+
     reader = read_session(session_id)
     if as_json:
         for record in reader.records():
             say_json(record._asdict(), indent=None)
         return
     _show_facts(reader.session_id, reader.metadata)
-    for line in tell(reader.records(), full=full):
+    for line in text_of(reader.records(), full=full):
         say(line)
-    _report_damage(reader.damage)
+    _report_damage(getattr(reader, "damage", []))
 
 
 def _report_damage(found: list[Any]) -> None:
@@ -85,17 +87,20 @@ def _report_damage(found: list[Any]) -> None:
 
 @click.command()
 @SESSION
+@DURABLE
 def watch(session_id: str) -> None:
     """Follow a session as it is written."""
     import asyncio  # noqa: PLC0415 - the other commands of this file do without
+
+    from amplifier_cli.render.session_text import SessionText  # noqa: PLC0415 - not for the list
 
     reader = read_session(session_id)
     notice(f"Watching {reader.session_id}; Ctrl-C ends that, not the session.")
 
     async def follow() -> None:
-        story = Story()
+        text = SessionText()
         async for record in reader.tail():
-            for line in story.lines(record):
+            for line in text.lines(record):
                 say(line)
 
     asyncio.run(follow())
@@ -103,19 +108,22 @@ def watch(session_id: str) -> None:
 
 @click.command()
 @SESSION
+@DURABLE
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File; else stdout.")
 @click.option(
     "--as", "form", type=click.Choice(["markdown", "json"]), default="markdown", show_default=True
 )
 def export(session_id: str, output: Path | None, form: str) -> None:
     """Write a session to one file."""
+    from amplifier_cli.render.session_text import markdown_of  # noqa: PLC0415 - not for the list
+
     reader = read_session(session_id)
     records = list(reader.records())
     if form == "json":
         whole = {"metadata": reader.metadata, "records": [each._asdict() for each in records]}
         text = json_text(whole, indent=2)
     else:
-        text = visible(_as_markdown(reader.session_id, records))
+        text = visible(markdown_of(reader.session_id, records))
     if output is None:
         say(text)
     else:
@@ -138,19 +146,6 @@ def _show_facts(session_id: str, metadata: dict[str, Any]) -> None:
     if metadata.get("parent_id"):
         facts.append(("parent", str(metadata["parent_id"])))
     print_columns((styled(key, dim=True), fitted(value, 200)) for key, value in facts)
-
-
-def _as_markdown(session_id: str, records: list[Any]) -> str:
-    parts = [f"# Session {session_id}"]
-    for record in records:
-        if record.kind == "prompt":
-            parts.append(f"## {record.data.get('turn', '')}. Prompt\n\n{record.data.get('text')}")
-        elif record.kind == "tool.call":
-            given = json_text(record.data.get("input"))
-            parts.append(f"- `{record.data.get('tool')}` {given}")
-        elif record.kind == "turn.ended" and record.data.get("answer"):
-            parts.append(f"### Answer\n\n{record.data['answer']}")
-    return "\n\n".join(parts)
 
 
 def _title(session: Any, everywhere: bool) -> str:

@@ -10,20 +10,18 @@ from rich.segment import Segment
 from rich.text import Text
 
 from amplifier_cli.question_pages import question_text, rows_of
-from amplifier_cli.render.items import (
+from amplifier_cli.render.markdown import TerminalMarkdown
+from amplifier_cli.render.pieces import Decision, Ending, Shown
+from amplifier_cli.render.plain import duration
+from amplifier_cli.render.tool_results import arguments_line, arguments_text, outcome_of
+from amplifier_journal.readings.items import (
     Answer,
-    Decision,
-    Ending,
-    Item,
     Notice,
     Prompt,
     Question,
     Thinking,
-    ToolRun,
+    ToolCall,
 )
-from amplifier_cli.render.markdown import TerminalMarkdown, blocks_of
-from amplifier_cli.render.plain import duration
-from amplifier_cli.render.tool_results import arguments_line, arguments_text
 from amplifier_sandbox.visible_text import visible
 
 MARKS = {
@@ -37,7 +35,7 @@ MARKS = {
 _FAILURE_LINES = 3
 _QUESTION_LINES = 200
 _QUESTION_KEPT = 80
-_TIGHT = (ToolRun, Notice, Ending)
+_TIGHT = (ToolCall, Notice, Ending)
 
 
 class Hanging:
@@ -81,24 +79,26 @@ class _QuestionRows:
 class ToolLine:
     """One call on one line, however narrow: the mark, the tool, what about, how it went."""
 
-    def __init__(self, run: ToolRun, mark: str | None, seconds: float | None) -> None:
-        self._run = run
+    def __init__(self, call: ToolCall, mark: str | None, seconds: float | None) -> None:
+        self._call = call
         self._mark = mark
         self._seconds = seconds
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the line; the arguments give way first, then the summary."""
-        run = self._run
-        mark, style = MARKS[run.state]
-        head = Text.assemble((self._mark or mark, style), " ", (visible(run.name), "tool"))
-        seconds = run.seconds if self._seconds is None else self._seconds
+        call = self._call
+        outcome = outcome_of(call)
+        mark, style = MARKS[outcome.state]
+        head = Text.assemble((self._mark or mark, style), " ", (visible(call.name), "tool"))
+        seconds = call.seconds if self._seconds is None else self._seconds
         facts = [duration(seconds)] if seconds is not None else []
-        facts.append(f"#{run.number}")
+        facts.append(f"#{call.number}")
         tail = Text(" · ".join(facts), "faint")
-        between = 4 + (3 if run.summary else 0)
+        between = 4 + (3 if outcome.summary else 0)
         room = max(0, options.max_width - head.cell_len - tail.cell_len - between)
-        about = Text(arguments_line(run.arguments), no_wrap=True)
-        summary = Text(run.summary, "failed" if run.state in ("failed", "denied") else "faint")
+        about = Text(arguments_line(call.arguments), no_wrap=True)
+        is_bad = outcome.state in ("failed", "denied")
+        summary = Text(outcome.summary, "failed" if is_bad else "faint")
         summary.truncate(max(room - about.cell_len, room * 2 // 3), overflow="ellipsis")
         about.truncate(room - summary.cell_len, overflow="ellipsis")
         line = Text("  ").join(part for part in (head, about) if part.plain)
@@ -110,29 +110,20 @@ class ToolLine:
         yield line
 
 
-def draw(item: Item, *, expanded: bool = False) -> RenderableType:
+def draw(item: Shown, *, expanded: bool = False) -> RenderableType:
     """Return what the terminal shows of an item that is finished."""
     return _DRAWINGS[type(item)](item, expanded)
 
 
-def needs_gap(before: Item | None, item: Item) -> bool:
+def needs_gap(before: Shown | None, item: Shown) -> bool:
     """Whether an empty line stands between two items."""
     if before is None or isinstance(item, Decision):
         return False
     return not (isinstance(before, _TIGHT) and isinstance(item, _TIGHT))
 
 
-def pieces(item: Item) -> list[Item]:
-    """Return the parts in which an item is put on the screen: an answer goes block by block."""
-    if isinstance(item, Answer):
-        return [Answer(block) for block in blocks_of(item.text)]
-    if isinstance(item, Question) and item.decision is not None:
-        return [Question(item.prompt, item.options), Decision(item.decision)]
-    return [item]
-
-
 def draw_running(
-    run: ToolRun, *, mark: str, seconds: float | None, tail: str, rows: int
+    call: ToolCall, *, mark: str, seconds: float | None, tail: str, rows: int
 ) -> RenderableType:
     """Return a call that still runs, with the end of what it has written so far."""
     if tail.strip():
@@ -140,7 +131,7 @@ def draw_running(
     else:
         lines = []
     shown = [Text(line, "faint", no_wrap=True, overflow="ellipsis") for line in lines]
-    return Group(ToolLine(run, mark, seconds), *(Hanging(each, "  ") for each in shown))
+    return Group(ToolLine(call, mark, seconds), *(Hanging(each, "  ") for each in shown))
 
 
 def _draw_prompt(item: Prompt, expanded: bool) -> RenderableType:
@@ -156,27 +147,29 @@ def _draw_thinking(item: Thinking, expanded: bool) -> RenderableType:
     return Hanging(Text(visible(item.text.strip()), "faint"), "┆ ", "┆ ", "faint")
 
 
-def _draw_tool_run(item: ToolRun, expanded: bool) -> RenderableType:
+def _draw_call(item: ToolCall, expanded: bool) -> RenderableType:
     line = ToolLine(item, None, None)
+    outcome = outcome_of(item)
     if expanded:
         asked = arguments_text(item.arguments)
-        came = item.output.rstrip("\n")
+        came = outcome.output.rstrip("\n")
         return Group(
             line,
             *([Hanging(Text(visible(asked), "faint"), "  ")] if asked else []),
             Hanging(Text(came or "(no output)"), "  │ ", "  │ ", "faint"),
         )
-    if item.state not in ("failed", "interrupted"):
+    if outcome.state not in ("failed", "interrupted"):
         return line
-    shown = [each for each in item.output.split("\n") if each.strip()][-_FAILURE_LINES:]
-    if " ".join(shown).startswith(item.summary):
+    shown = [each for each in outcome.output.split("\n") if each.strip()][-_FAILURE_LINES:]
+    if " ".join(shown).startswith(outcome.summary):
         return line
     texts = (Text(each, "faint", no_wrap=True, overflow="ellipsis") for each in shown)
     return Group(line, *(Hanging(text, "  ") for text in texts))
 
 
 def _draw_notice(item: Notice, expanded: bool) -> RenderableType:
-    source = f"{visible(item.source)}: " if item.source else ""
+    source = visible(item.source).removeprefix("hook:")
+    source = f"{source}: " if source else ""
     mark = {"info": "· ", "warning": "! ", "error": "✗ "}[item.level]
     style = item.level
     return Hanging(Text.assemble((source, "faint"), (visible(item.text), style)), mark, style=style)
@@ -204,7 +197,7 @@ _DRAWINGS: dict[type[Any], Callable[[Any, bool], RenderableType]] = {
     Prompt: _draw_prompt,
     Answer: _draw_answer,
     Thinking: _draw_thinking,
-    ToolRun: _draw_tool_run,
+    ToolCall: _draw_call,
     Notice: _draw_notice,
     Question: _draw_question,
     Decision: _draw_decision,

@@ -4,32 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from amplifier_cli.render.items import Answer, Ending, Item, Notice, Prompt, Question, ToolRun
-from amplifier_cli.render.tool_results import arguments_text
+from amplifier_cli.render.pieces import Decision, Ending, Shown, pieces
+from amplifier_cli.render.tool_results import arguments_text, outcome_of
+from amplifier_journal.readings.items import (
+    Answer,
+    Item,
+    Notice,
+    Prompt,
+    Question,
+    Thinking,
+    ToolCall,
+)
 from amplifier_sandbox.visible_text import visible
 
 
 def as_markdown(title: str, items: Iterable[Item]) -> str:
     """Return everything that was said and done, readable by people and by programs."""
-    parts = [f"# {title}", *(part for part in map(_part, items) if part)]
-    return "\n\n".join(parts) + "\n"
+    shown = (part for item in items for part in _whole(item))
+    return "\n\n".join([f"# {title}", *(text for text in map(_part, shown) if text)]) + "\n"
 
 
-def _part(item: Item) -> str:
-    if isinstance(item, Prompt):
-        return "## " + ("(said in between) " if item.steers else "") + _quoted_title(item.text)
-    if isinstance(item, Answer):
-        return visible(item.text).strip("\n")
-    if isinstance(item, ToolRun):
-        body = "\n".join(part for part in (arguments_text(item.arguments), item.output) if part)
-        if body:
-            return f"**{item.name}** ({item.state})\n\n{_fenced(body)}"
-        return f"**{item.name}**"
-    if isinstance(item, Question):
-        return f"{_fenced(visible(item.prompt))}\n\n→ {item.decision}"
-    if isinstance(item, Notice | Ending):
-        return f"*{visible(item.text)}*"
-    return _fenced(visible(item.text))
+def _whole(item: Item) -> list[Shown]:
+    """Return the parts of an item; an answer stays in one, as the model wrote it."""
+    return [item] if isinstance(item, Answer) else pieces(item)
+
+
+def _part(item: Shown) -> str:
+    match item:
+        case Prompt():
+            return "## " + ("(said in between) " if item.steers else "") + _quoted_title(item.text)
+        case Answer():
+            return visible(item.text).strip("\n")
+        case ToolCall():
+            outcome = outcome_of(item)
+            parts = (arguments_text(item.arguments), outcome.output)
+            body = "\n".join(part for part in parts if part)
+            if body:
+                return f"**{item.name}** ({outcome.state})\n\n{_fenced(body)}"
+            return f"**{item.name}**"
+        case Question():
+            return _fenced(visible(item.prompt))
+        case Decision():
+            return f"→ {item.text}"
+        case Notice() | Ending():
+            return f"*{visible(item.text)}*"
+        case Thinking():
+            return _fenced(visible(item.text))
+        case _:
+            return ""
 
 
 def _quoted_title(text: str) -> str:

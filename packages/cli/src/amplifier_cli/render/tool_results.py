@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
-from amplifier_cli.render.items import ToolRun, ToolState
 from amplifier_cli.render.plain import lines_of, one_line, program_output
+from amplifier_journal.readings.items import ToolCall, ToolState
 from amplifier_sandbox.visible_text import json_text
 
 # The argument that says best what a call is about, by how often it is the one.
@@ -50,10 +50,17 @@ def arguments_text(arguments: Any) -> str:
     return "\n".join(f"{name}: {_text(value)}" for name, value in named.items())
 
 
-def outcome_of(result: Any, error: Any = None) -> Outcome:
-    """Return what became of a call, from its result as hooks and the log have it."""
-    if error is not None:
-        return Outcome("failed", _headline(_message(error)), program_output(_message(error)))
+def outcome_of(call: ToolCall) -> Outcome:
+    """Return what became of a call; a command that ended with another code than 0 has failed."""
+    if call.state in ("waiting", "running"):
+        return Outcome(call.state, "", "")
+    if call.state in ("denied", "interrupted"):
+        summary = one_line(call.said.removeprefix("Denied by hook: ")) if call.said else "no result"
+        return Outcome(call.state, summary, program_output(call.written) or call.said)
+    if call.error is not None:
+        message = _message(call.error)
+        return Outcome("failed", _headline(message), program_output(message))
+    result = call.result
     if not isinstance(result, dict) or "success" not in result:
         text = program_output(_text(result))
         return Outcome("done", lines_of(text), text)
@@ -66,22 +73,6 @@ def outcome_of(result: Any, error: Any = None) -> Outcome:
         return _command(cast("dict[str, Any]", output))
     text = program_output(_text(output))
     return Outcome("done", lines_of(text), text)
-
-
-def settle_unrun(run: ToolRun, said: str, written: str = "") -> None:
-    """Note of a call that it ended without a result of its own: denied, or cut short.
-
-    `said` is what the model reads instead, `written` what the tool had put out until then.
-    """
-    if said.startswith("Denied"):
-        run.state = "denied"
-    else:
-        run.state = "interrupted"
-    if said:
-        run.summary = one_line(said.removeprefix("Denied by hook: "))
-    else:
-        run.summary = "no result"
-    run.output = program_output(written) or said
 
 
 def _failure(output: Any, failure: Any) -> Outcome:

@@ -6,68 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from amplifier_journal.readings.requests import Requests, SentRequest
 from amplifier_kit.tokens import CHARS_PER_TOKEN
-
-
-class SentRequest(NamedTuple):
-    """One request: where it stands in the log, to whom it went, and all of it."""
-
-    seq: int
-    call: str
-    turn: int
-    provider: str
-    module: str
-    inside: str | None
-    messages: list[dict[str, Any]]
-    digests: list[str]
-    tools: list[dict[str, Any]]
-    fields: dict[str, Any]
-    options: dict[str, Any]
-    # How many of the first messages are those of the request before.
-    same: int
-
-
-def requests_in(records: Iterable[Any]) -> list[SentRequest]:
-    """Return every request of a session, in order."""
-    parts: dict[str, Any] = {}
-    before: list[str] = []
-    found: list[SentRequest] = []
-    for record in records:
-        data = record.data
-        if record.kind == "part":
-            parts[data["digest"]] = data["value"]
-        elif record.kind == "message" and data.get("digest"):
-            parts[data["digest"]] = data["message"]
-        elif record.kind == "session.opened":
-            before = []
-        elif record.kind == "model.call":
-            request = data["request"]
-            digests = [*before[: request["same"]], *request["then"]]
-            before = digests
-            tools: dict[str, Any] = parts.get(request.get("tools") or "") or {}
-            found.append(
-                SentRequest(
-                    record.seq,
-                    data["call"],
-                    data["turn"],
-                    data["provider"],
-                    data["module"],
-                    data.get("inside"),
-                    [parts.get(each) or _lost(each) for each in digests],
-                    digests,
-                    tools.get("tools") or [],
-                    request.get("fields") or {},
-                    request.get("options") or {},
-                    request["same"],
-                )
-            )
-    return found
-
-
-def _lost(digest: str) -> dict[str, Any]:
-    """Return what stands for a part whose record is damaged."""
-    return {"role": "unknown", "content": f"[part {digest} is not in the log]"}
-
 
 _DECISIONS = ("approval:granted", "approval:denied", "approval:required")
 
@@ -109,37 +49,78 @@ class Explanation(NamedTuple):
     why: str
 
 
+class Explanations:
+    """What a request can be explained with, record by record."""
+
+    def __init__(self) -> None:
+        self._requests = Requests()
+        # By digest: the turn in which a stored message came.
+        self._origins: dict[str, int] = {}
+        # By tool: its module.
+        self._modules: dict[str, str] = {}
+        # By call: what the model answered.
+        self._responses: dict[str, dict[str, Any]] = {}
+        # By turn: what was decided in it, by rule or by the user, and how it ended.
+        self._decisions: dict[int, list[Decision]] = {}
+        self._endings: dict[int, dict[str, Any]] = {}
+        self._turn = 0
+
+    def take(self, record: Any) -> None:
+        """Add one record; they come in the order of the log."""
+        self._requests.take(record)
+        data: dict[str, Any] = record.data
+        if record.kind == "prompt":
+            self._turn = data["turn"]
+        elif record.kind == "message" and data.get("digest"):
+            self._origins[data["digest"]] = data.get("turn", 0)
+        elif record.kind == "mounted":
+            self._modules |= {each["own_name"]: each["module"] for each in data["tools"]}
+        elif record.kind == "model.result":
+            self._responses[data["call"]] = data.get("response") or {}
+        elif record.kind == "event" and data["name"] in _DECISIONS:
+            self._decisions.setdefault(self._turn, []).append(_decision(record))
+        elif record.kind == "turn.ended":
+            self._endings[data["turn"]] = data
+
+    def get(self, call: str | None = None) -> Explanation | None:
+        """Return the explanation of a call, or of the last one; None when there is none."""
+        request = self._requests.get(call)
+        if request is None:
+            return None
+        response = self._responses.get(request.call) or {}
+        usage: dict[str, Any] = response.get("usage") or {}
+        return Explanation(
+            request,
+            self._parts(request, usage),
+            usage,
+            list(self._decisions.get(request.turn, [])),
+            *_ending(self._endings.get(request.turn), response.get("finish_reason")),
+        )
+
+    def _parts(self, request: SentRequest, usage: dict[str, Any]) -> list[Part]:
+        pieces: list[tuple[str, str, Any]] = []
+        for digest, message in zip(request.digests, request.messages, strict=True):
+            role = str(message.get("role"))
+            pieces += _pieces(role, message, self._origins.get(digest))
+        for tool in request.tools:
+            owner = self._modules.get(tool.get("name", ""), "a module")
+            pieces.append(("tool_spec", f"tool `{tool.get('name')}` of {owner}", tool))
+        lengths = [len(_text(value)) for _, _, value in pieces]
+        total: int = usage.get("input_tokens") or sum(lengths) // CHARS_PER_TOKEN
+        scale = total / max(1, sum(lengths))
+        parts = [
+            Part(role, origin, chars, round(chars * scale), None, value)
+            for (role, origin, value), chars in zip(pieces, lengths, strict=True)
+        ]
+        return _with_cache(parts, usage.get("cache_read_tokens"))
+
+
 def explain(records: Iterable[Any], call: str | None = None) -> Explanation | None:
     """Return the explanation of the last request, or of `call`; None when there is none."""
-    known = list(records)
-    sent = [each for each in requests_in(known) if call is None or each.call == call]
-    if not sent:
-        return None
-    request = sent[-1]
-    usage, finish_reason = _outcome(known, request.call)
-    ending = _ending(known, request.turn, finish_reason)
-    decisions = _decisions(known, request.turn)
-    return Explanation(request, _parts(request, known, usage), usage, decisions, *ending)
-
-
-def _parts(request: SentRequest, records: list[Any], usage: dict[str, Any]) -> list[Part]:
-    origins = _origins(records)
-    pieces: list[tuple[str, str, Any]] = []
-    for digest, message in zip(request.digests, request.messages, strict=True):
-        role = str(message.get("role"))
-        pieces += _pieces(role, message, origins.get(digest))
-    modules = _modules(records)
-    for tool in request.tools:
-        owner = modules.get(tool.get("name", ""), "a module")
-        pieces.append(("tool_spec", f"tool `{tool.get('name')}` of {owner}", tool))
-    lengths = [len(_text(value)) for _, _, value in pieces]
-    total: int = usage.get("input_tokens") or sum(lengths) // CHARS_PER_TOKEN
-    scale = total / max(1, sum(lengths))
-    parts = [
-        Part(role, origin, chars, round(chars * scale), None, value)
-        for (role, origin, value), chars in zip(pieces, lengths, strict=True)
-    ]
-    return _with_cache(parts, usage.get("cache_read_tokens"))
+    explanations = Explanations()
+    for record in records:
+        explanations.take(record)
+    return explanations.get(call)
 
 
 def _with_cache(parts: list[Part], read: int | None) -> list[Part]:
@@ -181,57 +162,28 @@ def _instructions(role: str, content: str, parts: list[Any]) -> list[tuple[str, 
     return pieces or [(role, "the bundle", content)]
 
 
-def _origins(records: list[Any]) -> dict[str, int]:
-    """Return the turn in which each stored message came, by digest."""
-    return {
-        each.data["digest"]: each.data.get("turn", 0)
-        for each in records
-        if each.kind == "message" and each.data.get("digest")
-    }
+def _decision(record: Any) -> Decision:
+    facts: dict[str, Any] = record.data["data"]
+    return Decision(
+        record.seq,
+        str(facts.get("tool_name")),
+        str(facts.get("tool_call_id")),
+        record.data["name"].partition(":")[2],
+        str(facts.get("reason")),
+    )
 
 
-def _modules(records: list[Any]) -> dict[str, str]:
-    inventories = [each.data for each in records if each.kind == "mounted"]
-    return {each["own_name"]: each["module"] for known in inventories for each in known["tools"]}
-
-
-def _outcome(records: list[Any], call: str) -> tuple[dict[str, Any], str | None]:
-    for record in records:
-        if record.kind == "model.result" and record.data["call"] == call:
-            response: dict[str, Any] = record.data.get("response") or {}
-            return response.get("usage") or {}, response.get("finish_reason")
-    return {}, None
-
-
-def _decisions(records: list[Any], turn: int) -> list[Decision]:
-    """Return what was decided in a turn about tool calls, by rule or by a person."""
-    found: list[Decision] = []
-    running = 0
-    for record in records:
-        if record.kind == "prompt":
-            running = record.data["turn"]
-        elif running == turn and record.kind == "event" and record.data["name"] in _DECISIONS:
-            facts = record.data["data"]
-            tool = str(facts.get("tool_name"))
-            call_id = str(facts.get("tool_call_id"))
-            verdict = record.data["name"].partition(":")[2]
-            found.append(Decision(record.seq, tool, call_id, verdict, str(facts.get("reason"))))
-    return found
-
-
-def _ending(records: list[Any], turn: int, finish_reason: str | None) -> tuple[str, str]:
-    for record in records:
-        if record.kind == "turn.ended" and record.data["turn"] == turn:
-            reason = record.data["stop_reason"]
-            error: dict[str, Any] = record.data.get("error") or {}
-            if error:
-                return reason, f"{error['type']}: {error['message']}"
-            if finish_reason:
-                told = f"the provider reports `{finish_reason}`"
-            else:
-                told = ""
-            return reason, _WHY.get(reason, told) or told
-    return "running", "the turn has not ended in the record"
+def _ending(ended: dict[str, Any] | None, finish_reason: str | None) -> tuple[str, str]:
+    """Return how a turn stopped, and why."""
+    if ended is None:
+        return "running", "the turn has not ended in the record"
+    reason = ended["stop_reason"]
+    error: dict[str, Any] = ended.get("error") or {}
+    if error:
+        return reason, f"{error['type']}: {error['message']}"
+    if reason in _WHY:
+        return reason, _WHY[reason]
+    return reason, f"the provider reports `{finish_reason}`" if finish_reason else ""
 
 
 _WHY = {

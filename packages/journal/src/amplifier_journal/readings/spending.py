@@ -47,28 +47,89 @@ class Share(NamedTuple):
     unpriced_calls: int = 0
 
 
-class Spending(NamedTuple):
-    """Everything a session took; the leaves add up to it."""
+class Spending:
+    """What a session took, record by record; the leaves add up to it."""
 
-    leaves: list[Leaf]
+    def __init__(self, session_id: str = "") -> None:
+        """`session_id` names the session in its leaves, if it is the child of another."""
+        self.leaves: list[Leaf] = []
+        # The sum of all costs that were told; None when none was.
+        self.cost_usd: Decimal | None = None
+        # How many model calls have no cost, so that the sum is less than what was spent.
+        self.unpriced_calls = 0
+        self._session_id = session_id
+        self._shares: dict[str, Share] = {}
+        self._turn = 0
+        self._open: dict[str, dict[str, Any]] = {}
+        # By call: how long the calls inside of it took.
+        self._inner: dict[str, float] = {}
+        # By turn: when its calls and questions ran.
+        self._busy: dict[int, list[tuple[float, float]]] = {}
 
-    @property
-    def cost_usd(self) -> Decimal | None:
-        """The sum of all costs that were told; None when none was."""
-        return _sum_of(self.leaves)
+    def take(self, record: Any) -> None:
+        """Add one record; they come in the order of the log."""
+        data: dict[str, Any] = record.data
+        if record.kind == "prompt":
+            self._turn = data["turn"]
+        elif record.kind in ("model.call", "tool.call"):
+            self._open[data["call"]] = data
+            if data.get("inside"):
+                self._inner.setdefault(data["inside"], 0.0)
+        elif record.kind in ("model.result", "tool.result") and data["call"] in self._open:
+            self._end_call(record)
+        elif record.kind == "approval":
+            seconds = self._note_busy(record, self._turn)
+            self._add_rest(PERSON, self._turn, seconds)
+        elif record.kind == "turn.ended":
+            covered = _covered(self._busy.pop(data["turn"], []))
+            rest = max(0.0, float(data.get("seconds") or 0.0) - covered)
+            self._add_rest(LOOP, data["turn"], rest)
 
-    @property
-    def unpriced_calls(self) -> int:
-        """How many model calls have no cost, so that the sum is less than what was spent."""
-        return sum(each.is_unpriced for each in self.leaves)
+    def include(self, child: Spending) -> None:
+        """Add what a child of the session took."""
+        for leaf in child.leaves:
+            self._add(leaf)
 
     def by_module(self) -> list[Share]:
         """Return the share of each module: the dearest first, then the slowest."""
-        modules: dict[str, list[Leaf]] = {}
-        for leaf in self.leaves:
-            modules.setdefault(leaf.module, []).append(leaf)
-        shares = [_share(module, leaves) for module, leaves in modules.items()]
-        return sorted(shares, key=lambda each: (-(each.cost_usd or 0), -each.seconds))
+        return sorted(
+            self._shares.values(), key=lambda each: (-(each.cost_usd or 0), -each.seconds)
+        )
+
+    def _end_call(self, record: Any) -> None:
+        call = self._open.pop(record.data["call"])
+        outer = call.get("inside")
+        if outer:
+            seconds = float(record.data.get("seconds") or 0.0)
+            self._inner[outer] = self._inner.get(outer, 0.0) + seconds
+        else:
+            self._note_busy(record, call["turn"])
+        inner = self._inner.pop(call["call"], None)
+        self._add(_leaf(call, record.data, inner, self._session_id))
+
+    def _note_busy(self, record: Any, turn: int) -> float:
+        seconds = float(record.data.get("seconds") or 0.0)
+        end = datetime.fromisoformat(record.at).timestamp()
+        self._busy.setdefault(turn, []).append((end - seconds, end))
+        return seconds
+
+    def _add_rest(self, kind: str, turn: int, seconds: float) -> None:
+        self._add(Leaf(kind, kind, kind, turn, "", seconds, session_id=self._session_id))
+
+    def _add(self, leaf: Leaf) -> None:
+        self.leaves.append(leaf)
+        self.cost_usd = _sum(self.cost_usd, leaf.cost_usd)
+        self.unpriced_calls += leaf.is_unpriced
+        share = self._shares.get(leaf.module) or Share(leaf.module, 0, 0.0, 0, 0, None)
+        self._shares[leaf.module] = Share(
+            leaf.module,
+            share.calls + (leaf.kind != LOOP),
+            share.seconds + leaf.seconds,
+            share.input_tokens + leaf.input_tokens,
+            share.output_tokens + leaf.output_tokens,
+            _sum(share.cost_usd, leaf.cost_usd),
+            share.unpriced_calls + leaf.is_unpriced,
+        )
 
 
 def cost_of_result(data: dict[str, Any]) -> Decimal | None:
@@ -95,60 +156,27 @@ def is_unpriced(data: dict[str, Any]) -> bool:
 
 
 def spending(
-    records: Iterable[Any], children: Mapping[str, Iterable[Any]] = _NO_CHILDREN
+    records: Iterable[Any],
+    children: Mapping[str, Iterable[Any]] = _NO_CHILDREN,
+    *,
+    session_id: str = "",
 ) -> Spending:
     """Return what a session took, with those of its children whose records are given.
 
     The time of a call is without the recorded calls inside of it.
     """
-    leaves: list[Leaf] = []
-    _collect(records, children, "", leaves)
-    return Spending(leaves)
-
-
-def _collect(
-    records: Iterable[Any],
-    children: Mapping[str, Iterable[Any]],
-    session_id: str,
-    leaves: list[Leaf],
-) -> None:
-    began: dict[str, Any] = {}
-    turn = 0
-    inner: dict[str, float] = {}
-    spans: dict[int, list[tuple[float, float]]] = {}
-    seen = set[str]()
+    took = Spending(session_id)
+    included = set[str]()
     for record in records:
-        data = record.data
-        if record.kind == "prompt":
-            turn = data["turn"]
-        elif record.kind == "approval":
-            end = _moment(record.at)
-            seconds = float(data.get("seconds") or 0.0)
-            spans.setdefault(turn, []).append((end - seconds, end))
-            leaves.append(Leaf(PERSON, PERSON, PERSON, turn, "", seconds, session_id=session_id))
-        elif record.kind in ("model.call", "tool.call"):
-            began[data["call"]] = record
-            if data.get("inside"):
-                inner.setdefault(data["inside"], 0.0)
-        elif record.kind in ("model.result", "tool.result") and data["call"] in began:
-            call = began[data["call"]]
-            outer = call.data.get("inside")
-            seconds = float(data.get("seconds") or 0.0)
-            if outer:
-                inner[outer] = inner.get(outer, 0.0) + seconds
-            else:
-                end = _moment(record.at)
-                spans.setdefault(call.data["turn"], []).append((end - seconds, end))
-            leaves.append(_leaf(call.data, data, inner.get(data["call"]), session_id))
-        elif record.kind == "turn.ended":
-            own = spans.pop(data["turn"], [])
-            rest = max(0.0, float(data.get("seconds") or 0.0) - _covered(own))
-            leaves.append(Leaf(LOOP, LOOP, LOOP, data["turn"], "", rest, session_id=session_id))
-        elif record.kind == "child" and data["session_id"] in children.keys() - seen:
-            # One that was resumed is there once more, and its records are all of its runs.
-            child_id = data["session_id"]
-            seen.add(child_id)
-            _collect(children[child_id], children, child_id, leaves)
+        took.take(record)
+        if record.kind != "child":
+            continue
+        child = record.data["session_id"]
+        # One that was resumed is there once more, and its records are all of its runs.
+        if child in children and child not in included:
+            included.add(child)
+            took.include(spending(children[child], children, session_id=child))
+    return took
 
 
 def _leaf(
@@ -180,27 +208,10 @@ def _usage_of(result: dict[str, Any]) -> dict[str, Any]:
     return response.get("usage") or (told[-1] if told else {})
 
 
-def _share(module: str, leaves: list[Leaf]) -> Share:
-    return Share(
-        module,
-        sum(each.kind != LOOP for each in leaves),
-        sum(each.seconds for each in leaves),
-        sum(each.input_tokens for each in leaves),
-        sum(each.output_tokens for each in leaves),
-        _sum_of(leaves),
-        sum(each.is_unpriced for each in leaves),
-    )
-
-
-def _sum_of(leaves: list[Leaf]) -> Decimal | None:
-    known = [each.cost_usd for each in leaves if each.cost_usd is not None]
-    if known:
-        return sum(known, Decimal(0))
-    return None
-
-
-def _moment(at: str) -> float:
-    return datetime.fromisoformat(at).timestamp()
+def _sum(known: Decimal | None, cost: Decimal | None) -> Decimal | None:
+    if known is None or cost is None:
+        return cost if known is None else known
+    return known + cost
 
 
 def _covered(spans: list[tuple[float, float]]) -> float:

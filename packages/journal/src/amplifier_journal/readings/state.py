@@ -1,4 +1,4 @@
-"""Where a session stands: what its records add up to, so that it can go on."""
+"""Where a session stands: what its records add up to, so that it can be continued."""
 
 from __future__ import annotations
 
@@ -29,61 +29,76 @@ class SessionState:
     was_rewound: bool = False
     cost_usd: Decimal | None = None
     unpriced_calls: int = 0
-    children: list[str] = field(default_factory=list[str])
+    # An ordered set of session ids: a child that was resumed is recorded again.
+    children: dict[str, None] = field(default_factory=dict[str, None])
     first_prompt: str | None = None
+    # Calls that only asked other models; what they cost is the cost of those.
+    composite_calls: set[str] = field(default_factory=set[str], repr=False)
+
+    def take(self, record: Any) -> None:
+        """Add one record; they come in the order of the log."""
+        take = _TAKERS.get(record.kind)
+        if take is not None:
+            take(self, record.data)
+
+    def copy(self) -> SessionState:
+        """Return a state that further records can be added to without changing this one."""
+        return replace(
+            self,
+            messages=[*self.messages],
+            digests={*self.digests},
+            values={**self.values},
+            children={**self.children},
+            composite_calls={*self.composite_calls},
+        )
 
 
 def state_of(records: Iterable[Any], before: SessionState | None = None) -> SessionState:
     """Return what the records add up to; any number of them, from the first on, will do.
 
-    With `before`, they are the ones that follow on it.
+    With `before`, they are the ones that follow it.
     """
-    if before is None:
-        state = SessionState()
-    else:
-        state = replace(before, messages=[*before.messages])
-    composite = set[str]()
+    state = SessionState() if before is None else before.copy()
     for record in records:
-        take = _TAKERS.get(record.kind)
-        if take is not None:
-            take(state, record.data, composite)
+        state.take(record)
     return state
 
 
-def _opened(state: SessionState, data: dict[str, Any], _: set[str]) -> None:
+def _opened(state: SessionState, data: dict[str, Any]) -> None:
     state.openings += 1
-    state.plan, state.config_digest = data.get("plan"), data.get("config_digest")
+    state.plan = data.get("plan")
+    state.config_digest = data.get("config_digest")
 
 
-def _prompt(state: SessionState, data: dict[str, Any], _: set[str]) -> None:
+def _prompt(state: SessionState, data: dict[str, Any]) -> None:
     state.turns = max(state.turns, data.get("turn") or 0)
     if state.first_prompt is None:
         state.first_prompt = data.get("text")
 
 
-def _message(state: SessionState, data: dict[str, Any], _: set[str]) -> None:
+def _message(state: SessionState, data: dict[str, Any]) -> None:
     state.messages.append(data["message"])
     state.was_rewound = False
     if data.get("digest"):
         state.digests.add(data["digest"])
 
 
-def _messages(state: SessionState, data: dict[str, Any], _: set[str]) -> None:
+def _messages(state: SessionState, data: dict[str, Any]) -> None:
     state.messages = list(data["messages"])
     state.was_rewound = data.get("reason") == "rewind"
 
 
-def _part(state: SessionState, data: dict[str, Any], _: set[str]) -> None:
+def _part(state: SessionState, data: dict[str, Any]) -> None:
     state.digests.add(data["digest"])
 
 
-def _model_call(state: SessionState, data: dict[str, Any], composite: set[str]) -> None:
+def _model_call(state: SessionState, data: dict[str, Any]) -> None:
     if data.get("inside"):
-        composite.add(data["inside"])
+        state.composite_calls.add(data["inside"])
 
 
-def _model_result(state: SessionState, data: dict[str, Any], composite: set[str]) -> None:
-    if data.get("call") in composite:
+def _model_result(state: SessionState, data: dict[str, Any]) -> None:
+    if data.get("call") in state.composite_calls:
         return
     cost = cost_of_result(data)
     if cost is not None:
@@ -91,14 +106,12 @@ def _model_result(state: SessionState, data: dict[str, Any], composite: set[str]
     state.unpriced_calls += is_unpriced(data)
 
 
-def _state(state: SessionState, data: dict[str, Any], _: set[str]) -> None:
+def _state(state: SessionState, data: dict[str, Any]) -> None:
     state.values = data.get("values") or {}
 
 
-def _child(state: SessionState, data: dict[str, Any], _: set[str]) -> None:
-    # One that was resumed is there once more.
-    if data["session_id"] not in state.children:
-        state.children.append(data["session_id"])
+def _child(state: SessionState, data: dict[str, Any]) -> None:
+    state.children[data["session_id"]] = None
 
 
 _TAKERS = {

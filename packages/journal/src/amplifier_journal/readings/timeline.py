@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-__all__ = ["Span", "timeline"]
+from amplifier_journal.readings.items import question_key
+
+__all__ = ["Span", "Timeline", "timeline"]
+
+SpanKind: TypeAlias = Literal["turn", "model", "tool", "approval", "child"]
 
 
 class Span(NamedTuple):
@@ -17,7 +21,7 @@ class Span(NamedTuple):
 
     id: str
     parent: str | None
-    kind: Literal["turn", "model", "tool", "approval", "child"]
+    kind: SpanKind
     name: str
     module: str
     start: float
@@ -26,60 +30,111 @@ class Span(NamedTuple):
     seq: int
 
 
-def timeline(records: Iterable[Any]) -> list[Span]:
-    """Return the spans in the order they began; each comes after the one around it."""
-    spans: dict[str, Span] = {}
-    origin: float | None = None
-    now = 0.0
-    turn = None
-    for record in records:
+class Timeline:
+    """The spans of a session, record by record."""
+
+    def __init__(self) -> None:
+        self._spans: dict[str, Span] = {}
+        self._origin: float | None = None
+        self._now = 0.0
+        self._turn: str | None = None
+        self._asked: dict[str, list[str]] = {}
+        self._takers: dict[str, Callable[[Any], None]] = {
+            "prompt": self._begin_turn,
+            "turn.ended": self._end_turn,
+            "model.call": self._begin_model_call,
+            "model.result": self._end_call,
+            "tool.call": self._begin_tool_call,
+            "tool.result": self._end_call,
+            "approval.asked": self._ask,
+            "approval": self._decide,
+            "child": self._begin_child,
+            "child.ended": self._end_child,
+        }
+
+    @property
+    def spans(self) -> list[Span]:
+        """The spans in the order they began; each comes after the one around it."""
+        return [
+            each._replace(end=self._now) if each.ok is None else each
+            for each in self._spans.values()
+        ]
+
+    def take(self, record: Any) -> None:
+        """Add one record; they come in the order of the log."""
         moment = datetime.fromisoformat(record.at).timestamp()
-        origin = moment if origin is None else origin
-        # The clock may be set back while a session runs; time in a picture only goes on.
-        now = max(now, moment - origin)
-        data: dict[str, Any] = record.data
-        if record.kind == "prompt":
-            turn = f"turn {data['turn']}"
-            spans[turn] = Span(turn, None, "turn", turn, "", now, now, None, record.seq)
-        elif record.kind == "turn.ended":
-            _end(spans, f"turn {data['turn']}", now, data)
-        elif record.kind in ("model.call", "tool.call"):
-            spans[data["call"]] = _call(record, turn, now)
-        elif record.kind in ("model.result", "tool.result"):
-            _end(spans, data["call"], now, data)
-        elif record.kind == "approval":
-            start = max(0.0, now - float(data.get("seconds") or 0.0))
-            name = str(data["decision"])
-            ok = str(data["decision"]).lower().startswith("allow")
+        if self._origin is None:
+            self._origin = moment
+        # The clock may be set back while a session runs; time in a picture only moves forward.
+        self._now = max(self._now, moment - self._origin)
+        take = self._takers.get(record.kind)
+        if take is not None:
+            take(record)
+
+    def _begin_turn(self, record: Any) -> None:
+        self._turn = f"turn {record.data['turn']}"
+        self._begin(record, self._turn, "turn", self._turn)
+
+    def _end_turn(self, record: Any) -> None:
+        self._end(f"turn {record.data['turn']}", record.data)
+
+    def _begin_model_call(self, record: Any) -> None:
+        self._begin(record, record.data["call"], "model", record.data["provider"])
+
+    def _begin_tool_call(self, record: Any) -> None:
+        self._begin(record, record.data["call"], "tool", record.data["tool"])
+
+    def _end_call(self, record: Any) -> None:
+        self._end(record.data["call"], record.data)
+
+    def _begin_child(self, record: Any) -> None:
+        child = record.data["session_id"]
+        self._begin(record, child, "child", child)
+
+    def _end_child(self, record: Any) -> None:
+        self._end(record.data["session_id"], record.data)
+
+    def _ask(self, record: Any) -> None:
+        key = f"approval {record.seq}"
+        self._asked.setdefault(question_key(record.data), []).append(key)
+        self._begin(record, key, "approval", "waiting")
+
+    def _decide(self, record: Any) -> None:
+        waiting = self._asked.get(question_key(record.data))
+        if waiting:
+            key = waiting.pop(0)
+            start = self._spans[key].start
+        else:
+            # Logs of earlier versions have the decision only, with the time that it took.
             key = f"approval {record.seq}"
-            spans[key] = Span(key, turn, "approval", name, "", start, now, ok, record.seq)
-        elif record.kind == "child":
-            key = data["session_id"]
-            inside = data.get("inside") or turn
-            spans[key] = Span(key, inside, "child", key, "", now, now, None, record.seq)
-        elif record.kind == "child.ended":
-            _end(spans, data["session_id"], now, data)
-    return [_still_open(each, now) for each in spans.values()]
+            self._begin(record, key, "approval", "")
+            start = max(0.0, self._now - float(record.data.get("seconds") or 0.0))
+        decision = str(record.data["decision"])
+        ok = decision.lower().startswith("allow")
+        self._spans[key] = self._spans[key]._replace(
+            name=decision, start=start, end=self._now, ok=ok
+        )
+
+    def _begin(self, record: Any, key: str, kind: SpanKind, name: str) -> None:
+        if kind == "turn":
+            parent = None
+        else:
+            parent = record.data.get("inside") or self._turn
+        module = record.data.get("module") or ""
+        now = self._now
+        self._spans[key] = Span(key, parent, kind, name, module, now, now, None, record.seq)
+
+    def _end(self, key: str, data: dict[str, Any]) -> None:
+        if key in self._spans:
+            result: Any = data.get("result")
+            failed = isinstance(result, dict) and result.get("success") is False  # pyright: ignore[reportUnknownMemberType] - any JSON
+            ok = data.get("error") is None and not failed
+            self._spans[key] = self._spans[key]._replace(end=self._now, ok=ok)
 
 
-def _call(record: Any, turn: str | None, now: float) -> Span:
-    data: dict[str, Any] = record.data
-    is_model = record.kind == "model.call"
-    name = data["provider"] if is_model else data["tool"]
-    around = data.get("inside") or turn
-    kind = "model" if is_model else "tool"
-    return Span(data["call"], around, kind, name, data["module"], now, now, None, record.seq)
-
-
-def _end(spans: dict[str, Span], key: str, now: float, data: dict[str, Any]) -> None:
-    if key in spans:
-        result: Any = data.get("result")
-        failed = isinstance(result, dict) and result.get("success") is False  # pyright: ignore[reportUnknownMemberType] - any JSON
-        ok = data.get("error") is None and not failed
-        spans[key] = spans[key]._replace(end=now, ok=ok)
-
-
-def _still_open(span: Span, now: float) -> Span:
-    if span.ok is None:
-        return span._replace(end=now)
-    return span
+def timeline(records: Iterable[Any]) -> list[Span]:
+    """Return the spans of all records."""
+    reading = Timeline()
+    for record in records:
+        reading.take(record)
+    return reading.spans

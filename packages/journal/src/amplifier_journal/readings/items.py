@@ -1,0 +1,459 @@
+"""What a session consists of for whoever looks at it: prompts, answers, tool calls, questions.
+
+Items are facts. Words, widths and colours, and making text from outside visible, are left to those
+who draw them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, cast
+
+ToolState: TypeAlias = Literal["waiting", "running", "done", "failed", "denied", "interrupted"]
+Level: TypeAlias = Literal["info", "warning", "error"]
+
+STREAM = "stream"
+"""The kind of record that keeps words of an answer before they are shown."""
+ITEM_EVENTS = ("orchestrator:steering_injected", "provider:retry", "hook:failed")
+"""The events that are items by themselves."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What the user said; `steers` when it was said into a running turn."""
+
+    text: str
+    turn: int | None = None
+    steers: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model said, or one finished block of it, as Markdown."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Thinking:
+    """What the model thought before it said something."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """One call of a tool; `number` counts them from 1.
+
+    A call that ended without a result of its own was denied or interrupted: `said` is what the
+    model read instead, `written` what the tool had put out until then.
+    """
+
+    number: int
+    call_id: str
+    name: str
+    arguments: Any
+    state: ToolState = "running"
+    seconds: float | None = None
+    result: Any = None
+    error: Any = None
+    said: str = ""
+    written: str = ""
+
+    def ended(self, result: Any, error: Any, seconds: Any = None) -> ToolCall:
+        """Return the call with what it came to."""
+        refused = isinstance(result, dict) and cast("Any", result).get("success") is False
+        return replace(
+            self,
+            state="failed" if refused or error is not None else "done",
+            result=result,
+            error=error,
+            seconds=float(seconds) if isinstance(seconds, int | float) else None,
+        )
+
+    def settled(self, said: str, written: str = "") -> ToolCall:
+        """Return the call as one that gets no result of its own."""
+        state: ToolState = "denied" if said.startswith("Denied") else "interrupted"
+        return replace(self, state=state, said=said, written=written)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the user was asked, and the decision; None while there is none."""
+
+    prompt: str
+    options: tuple[str, ...]
+    decision: str | None = None
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A message from a module or from the app itself."""
+
+    text: str
+    level: Level = "info"
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Retry:
+    """A model call failed and is made again after so many seconds, if that is known."""
+
+    error_type: str
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class HookFailure:
+    """A hook failed at an event."""
+
+    handler: str
+    event: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Child:
+    """A session that this one started."""
+
+    session_id: str
+    has_ended: bool = False
+
+
+@dataclass(frozen=True)
+class Cancellation:
+    """The user stopped the turn."""
+
+    immediate: bool
+
+
+@dataclass(frozen=True)
+class TurnEnd:
+    """How a turn ended; its answer is an item of its own too, if it has not been said before."""
+
+    stop_reason: str
+    answer: str | None = None
+    error: Any = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The process ended in the middle of a turn."""
+
+
+@dataclass(frozen=True)
+class Rewind:
+    """What was set back, and to before which record."""
+
+    at: int
+    what: str
+
+
+@dataclass(frozen=True)
+class Fork:
+    """What comes before are the records of another session, up to the number `at`."""
+
+    session_id: str
+    at: int | None
+
+
+Item: TypeAlias = (
+    Prompt
+    | Answer
+    | Thinking
+    | ToolCall
+    | Question
+    | Notice
+    | Retry
+    | HookFailure
+    | Child
+    | Cancellation
+    | TurnEnd
+    | Gap
+    | Rewind
+    | Fork
+)
+
+
+def is_open(item: Item) -> bool:
+    """Whether an item comes again, changed, when what it is about has ended."""
+    if isinstance(item, ToolCall):
+        return item.state in ("waiting", "running")
+    if isinstance(item, Question):
+        return item.decision is None
+    return isinstance(item, Child) and not item.has_ended
+
+
+def event_item(name: str, data: dict[str, Any]) -> Item | None:
+    """Return the item that an event is; most are none."""
+    if name == "orchestrator:steering_injected":
+        return Prompt(str(data.get("text", "")), steers=True)
+    if name == "provider:retry":
+        delay = data.get("delay")
+        known = isinstance(delay, int | float)
+        return Retry(str(data.get("error_type")), float(delay) if known else None)
+    if name == "hook:failed":
+        return HookFailure(*(str(data.get(key)) for key in ("handler", "event", "error")))
+    return None
+
+
+def notice_of(message: str, level: Any, source: str) -> Notice:
+    """Return a message that was shown, as the display system has it."""
+    return Notice(message, level if level in ("info", "warning", "error") else "info", source)
+
+
+def question_key(data: dict[str, Any]) -> str:
+    """Return what the record of a question and that of its decision have in common."""
+    return str(data.get("approval_id") or data.get("prompt", ""))
+
+
+class Items:
+    """The items of a session, record by record.
+
+    `calls_before` says how many tool calls were numbered before these.
+    """
+
+    def __init__(self, calls_before: int = 0) -> None:
+        self._calls = calls_before
+        self._open: dict[str, ToolCall] = {}
+        # By the id of the recorded call: that of the model's tool call.
+        self._call_ids: dict[str, str] = {}
+        self._written: dict[str, list[str]] = {}
+        # Model calls from inside of other calls: what is said there is not said to the user.
+        self._inner_calls: set[str] = set()
+        self._stream: list[tuple[str, list[str]]] = []
+        self._request: Any = None
+        self._said = ""
+        self._questions: dict[str, list[Question]] = {}
+        self._in_turn = False
+        self._takers: dict[str, Callable[[dict[str, Any]], Iterable[Item]]] = {
+            "session.opened": self._opened,
+            "prompt": self._prompt,
+            STREAM: self._streamed,
+            "model.call": self._model_call,
+            "model.result": self._model_result,
+            "message": self._message,
+            "tool.call": self._tool_call,
+            "tool.result": self._tool_result,
+            "approval.asked": self._asked,
+            "asked": self._asked_by_chat,
+            "approval": self._decided,
+            "display": self._display,
+            "event": self._event,
+            "child": self._child,
+            "child.ended": self._child_ended,
+            "cancel": self._cancelled,
+            "turn.ended": self._turn_ended,
+            "rewind": self._rewound,
+            "fork": self._forked,
+        }
+
+    def take(self, record: Any) -> list[Item]:
+        """Return the items that a record adds or changes."""
+        take = self._takers.get(record.kind)
+        if take is None:
+            return []
+        return list(take(record.data))
+
+    def finished(self, record: Any) -> list[Item]:
+        """Return the items that a record completes, for whoever draws each of them once."""
+        return [each for each in self.take(record) if not is_open(each)]
+
+    def cut_short(self) -> list[Item]:
+        """Return what is to be shown when the log ends, or continues, in the middle of a turn."""
+        items = list(self._rest())
+        if self._in_turn:
+            self._in_turn = False
+            items.append(Gap())
+        return items
+
+    @property
+    def unfinished_text(self) -> str:
+        """What the model had said of an answer that was never completed."""
+        return "\n\n".join("".join(words) for kind, words in self._stream if kind == "text")
+
+    def _rest(self) -> Iterator[Item]:
+        """Close what is under way: half an answer, open questions, calls without a result."""
+        yield from self._flush()
+        for questions in self._questions.values():
+            for question in questions:
+                yield replace(question, decision="no answer")
+        self._questions = {}
+        for call_id in list(self._open):
+            yield from self._settle(call_id, "")
+
+    def _opened(self, data: dict[str, Any]) -> Iterable[Item]:
+        return self.cut_short()
+
+    def _prompt(self, data: dict[str, Any]) -> Iterator[Item]:
+        yield from self._rest()
+        self._said = ""
+        self._in_turn = True
+        yield Prompt(str(data.get("text", "")), data.get("turn"))
+
+    def _turn_ended(self, data: dict[str, Any]) -> Iterator[Item]:
+        self._in_turn = False
+        yield from self._rest()
+        answer = data.get("answer")
+        if isinstance(answer, str) and answer.strip() and answer.strip() not in self._said:
+            yield Answer(answer)
+        seconds = float(data.get("seconds") or 0)
+        yield TurnEnd(str(data.get("stop_reason", "?")), answer, data.get("error"), seconds)
+
+    # --- what the model says ---------------------------------------------------------------------
+
+    def _streamed(self, data: dict[str, Any]) -> Iterator[Item]:
+        if data.get("request_id") != self._request:
+            yield from self._flush()
+            self._request = data.get("request_id")
+        kind = str(data.get("block_type", "text"))
+        if not self._stream or self._stream[-1][0] != kind or data.get("begins"):
+            self._stream.append((kind, []))
+        self._stream[-1][1].append(str(data.get("text", "")))
+
+    def _flush(self) -> Iterator[Item]:
+        for kind, words in self._stream:
+            text = "".join(words)
+            if text.strip():
+                yield Thinking(text) if kind == "thinking" else Answer(text)
+        self._stream = []
+
+    def _model_call(self, data: dict[str, Any]) -> Iterable[Item]:
+        if data.get("inside"):
+            self._inner_calls.add(str(data.get("call")))
+        return ()
+
+    def _model_result(self, data: dict[str, Any]) -> Iterator[Item]:
+        call = str(data.get("call"))
+        if call in self._inner_calls:
+            self._inner_calls.remove(call)
+            return
+        response = data.get("response")
+        if not isinstance(response, dict):
+            yield from self._flush()
+            return
+        self._stream = []
+        for block in _blocks(cast("dict[str, Any]", response).get("content")):
+            if block.get("type") == "thinking" and str(block.get("thinking", "")).strip():
+                yield Thinking(str(block["thinking"]))
+            elif block.get("type") == "text" and str(block.get("text", "")).strip():
+                self._said = str(block["text"])
+                yield Answer(self._said)
+
+    def _message(self, data: dict[str, Any]) -> Iterator[Item]:
+        message = _facts(data.get("message"))
+        if message.get("role") == "tool":
+            yield from self._settle(str(message.get("tool_call_id")), _text(message.get("content")))
+        elif _facts(message.get("metadata")).get("interrupted"):
+            yield from self._flush()
+
+    # --- tools -----------------------------------------------------------------------------------
+
+    def _announce(self, call_id: str, name: Any, arguments: Any) -> ToolCall:
+        self._calls += 1
+        self._open[call_id] = ToolCall(self._calls, call_id, str(name), arguments)
+        return self._open[call_id]
+
+    def _tool_call(self, data: dict[str, Any]) -> Iterator[Item]:
+        call_id = str(data.get("tool_call_id") or data.get("call"))
+        self._call_ids[str(data.get("call"))] = call_id
+        call = self._open.get(call_id) or self._announce(call_id, data.get("tool"), None)
+        self._open[call_id] = replace(call, arguments=data.get("input"))
+        yield self._open[call_id]
+
+    def _tool_result(self, data: dict[str, Any]) -> Iterator[Item]:
+        call_id = self._call_ids.pop(str(data.get("call")), "")
+        error = data.get("error")
+        if call_id not in self._open or _facts(error).get("type") == "CancelledError":
+            return
+        self._written.pop(call_id, None)
+        yield self._open.pop(call_id).ended(data.get("result"), error, data.get("seconds"))
+
+    def _settle(self, call_id: str, said: str) -> Iterator[Item]:
+        """End a call without a result of its own: it was denied, or the turn ended before it."""
+        call = self._open.pop(call_id, None)
+        if call is not None:
+            yield call.settled(said, "".join(self._written.pop(call_id, ())))
+
+    # --- questions, messages and events ----------------------------------------------------------
+
+    def _asked(self, data: dict[str, Any]) -> Iterator[Item]:
+        question = _question(data)
+        self._questions.setdefault(question_key(data), []).append(question)
+        yield question
+
+    def _asked_by_chat(self, data: dict[str, Any]) -> Iterable[Item]:
+        """Take a question as chats of earlier versions recorded it, unless it is known already."""
+        if self._questions.get(question_key(data)):
+            return ()
+        return self._asked(data)
+
+    def _decided(self, data: dict[str, Any]) -> Iterator[Item]:
+        waiting = self._questions.get(question_key(data))
+        question = waiting.pop(0) if waiting else _question(data)
+        yield replace(question, decision=str(data.get("decision") or "no answer"))
+
+    def _display(self, data: dict[str, Any]) -> Iterator[Item]:
+        message = str(data.get("message", ""))
+        yield notice_of(message, data.get("level"), str(data.get("source") or ""))
+
+    def _event(self, data: dict[str, Any]) -> Iterator[Item]:
+        name = str(data.get("name"))
+        facts = _facts(data.get("data"))
+        call_id = str(facts.get("tool_call_id"))
+        if name == "tool:pre":
+            yield self._announce(call_id, facts.get("tool_name"), facts.get("tool_input"))
+        elif name == "tool:output":
+            self._written.setdefault(call_id, []).append(str(facts.get("text", "")))
+        elif name == "approval:denied":
+            yield from self._settle(call_id, f"Denied by hook: {facts.get('reason')}")
+        elif name == "llm:stream_aborted":
+            yield from self._flush()
+        elif (item := event_item(name, facts)) is not None:
+            yield item
+
+    def _child(self, data: dict[str, Any]) -> Iterator[Item]:
+        yield Child(str(data.get("session_id")))
+
+    def _child_ended(self, data: dict[str, Any]) -> Iterator[Item]:
+        yield Child(str(data.get("session_id")), has_ended=True)
+
+    def _cancelled(self, data: dict[str, Any]) -> Iterator[Item]:
+        yield Cancellation(bool(data.get("immediate")))
+
+    def _rewound(self, data: dict[str, Any]) -> Iterator[Item]:
+        yield Rewind(data.get("at", 0), str(data.get("what")))
+
+    def _forked(self, data: dict[str, Any]) -> Iterator[Item]:
+        yield Fork(str(data.get("from")), data.get("at"))
+
+
+def items_of(records: Iterable[Any]) -> Iterator[Item]:
+    """Return the finished items of a whole log, in the order in which they ended."""
+    reading = Items()
+    for record in records:
+        yield from reading.finished(record)
+    yield from reading.cut_short()
+
+
+def _question(data: dict[str, Any]) -> Question:
+    options = tuple(str(each) for each in data.get("options") or ())
+    return Question(str(data.get("prompt", "")), options)
+
+
+def _facts(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _blocks(value: Any) -> list[dict[str, Any]]:
+    if not isinstance(value, list):
+        return []
+    return [each for each in cast("list[Any]", value) if isinstance(each, dict)]
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(block.get("text", "")) for block in _blocks(content))
