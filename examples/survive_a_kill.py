@@ -48,14 +48,14 @@ async def use(database: Database, folder: Path, workers: Workers) -> None:
     turn = await client.submit("s1", PROMPT, idempotency_key="first", needs_worker=True)
     say("a turn is submitted; the model is asked")
     async for entry in LogReader(database).tail("me", "s1"):
-        if entry.name == "turn:asked":
+        if entry.kind == "approval.asked":
             say(f"it asks, and no process waits: {entry.data['prompt'].splitlines()[-1]}")
             await signals.answer(entry.data["approval_id"], "Allow once", by="me")
         elif entry.name == "tool:post":
             killed = (await client.turn(turn.turn_id)).worker_id or ""
             workers[killed].kill()
             say(f"it is allowed and done; {killed[:12]} asks what comes next, and is killed")
-        elif entry.name == "turn:ended":
+        elif entry.kind == "turn.ended":
             break
     turn = await client.result(turn.turn_id)
     say(f"the other worker ends the turn: {turn.answer}")

@@ -29,8 +29,8 @@ from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.local_postgres import LocalPostgres
 from amplifier_runtime.database.migrating import migrate
-from amplifier_runtime.log.event_log import TURN_ENDED, EventLog
 from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.log.session_log import SessionLog
 from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 from amplifier_runtime.worker.worker import WorkerSettings, run_worker
 
@@ -93,16 +93,18 @@ class Delays:
         """Read one turn."""
         async for entry in reader.tail("t", session_id):
             if entry.name == BLOCK_DELTA:
-                self.live.append(1000 * (time.time() - float(entry.data["text"].split()[0])))
+                self.live.append(
+                    1000 * (time.time() - float(entry.data["data"]["text"].split()[0]))
+                )
             elif entry.name == events.PROVIDER_RETRY:
-                self.logged.append(1000 * (time.time() - entry.data["said_at"]))
-            elif entry.name == TURN_ENDED:
+                self.logged.append(1000 * (time.time() - entry.data["data"]["said_at"]))
+            elif entry.name == "turn.ended":
                 return
 
 
 def work(url: str, sessions: int) -> None:
     """Be the worker."""
-    parts = [EventLog(Database(url, connections=2)), Modules(sessions)]
+    parts = [SessionLog(Database(url, connections=2)), Modules(sessions)]
     asyncio.run(run_worker(WorkerSettings(url, concurrency=sessions, parts=parts)))
 
 

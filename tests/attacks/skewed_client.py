@@ -15,7 +15,7 @@ from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.store import Store
 from amplifier_runtime.limits.rates import set_rate_limit
-from amplifier_runtime.log.event_log import LogLimits, sweep_log
+from amplifier_runtime.log.session_log import LogLimits, sweep_log
 from amplifier_runtime.signals.signals import Signals
 from amplifier_runtime.worker.liveness import Liveness, remove_retired
 

@@ -118,7 +118,7 @@ async def test_a_question_is_in_the_log_before_its_answer_though_two_workers_wer
     entries = await LogReader(database).read("t", "s", after="")
     database.close()
     said = [each.name for each in entries if each.data.get("approval_id") == question.approval_id]
-    assert said == ["turn:asked", "turn:answered"]
+    assert said == ["approval.asked", "approval"]
 
 
 @pytest.mark.fleet

@@ -14,8 +14,8 @@ from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.local_postgres import LocalPostgres
 from amplifier_runtime.database.migrating import migrate
-from amplifier_runtime.log.event_log import EventLog
 from amplifier_runtime.log.reading import CHANNEL, LogReader
+from amplifier_runtime.log.session_log import SessionLog
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 ECHO_PLAN = {
@@ -59,7 +59,7 @@ async def test_a_flood_of_notifications_stops_neither_workers_nor_readers() -> N
                 seen.append(entry.seq)
 
         following = asyncio.create_task(follow())
-        log = EventLog(database)
+        log = SessionLog(database)
         async with Worker(WorkerSettings(url, poll_seconds=0.1, parts=[log])):
             first = await client.submit("s", "one", idempotency_key="1")
             async with asyncio.timeout(60):

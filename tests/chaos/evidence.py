@@ -35,13 +35,20 @@ class Kept:
 
 @dataclass(frozen=True)
 class Event:
-    """One event of a log."""
+    """One record of a log."""
 
     seq: int
     turn_id: str
-    name: str
+    kind: str
     data: dict[str, Any]
     at: int
+
+    @property
+    def name(self) -> str:
+        """The name of an event, else the kind of the record."""
+        if self.kind == "event":
+            return self.data["name"]
+        return self.kind
 
 
 @dataclass

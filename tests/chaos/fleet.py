@@ -20,7 +20,7 @@ from amplifier_kit.calls.settings import Pricing
 from amplifier_runtime.children.children import Children
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.limits.limits import Limits
-from amplifier_runtime.log.event_log import EventLog
+from amplifier_runtime.log.session_log import SessionLog
 from amplifier_runtime.signals.signal_watch import SignalWatch
 from amplifier_runtime.worker.worker import WorkerSettings, run_worker
 from chaos.script import PUBLISHED_LOOP
@@ -56,7 +56,7 @@ def work(place: Workplace) -> None:
         plant(place.loop)
     prices = {"remote": Pricing(input=Decimal(1), output=Decimal(1))}
     parts = [
-        EventLog(Database(place.url, connections=4)),
+        SessionLog(Database(place.url, connections=4)),
         SignalWatch(),
         Children(),
         Limits(prices=prices),

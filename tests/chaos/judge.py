@@ -6,10 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from amplifier_journal.readings.state import state_of
 from amplifier_kit.history_repair import repair_history
-from amplifier_runtime.log.event_log import TURN_ENDED
-from amplifier_runtime.log.event_rows import SUPERSEDED
-from amplifier_runtime.signals.asking import ANSWERED, ASKED
+from amplifier_runtime.log.log_rows import SUPERSEDED
 from amplifier_runtime.turns.steps import DIVERGED, OUTCOME_UNKNOWN
 from amplifier_runtime.turns.turn_run import RESUMED
 from chaos.evidence import Event, Evidence
@@ -17,7 +16,9 @@ from chaos.script import CHILDREN, answer_to
 from chaos.vendor import Ask
 
 # What a turn says only because it was interrupted.
-_OF_CRASHES = frozenset({RESUMED, SUPERSEDED})
+_OF_CRASHES = frozenset({RESUMED, SUPERSEDED, "messages"})
+# What the log of a session has once, whichever turn was the first to need it.
+_OF_SESSIONS = frozenset({"session.opened", "mounted", "part"})
 _OUT_OF_BUDGET = "No further model call was made"
 _UNITS = ("usd", "token", "call")
 _CHILDREN_OF_A_TURN = 2
@@ -34,6 +35,7 @@ def judge(evidence: Evidence) -> list[str]:
         _every_log_is_whole,
         _every_question_is_asked_then_answered,
         _every_history_is_valid,
+        _every_log_adds_up_to_its_history,
         _no_budget_was_exceeded,
         _nothing_is_left,
     )
@@ -53,7 +55,7 @@ def _every_turn_finished_once(found: Evidence) -> Iterator[str]:
     there = Counter((each["session_id"], each["idempotency_key"]) for each in roots)
     yield from (f"turn {key} is missing" for key in wanted - set(there))
     yield from (f"turn {key} is there {count} times" for key, count in there.items() if count > 1)
-    ends = Counter(each.turn_id for each in _all_events(found) if each.name == TURN_ENDED)
+    ends = Counter(each.turn_id for each in _all_events(found) if each.name == "turn.ended")
     children = Counter(each["parent_turn_id"] for each in found.turns)
     for turn in found.turns:
         turn_id = turn["turn_id"]
@@ -142,7 +144,7 @@ def _every_reader_got_everything_once(found: Evidence) -> Iterator[str]:
 
 
 def _last_end(log: list[Event]) -> int:
-    return max((each.seq for each in log if each.name == TURN_ENDED), default=0)
+    return max((each.seq for each in log if each.name == "turn.ended"), default=0)
 
 
 def _every_log_is_whole(found: Evidence) -> Iterator[str]:
@@ -171,10 +173,10 @@ def _every_question_is_asked_then_answered(found: Evidence) -> Iterator[str]:
     """Look at each question, those of turns whose outcome became unknown too."""
     said: defaultdict[str, list[str]] = defaultdict(list)
     for event in _all_events(found):
-        if event.name in (ASKED, ANSWERED):
+        if event.name in ("approval.asked", "approval"):
             said[event.data["approval_id"]].append(event.name)
     for approval_id, names in said.items():
-        if names != [ASKED, ANSWERED]:
+        if names != ["approval.asked", "approval"]:
             yield f"the log says {names} of question {approval_id}"
 
 
@@ -191,7 +193,8 @@ def _said_by_turn(found: Evidence) -> defaultdict[str, Counter[str]]:
 
 
 def _lasting(names: Counter[str]) -> Counter[str]:
-    return Counter({name: count for name, count in names.items() if name not in _OF_CRASHES})
+    left_out = _OF_CRASHES | _OF_SESSIONS
+    return Counter({name: count for name, count in names.items() if name not in left_out})
 
 
 def _all_events(found: Evidence) -> Iterator[Event]:
@@ -210,6 +213,13 @@ def _every_history_is_valid(found: Evidence) -> Iterator[str]:
         wanted = Counter(turn.prompt for turn in session.turns)
         if said != wanted:
             yield f"the history of {session.session_id} has {said} instead of {wanted}"
+
+
+def _every_log_adds_up_to_its_history(found: Evidence) -> Iterator[str]:
+    for session_id, messages in found.histories.items():
+        logged = state_of(found.logs.get(session_id, ())).messages
+        if logged != messages:
+            yield f"the log of {session_id} adds up to {logged} instead of {messages}"
 
 
 # --- limits and leftovers ------------------------------------------------------------------------
@@ -288,7 +298,7 @@ def _take_overs(found: Evidence) -> Iterator[float]:
     runs: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     for event in _all_events(found):
         if event.name == RESUMED:
-            runs[event.turn_id].append((event.data["epoch"], event.at / 1000))
+            runs[event.turn_id].append((event.data["data"]["epoch"], event.at / 1000))
     for loss in found.damage.losses:
         runs[loss.turn_id].append((loss.epoch, loss.at))
     for loss in found.damage.losses:

@@ -11,7 +11,6 @@ from typing import Any
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.limits.budgets import Budgets
-from amplifier_runtime.log.event_log import TURN_ENDED
 from amplifier_runtime.log.reading import LogEntry, LogReader
 from amplifier_runtime.signals.signals import Signals
 from chaos.script import SessionScript, TurnScript
@@ -47,7 +46,7 @@ class View:
             self.shown.append(entry.number)
             return
         self.seqs.append(entry.seq)
-        if entry.name == TURN_ENDED:
+        if entry.name == "turn.ended":
             self.end_of(entry.turn_id).set()
 
     def end_of(self, turn_id: str) -> asyncio.Event:

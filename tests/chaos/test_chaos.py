@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from amplifier_runtime.log.event_log import TURN_ENDED
-from amplifier_runtime.signals.asking import ANSWERED
 from chaos.evidence import Event, Evidence, Kept
 from chaos.judge import judge, repeated_calls
 from chaos.people import View
@@ -84,6 +82,7 @@ def whole() -> Evidence:
     account = {f"{unit}_{what}": 1 for unit in ("usd", "token", "call") for what in ("used",)}
     limits = {f"{unit}_limit": 2 for unit in ("usd", "token", "call")}
     held = {f"{unit}_held": 0 for unit in ("usd", "token", "call")}
+    said = {"message": {"role": "user", "content": script.prompt}}
     return Evidence(
         sessions=[SessionScript("s0000", "a", "loop-basic", (script,), None)],
         scripts={"t": script},
@@ -94,7 +93,7 @@ def whole() -> Evidence:
         effects=[["pay", "t", "0-pay-0", "1"]],
         turns=[turn],
         kept={("t", "llm:1:q"): Kept(1, 2.0)},
-        logs={"s0000": [Event(1, "t", "prompt:submit", {}, 1), Event(2, "t", TURN_ENDED, {}, 2)]},
+        logs={"s0000": [Event(1, "t", "message", said, 1), Event(2, "t", "turn.ended", {}, 2)]},
         histories={"s0000": [{"role": "user", "content": script.prompt}]},
         accounts=[{"account_id": "tree:s0000", **account, **limits, **held}],
         left={"open turns": 0},
@@ -114,7 +113,7 @@ def leave_a_turn_parked(found: Evidence) -> None:
 
 
 def end_a_turn_twice(found: Evidence) -> None:
-    found.logs["s0000"].append(Event(3, "t", TURN_ENDED, {}, 3))
+    found.logs["s0000"].append(Event(3, "t", "turn.ended", {}, 3))
 
 
 def answer_otherwise(found: Evidence) -> None:
@@ -154,14 +153,14 @@ def log_less_after_a_crash(found: Evidence) -> None:
     sound = {**found.turns[0], "turn_id": "v", "parent_turn_id": "t"}
     found.turns += [other, sound]
     found.effects += [["pay", "u", "c", "1"], ["pay", "v", "c", "1"]]
-    ends = [Event(3, "u", TURN_ENDED, {}, 3), Event(4, "v", TURN_ENDED, {}, 4)]
-    found.logs["s0000-1"] = [Event(1, "v", "prompt:submit", {}, 1), *ends]
+    ends = [Event(3, "u", "turn.ended", {}, 3), Event(4, "v", "turn.ended", {}, 4)]
+    found.logs["s0000-1"] = [Event(1, "v", "prompt", {"turn": 1}, 1), *ends]
 
 
 def answer_without_asking(found: Evidence) -> None:
     asked = {"approval_id": "a"}
-    found.logs["s0000"].insert(1, Event(2, "t", ANSWERED, asked, 2))
-    found.logs["s0000"][2] = Event(3, "t", TURN_ENDED, {}, 3)
+    found.logs["s0000"].insert(1, Event(2, "t", "approval", asked, 2))
+    found.logs["s0000"][2] = Event(3, "t", "turn.ended", {}, 3)
 
 
 def break_the_history(found: Evidence) -> None:
@@ -204,7 +203,7 @@ def leave_something(found: Evidence) -> None:
         (tear_the_log, "not contiguous"),
         (show_something_twice, "shown something twice"),
         (log_less_after_a_crash, "too little"),
-        (answer_without_asking, "the log says ['turn:answered'] of question a"),
+        (answer_without_asking, "the log says ['approval'] of question a"),
         (break_the_history, "needs repair"),
         (say_the_prompt_twice, "instead of"),
         (overspend, "has used"),

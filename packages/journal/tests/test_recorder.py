@@ -15,7 +15,7 @@ from amplifier_core.models import ProviderInfo, ToolResult
 from amplifier_foundation.live import LiveSession, open_live
 from amplifier_foundation.replay import replay
 from amplifier_foundation.store import SessionStore
-from amplifier_journal.readings.explanation import requests_in
+from amplifier_journal.readings.requests import requests_in
 from contract.requirements import requirement
 from end_to_end.recorded_sessions import Lines, call, plan_of, record
 

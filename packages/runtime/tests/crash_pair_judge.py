@@ -10,9 +10,7 @@ from crash_pair_run import FURTHER
 from crash_program import repeated
 
 from amplifier_core import events
-from amplifier_runtime.log.event_log import TURN_ENDED
-from amplifier_runtime.log.event_rows import SUPERSEDED
-from amplifier_runtime.signals.asking import ANSWERED, ASKED
+from amplifier_runtime.log.log_rows import SUPERSEDED
 from amplifier_runtime.turns.steps import OUTCOME_UNKNOWN
 from amplifier_runtime.turns.turn_run import RESUMED
 
@@ -65,10 +63,10 @@ def _by_turn(trace: list[str]) -> tuple[list[str], list[str]]:
 
 def _each_question_is_asked_then_answered_once(facts: Facts, whole: Facts) -> Iterator[str]:
     rows = {each["approval_id"]: each["state"] for each in facts["questions"]}
-    said = [each for each in facts["log"] if each["name"] in (ASKED, ANSWERED)]
+    said = [each for each in facts["log"] if each["name"] in ("approval.asked", "approval")]
     for approval_id in sorted({each["approval_id"] for each in said} | set(rows)):
         names = [each["name"] for each in said if each["approval_id"] == approval_id]
-        if names != [ASKED, ANSWERED]:
+        if names != ["approval.asked", "approval"]:
             yield f"the log says {names} of question {approval_id}"
         if rows.get(approval_id) != "answered":
             yield f"question {approval_id} is {rows.get(approval_id)}"
@@ -81,7 +79,7 @@ def _the_log_is_the_same(facts: Facts, whole: Facts) -> Iterator[str]:
     for turn, sound in zip(facts["turns"], whole["turns"], strict=False):
         names = _names(facts, turn["turn_id"])
         wanted = _names(whole, sound["turn_id"])
-        for name in (events.EXECUTION_START, TURN_ENDED):
+        for name in (events.EXECUTION_START, "turn.ended"):
             if names[name] != 1:
                 yield f"the log of a turn has {name} {names[name]} times"
         # A turn whose payment became unknown checks and may pay again, so it says more.

@@ -32,9 +32,8 @@ from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.limits.budgets import Budgets
 from amplifier_runtime.limits.limits import Limits
-from amplifier_runtime.log.event_log import EventLog
 from amplifier_runtime.log.reading import LogReader
-from amplifier_runtime.signals.asking import ANSWERED, ASKED
+from amplifier_runtime.log.session_log import SessionLog
 from amplifier_runtime.signals.signal_watch import SignalWatch
 from amplifier_runtime.signals.signals import Signals
 from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
@@ -111,6 +110,7 @@ class _Actors(TurnPart):
         self._folder = folder
         self._point = point
         self._signals = signals
+        self._answering: list[asyncio.Task[Any]] = []
 
     async def prepare(self, run: TurnRun) -> None:
         session_id = run.claim.session_id
@@ -123,13 +123,20 @@ class _Actors(TurnPart):
         await coordinator.mount("providers", model, name=model.name)
 
     async def attach(self, run: TurnRun) -> None:
-        async def heard(event: str, data: dict[str, Any]) -> None:
-            self._point(f"said {event}")
-            if event == ASKED and self._signals is not None:
-                await self._signals.answer(data["approval_id"], "Allow", by="ann")
+        """Look at each record of a question as it is written."""
+        assert run.recorder is not None
+        note = run.recorder.note
 
-        for event in (ASKED, ANSWERED):
-            run.session.coordinator.hooks.register(event, heard)
+        def heard(kind: str, data: dict[str, Any], *, is_clean: bool = False) -> None:
+            note(kind, data, is_clean=is_clean)
+            if kind not in ("approval.asked", "approval"):
+                return
+            self._point(f"said {kind}")
+            if kind == "approval.asked" and self._signals is not None:
+                answering = self._signals.answer(data["approval_id"], "Allow", by="ann")
+                self._answering.append(asyncio.create_task(answering))
+
+        run.recorder.note = heard
 
 
 def _settings(
@@ -137,7 +144,7 @@ def _settings(
 ) -> WorkerSettings:
     early = Signals(database, "t") if case.when == "early" else None
     parts = [
-        EventLog(database),
+        SessionLog(database),
         SignalWatch(poll_seconds=0.1),
         Limits(prices={"payment": _PRICE}),
         _Actors(case.folder, point, early),

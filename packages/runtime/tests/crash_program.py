@@ -18,8 +18,13 @@ from typing import Any
 from runtime_stage import Stage, Trace, end_of, plan_with
 from warm_forks import fork, say, share, warm_up
 
+from amplifier_journal.readings.state import state_of
+from amplifier_journal.records import Record
+from amplifier_journal.replay.replaying import replay
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
+from amplifier_runtime.log.session_log import SessionLog
+from amplifier_runtime.log.stored import read_log
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 KILLED = 137
@@ -46,19 +51,33 @@ class CrashPoint:
 
 
 async def run(url: str, session_id: str, loop: str, point: CrashPoint, trace: Trace) -> None:
-    parts = [Stage(trace, point.inside)]
+    database = Database(url, connections=2)
+    parts = [SessionLog(database), Stage(trace, point.inside)]
     async with Worker(WorkerSettings(url, parts=parts, boundary=point, crash_limit=9, **QUICK)):
-        database = Database(url, connections=2)
         client = Client(database, "t")
         await client.create_session(session_id, plan_with(loop))
         turn = await client.submit(session_id, "buy", idempotency_key="k")
         async with asyncio.timeout(30):
             result = await end_of(client, turn, trace)
         messages = await client.messages(session_id)
-        answer = {"answer": result.answer, "runs": result.runs, "messages": len(messages)}
+        log = await read_log(database, "t", session_id)
+        answer = {
+            "answer": result.answer,
+            "runs": result.runs,
+            "messages": len(messages),
+            "adds_up": state_of(log.records()).messages == messages,
+            "kinds": sorted(_name(each) for each in log.records()),
+            "differences": len((await replay(log)).differences),
+        }
         trace.note("answer", json.dumps(answer))
         # A good end takes its time, and nothing here depends on it.
         os._exit(0)
+
+
+def _name(record: Record) -> str:
+    if record.kind == "event":
+        return record.data["name"]
+    return record.kind
 
 
 def play(url: str, session_id: str, loop: str, at: str | None, trace: Trace) -> int:

@@ -22,7 +22,7 @@ from warm_forks import fork, say, share, warm_up
 
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
-from amplifier_runtime.log.event_log import EventLog
+from amplifier_runtime.log.session_log import SessionLog
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 QUICK: dict[str, Any] = {"beat_seconds": 0.1, "dead_after_seconds": 0.4, "poll_seconds": 0.05}
@@ -50,7 +50,7 @@ class KillPoint:
 
 async def run(url: str, session_id: str, point: KillPoint, trace: Trace) -> None:
     database = Database(url, connections=4)
-    parts = [EventLog(database), StreamingStage(trace, point.inside)]
+    parts = [SessionLog(database), StreamingStage(trace, point.inside)]
     async with Worker(WorkerSettings(url, parts=parts, boundary=point, crash_limit=9, **QUICK)):
         client = Client(database, "t")
         turn = await client.submit(session_id, "buy", idempotency_key="k")

@@ -10,8 +10,7 @@ from runtime_stage import PaymentModel, Reached, Stage, Trace
 from amplifier_core import events
 from amplifier_core.message_models import ChatRequest, ChatResponse
 from amplifier_kit.calls.block_stream import BLOCK_DELTA, BlockStream
-from amplifier_runtime.log.event_log import TURN_ENDED
-from amplifier_runtime.log.event_rows import SUPERSEDED
+from amplifier_runtime.log.log_rows import SUPERSEDED
 from amplifier_runtime.log.reading import GONE, LogEntry, LogReader
 from amplifier_runtime.turns.turn_run import TurnRun
 
@@ -66,7 +65,7 @@ class View:
             assert entry.number not in self.seen_live, "a live event came twice"
             self.seen_live.add(entry.number)
             if entry.name == BLOCK_DELTA:
-                self.shown[entry.number] = entry.data["text"]
+                self.shown[entry.number] = entry.data["data"]["text"]
             return
         assert entry.name != GONE, entry
         self.seqs.append(entry.seq)
@@ -94,12 +93,12 @@ async def follow(
     """Read until so many turns have ended; let go and come back with the cursor now and then."""
     breaks = set(reconnect_after)
     count = 0
-    while view.names.count(TURN_ENDED) < turns:
+    while view.names.count("turn.ended") < turns:
         entries = reader.tail("t", session_id, after=view.cursor)
         async for entry in entries:
             view.take(entry)
             count += 1
-            if view.names.count(TURN_ENDED) >= turns or count in breaks:
+            if view.names.count("turn.ended") >= turns or count in breaks:
                 break
         await entries.aclose()
     return view

@@ -12,9 +12,8 @@ from signals_stage import AskUser, Hold, Scene
 
 from amplifier_core.models import ToolResult
 from amplifier_runtime.database.database import Database
-from amplifier_runtime.log.event_log import EventLog
 from amplifier_runtime.log.reading import LogReader
-from amplifier_runtime.signals.asking import ANSWERED, ASKED
+from amplifier_runtime.log.session_log import SessionLog
 from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 
 
@@ -22,30 +21,32 @@ async def test_a_question_and_its_answer_are_in_the_log_once_whatever_runs_it_ta
     database: Database, url: str, tmp_path: Path
 ) -> None:
     scene, reader = Scene(database, url, tmp_path), LogReader(database)
-    parts = (EventLog(database), Stage(scene.trace), AskUser("pay"))
+    parts = (SessionLog(database), Stage(scene.trace), AskUser("pay"))
     async with scene.worker(*parts):
         turn = await scene.submit(plan_with("loop-basic"))
         await scene.until_state(turn, "parked")
     # Handed over before anybody answers: the next run finds the question where it was put.
     async with scene.worker(*parts):
         [approval] = await scene.asked()
-        [asked] = [each for each in await all_entries(reader, "s") if each.name == ASKED]
+        [asked] = [each for each in await all_entries(reader, "s") if each.name == "approval.asked"]
         assert asked.data == {
             "approval_id": approval.approval_id,
+            "tool_call_id": "call_2",
             "prompt": "Go on?",
             "options": approval.options,
+            "default": "deny",
             "expires_at": approval.expires_at,
         }
         await scene.signals.answer(approval.approval_id, "Allow", by="ann")
         await scene.result(turn)
-    entries = [each for each in await all_entries(reader, "s") if each.name in (ASKED, ANSWERED)]
-    assert [each.name for each in entries] == [ASKED, ANSWERED]
-    assert entries[1].data == {
-        "approval_id": approval.approval_id,
-        "state": "answered",
-        "answer": "Allow",
-        "answered_by": "ann",
-    }
+    entries = [
+        each
+        for each in await all_entries(reader, "s")
+        if each.name in ("approval.asked", "approval")
+    ]
+    assert [each.name for each in entries] == ["approval.asked", "approval"]
+    assert entries[1].data["approval_id"] == approval.approval_id
+    assert (entries[1].data["decision"], entries[1].data["by"]) == ("Allow", "ann")
 
 
 class AskingTool(TracedTool):
@@ -84,7 +85,7 @@ async def test_each_question_of_one_call_is_in_the_log_though_its_worker_left_be
     database: Database, url: str, tmp_path: Path
 ) -> None:
     scene, reader, hold = Scene(database, url, tmp_path), LogReader(database), Hold("between")
-    parts = (EventLog(database), Stage(scene.trace), AskTwice(hold))
+    parts = (SessionLog(database), Stage(scene.trace), AskTwice(hold))
     async with scene.worker(*parts, drain_seconds=0.0):
         turn = await scene.submit(plan_with("loop-basic"))
         [first] = await scene.asked()
@@ -96,10 +97,14 @@ async def test_each_question_of_one_call_is_in_the_log_though_its_worker_left_be
         [second] = await scene.asked()
         await scene.signals.answer(second.approval_id, "Allow", by="ann")
         await scene.result(turn)
-    entries = [each for each in await all_entries(reader, "s") if each.name in (ASKED, ANSWERED)]
+    entries = [
+        each
+        for each in await all_entries(reader, "s")
+        if each.name in ("approval.asked", "approval")
+    ]
     assert [(each.name, each.data["approval_id"]) for each in entries] == [
-        (ASKED, first.approval_id),
-        (ANSWERED, first.approval_id),
-        (ASKED, second.approval_id),
-        (ANSWERED, second.approval_id),
+        ("approval.asked", first.approval_id),
+        ("approval", first.approval_id),
+        ("approval.asked", second.approval_id),
+        ("approval", second.approval_id),
     ]

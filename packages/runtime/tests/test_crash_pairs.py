@@ -13,8 +13,6 @@ import pytest
 from crash_pair_judge import judge
 
 from amplifier_core import events
-from amplifier_runtime.log.event_log import TURN_ENDED
-from amplifier_runtime.signals.asking import ANSWERED, ASKED
 
 PROGRAM = Path(__file__).parent / "crash_pairs.py"
 SAMPLE = 8
@@ -41,7 +39,7 @@ def test_a_turn_that_asks_survives_two_kills(database: str, answer: str) -> None
 
 def whole() -> Facts:
     """Return what two turns leave that nothing happens to."""
-    names = (events.EXECUTION_START, ASKED, ANSWERED, TURN_ENDED)
+    names = (events.EXECUTION_START, "approval.asked", "approval", "turn.ended")
     said = [(turn, name) for turn in ("one", "two") for name in names]
     return {
         "turns": [
@@ -54,7 +52,7 @@ def whole() -> Facts:
                 "seq": seq,
                 "turn_id": turn,
                 "name": name,
-                "approval_id": f"of {turn}" if name in (ASKED, ANSWERED) else None,
+                "approval_id": f"of {turn}" if name in ("approval.asked", "approval") else None,
             }
             for seq, (turn, name) in enumerate(said, start=1)
         ],
@@ -91,7 +89,7 @@ def lose_the_question(facts: Facts) -> None:
 
 def answer_before_asking(facts: Facts) -> None:
     log = facts["log"]
-    log[1]["name"], log[2]["name"] = ANSWERED, ASKED
+    log[1]["name"], log[2]["name"] = "approval", "approval.asked"
 
 
 def answer_twice(facts: Facts) -> None:
@@ -154,11 +152,11 @@ def test_the_judge_of_a_pair_finds_nothing_wrong_where_nothing_is() -> None:
 @pytest.mark.parametrize(
     ("harm", "complaint"),
     [
-        (lose_the_question, "the log says ['turn:answered']"),
-        (answer_before_asking, "the log says ['turn:answered', 'turn:asked']"),
-        (answer_twice, "the log says ['turn:asked', 'turn:answered', 'turn:answered']"),
+        (lose_the_question, "the log says ['approval']"),
+        (answer_before_asking, "the log says ['approval', 'approval.asked']"),
+        (answer_twice, "the log says ['approval.asked', 'approval', 'approval']"),
         (leave_the_question_open, "is open"),
-        (end_twice, "has turn:ended 2 times"),
+        (end_twice, "has turn.ended 2 times"),
         (say_less, "too little"),
         (tear_the_log, "the numbers of the log"),
         (pay_twice, "the killed turn paid 2 times"),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,3 +39,20 @@ def test_killed_at_every_boundary_the_turn_completes_with_the_same_result(
         assert run["result"]["answer"] == "price 42, paid", run
         assert run["repeated"] == 0, run
         assert run["pay"] == 1, run
+        assert run["result"]["adds_up"], run
+        assert run["result"]["differences"] == 0, run
+    _check_logs(runs)
+
+
+def _check_logs(runs: list[dict[str, Any]]) -> None:
+    """The log of a turn says the same wherever its worker was killed, once each."""
+    logs = Counter(tuple(_lasting(run["result"]["kinds"])) for run in runs)
+    usual = logs.most_common(1)[0][0]
+    for run in runs:
+        # A turn whose payment became unknown checks it, and so says more.
+        if "tool:outcome_unknown" not in run["result"]["kinds"]:
+            assert tuple(_lasting(run["result"]["kinds"])) == usual, run
+
+
+def _lasting(kinds: list[str]) -> list[str]:
+    return [each for each in kinds if each not in ("turn:resumed", "log.superseded")]

@@ -14,7 +14,6 @@ from event_stage import all_entries
 from amplifier_kit.history_repair import repair_history
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
-from amplifier_runtime.log.event_log import TURN_ENDED
 from amplifier_runtime.log.reading import LogReader
 
 PROGRAM = Path(__file__).parent / "double_crash_program.py"
@@ -57,4 +56,4 @@ async def check(url: str, session_id: str) -> None:
     entries = await all_entries(LogReader(database), session_id)
     database.close()
     assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1)), session_id
-    assert [entry.name for entry in entries].count(TURN_ENDED) == 1, session_id
+    assert [entry.name for entry in entries].count("turn.ended") == 1, session_id

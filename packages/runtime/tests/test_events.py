@@ -17,9 +17,9 @@ from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Connection, Database, all_of, execute
 from amplifier_runtime.database.store import wake_turn
 from amplifier_runtime.errors import CursorError, NotFoundError
-from amplifier_runtime.log.event_log import EventLog, LogLimits, sweep_log, trim_log
-from amplifier_runtime.log.event_rows import SUPERSEDED, Record, append
+from amplifier_runtime.log.log_rows import SUPERSEDED, LogRow, append
 from amplifier_runtime.log.reading import GONE, LogEntry, LogReader
+from amplifier_runtime.log.session_log import LogLimits, SessionLog, sweep_log, trim_log
 from amplifier_runtime.turns.turn_run import RESUMED, TurnPart, TurnRun
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
 from end_to_end.secret_examples import EXAMPLES
@@ -35,7 +35,7 @@ async def working(
     *parts: TurnPart,
     limits: LogLimits | None = None,
 ) -> AsyncGenerator[Worker]:
-    log = EventLog(database, limits)
+    log = SessionLog(database, limits)
     stage = StreamingStage(Trace(folder / "trace"))
     async with Worker(WorkerSettings(url, poll_seconds=0.02, parts=[log, stage, *parts])) as worker:
         yield worker
@@ -61,15 +61,15 @@ async def bare_log(database: Database, state: str = "ready") -> None:
     await database.run(work)
 
 
-def event(number: int, *, epoch: int = 0, at: int | None = None) -> Record:
-    return Record("s", "turn", epoch, "n", f'{{"n":"{number:04}"}}', key=f"turn:{number}", at=at)
+def event(number: int, *, epoch: int = 0, at: int | None = None) -> LogRow:
+    return LogRow("s", "turn", epoch, "n", f'{{"n":"{number:04}"}}', key=f"turn:{number}", at=at)
 
 
-def live(number: int, *, epoch: int = 0) -> Record:
-    return Record("s", "turn", epoch, "shown", "{}", number=number)
+def live(number: int, *, epoch: int = 0) -> LogRow:
+    return LogRow("s", "turn", epoch, "shown", "{}", number=number)
 
 
-async def write(database: Database, *records: Record) -> None:
+async def write(database: Database, *records: LogRow) -> None:
     await database.run(lambda connection: append(connection, records))
 
 
@@ -170,7 +170,7 @@ async def test_no_secret_reaches_the_log_nor_a_reader_not_even_in_pieces(
 ) -> None:
     client, reader = await open_session(database), LogReader(database)
     seen: list[LogEntry] = []
-    log = EventLog(database)
+    log = SessionLog(database)
     stage = Careless(Trace(tmp_path / "trace"))
     settings = WorkerSettings(url, parts=[log, stage])
     async with Worker(settings), asyncio.timeout(30):
@@ -180,12 +180,12 @@ async def test_no_secret_reaches_the_log_nor_a_reader_not_even_in_pieces(
             seen.append(entry)
             if entry.name == BLOCK_END:
                 stage.seen.set()
-            if entry.name == "turn:ended":
+            if entry.name == "turn.ended":
                 break
         await entries.aclose()
         await client.result(turn.turn_id)
     await log.aclose()
-    shown = "".join(each.data["text"] for each in seen if each.name == BLOCK_DELTA)
+    shown = "".join(each.data["data"]["text"] for each in seen if each.name == BLOCK_DELTA)
     text = str([entry.data for entry in seen])
     assert "my key is [REDACTED:" in shown
     assert "it is [REDACTED:" in text
@@ -193,18 +193,16 @@ async def test_no_secret_reaches_the_log_nor_a_reader_not_even_in_pieces(
     assert SECRET[-12:] not in text
 
 
-@pytest.mark.slow
-async def test_an_event_that_is_too_large_is_cut_and_says_so(
-    url: str, database: Database, tmp_path: Path
-) -> None:
+async def test_a_record_is_never_cut(url: str, database: Database, tmp_path: Path) -> None:
     client, reader = await open_session(database), LogReader(database)
-    limits = LogLimits(event_bytes=4_000)
-    async with working(url, database, tmp_path, limits=limits), asyncio.timeout(30):
-        turn = await client.submit("s", "word " * 2_000, idempotency_key="k")
+    async with working(url, database, tmp_path), asyncio.timeout(30):
+        turn = await client.submit("s", "word " * 100_000, idempotency_key="k")
         await client.result(turn.turn_id)
-    [submitted] = [each for each in await all_entries(reader, "s") if each.name == "prompt:submit"]
-    assert submitted.data["cut_bytes"] > 10_000
-    assert submitted.data["prompt"]["chars"] == 10_000
+    entries = await all_entries(reader, "s")
+    [prompt] = [each for each in entries if each.kind == "prompt"]
+    assert prompt.data["text"] == "word " * 100_000
+    [submitted] = [each for each in entries if each.name == "prompt:submit"]
+    assert submitted.data["data"]["prompt"]["chars"] == 500_000
 
 
 async def test_a_batch_whose_commit_was_not_confirmed_is_written_once(database: Database) -> None:
@@ -359,7 +357,7 @@ async def test_what_is_shown_faster_than_it_can_be_written_is_void_and_not_lost_
     url: str, database: Database, tmp_path: Path
 ) -> None:
     client, view = await open_session(database), View()
-    log = EventLog(database)
+    log = SessionLog(database)
     settings = WorkerSettings(url, parts=[log, Flood(Trace(tmp_path / "trace"))])
     async with Worker(settings), asyncio.timeout(20):
         await client.submit("s", "buy", idempotency_key="k")

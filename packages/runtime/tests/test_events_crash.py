@@ -15,7 +15,7 @@ from event_stage import WORDS, View, all_entries, follow
 
 from amplifier_core import events
 from amplifier_runtime.database.database import Database, all_of
-from amplifier_runtime.log.event_rows import SUPERSEDED
+from amplifier_runtime.log.log_rows import SUPERSEDED
 from amplifier_runtime.log.reading import LogReader
 from amplifier_runtime.turns.steps import OUTCOME_UNKNOWN
 from amplifier_runtime.turns.turn_run import RESUMED

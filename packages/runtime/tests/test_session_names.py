@@ -78,7 +78,7 @@ async def test_turns_of_the_same_id_run_apart(url: str, echo_plan: dict[str, Any
         assert [each["content"] for each in messages][0] == f"of {tenant}"
         log = await LogReader(database).read(tenant, "same")
         assert {each.session_id for each in log} == {"same"}
-        said = [each.data["prompt"] for each in log if each.name == "prompt:submit"]
+        said = [each.data["text"] for each in log if each.kind == "prompt"]
         assert said == [f"of {tenant}"]
         # What modules are given as the id of their session is what the tenant calls it.
         assert not [each for each in log if "session-" in str(each.data)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import math
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
@@ -240,6 +241,7 @@ class Desk:
         self._parked: dict[str, dict[str, Any]] = state.setdefault("waiting", {})
         self._providers: list[Any] = []
         self._gathering: dict[tuple[str, str, str], Question] = {}
+        self._asked: Counter[str] = Counter()
         self._open: dict[str, Question] = {}
         self._decisions: OrderedDict[tuple[str, str], _Decision] = OrderedDict()
         self._concerns: OrderedDict[tuple[str, str, str], list[str]] = OrderedDict()
@@ -359,7 +361,7 @@ class Desk:
         key = (call.session_id, call.group, risk)
         question = self._gathering.get(key)
         if question is None or not question.takes(asked):
-            question = Question(f"approval-{uuid4().hex[:12]}", risk, timeout)
+            question = Question(self._name_question(call), risk, timeout)
             question.task = asyncio.create_task(self._put(question, key, batch))
             if call.group:
                 self._gathering[key] = question
@@ -367,6 +369,13 @@ class Desk:
         question.asked.append(asked)
         answer = await question.outcome()
         return question.id, answer.each[number] if answer.each else answer
+
+    def _name_question(self, call: Call) -> str:
+        """Name a question by its first call: a turn that is run again asks under the same id."""
+        about = f"{call.session_id}|{call.call_id}|{call.digest}"
+        self._asked[about] += 1
+        text = f"{about}|{self._asked[about]}"
+        return f"approval-{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:12]}"
 
     async def _put(self, question: Question, key: tuple[str, str, str], batch: float) -> Answer:
         try:

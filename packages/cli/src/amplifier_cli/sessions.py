@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from amplifier_cli.failures import CommandError
 from amplifier_cli.terminal import notice
 from amplifier_foundation import paths
-from amplifier_foundation.store import SessionNotFoundError, SessionReader, SessionStore
+from amplifier_foundation.store import SessionNotFoundError, SessionStore
 
 if TYPE_CHECKING:
     from amplifier_foundation.preparing import Wishes
+    from amplifier_journal.backends import SessionBackend
+    from amplifier_journal.log import FollowedLog
 
 __all__ = [
+    "DURABLE",
     "SESSION",
     "children_of",
+    "durable_sessions",
     "find_session",
     "read_session",
     "store",
@@ -25,6 +30,43 @@ __all__ = [
 ]
 
 SESSION = click.argument("session_id", metavar="SESSION", default="last")
+
+F = TypeVar("F", bound=Callable[..., Any])
+_TENANT = "amplifier.tenant"
+_DATABASE = "amplifier.database"
+
+
+def _remember(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    context.meta[{"tenant": _TENANT, "database": _DATABASE}[str(option.name)]] = value
+
+
+def DURABLE(command: F) -> F:
+    """Let a command take a durable session: one of a tenant, in a database."""
+    command = click.option(
+        "--database",
+        metavar="URL",
+        expose_value=False,
+        callback=_remember,
+        envvar="AMPLIFIER_DATABASE_URL",
+        help="Where durable sessions are; else runtime.sqlite in your folder.",
+    )(command)
+    return click.option(
+        "--tenant",
+        metavar="NAME",
+        expose_value=False,
+        callback=_remember,
+        help="Take SESSION from the durable sessions of this tenant.",
+    )(command)
+
+
+def durable_sessions() -> SessionBackend | None:
+    """Return the durable sessions that the command was asked for; None means those in files."""
+    given = click.get_current_context().meta
+    if given.get(_TENANT) is None:
+        return None
+    from amplifier_journal.backends import find_backend  # noqa: PLC0415 - most sessions are files
+
+    return find_backend("durable", url=given.get(_DATABASE), tenant=given[_TENANT])
 
 
 def store() -> SessionStore:
@@ -46,8 +88,11 @@ def find_session(text: str) -> str:
         return sessions.find(text)
 
 
-def read_session(text: str) -> SessionReader:
+def read_session(text: str) -> FollowedLog:
     """Return a reader of the session that `text` stands for."""
+    durable = durable_sessions()
+    if durable is not None:
+        return durable.read(text)
     return store().read(find_session(text))
 
 
@@ -74,9 +119,10 @@ def with_own_bundle(wishes: Wishes, session_id: str) -> Wishes:
     return replace(wishes, bundle=bundle)
 
 
-def children_of(reader: SessionReader) -> list[SessionReader]:
+def children_of(reader: FollowedLog) -> list[FollowedLog]:
     """Return readers of every session that a session started, and those that they started."""
-    found: list[SessionReader] = []
+    sessions = durable_sessions() or store()
+    found: list[FollowedLog] = []
     seen = set[str]()
     open_ends = [reader]
     while open_ends:
@@ -85,7 +131,7 @@ def children_of(reader: SessionReader) -> list[SessionReader]:
                 continue
             seen.add(record.data["session_id"])
             try:
-                child = store().read(str(record.data["session_id"]))
+                child = sessions.read(str(record.data["session_id"]))
             except SessionNotFoundError:
                 notice(f"the session {record.data['session_id']} is gone", level="warning")
                 continue

@@ -122,8 +122,16 @@ class Ready:
 def plan_entries(plan: dict[str, Any]) -> list[dict[str, Any]]:
     """Return every module that a mount plan names, with its source and configuration."""
     lists: list[list[dict[str, Any]]] = [plan.get(name) or [] for name in _LISTS]
-    parts: list[dict[str, Any]] = [plan["session"][part] for part in PARTS.values()]
+    parts = [_long_form(plan["session"], part) for part in PARTS.values()]
     return [*parts, *(each for entries in lists for each in entries)]
+
+
+def _long_form(session: dict[str, Any], part: str) -> dict[str, Any]:
+    """Return the entry of the loop or of the memory, which a plan may name by its id alone."""
+    entry: Any = session[part]
+    if isinstance(entry, str):
+        return {"module": entry, "source": session.get(f"{part}_source")}
+    return entry
 
 
 def current_settings(project: Path) -> Settings:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from amplifier_core import events
 from amplifier_journal.errors import RecordingFailedError
 from amplifier_journal.plain import digest_of, has_long_text, plain, plain_model, shortened
 from amplifier_journal.records import Record
+from amplifier_kit.calls.block_stream import BLOCK_END, BLOCK_START
 from amplifier_kit.explained_error import ExplainedError
 
 logger = logging.getLogger(__name__)
@@ -23,6 +24,15 @@ _RECORDED_APART = {
     events.CONTENT_BLOCK_END: ("block", "usage"),
     events.TOOL_POST: ("result", "tool_result"),
 }
+
+
+# Shown while it happens, and not kept: what came of it is in a record.
+_LIVE = frozenset({"tool:heartbeat", BLOCK_START, BLOCK_END})
+
+
+def is_live(event: str) -> bool:
+    """Whether an event only shows progress, so that no record is made of it."""
+    return event in _LIVE or event.endswith("delta")
 
 
 def news_in(event: str, data: dict[str, Any], coordinator: Any, scrub: Scrub) -> dict[str, Any]:
@@ -75,6 +85,14 @@ class LogReader(Protocol):
         ...
 
 
+class FollowedLog(LogReader, Protocol):
+    """A log that can also be read while it grows."""
+
+    def tail(self, after: int = 0) -> AsyncGenerator[Record]:
+        """Yield the records after number `after`, and then each as it is written."""
+        ...
+
+
 class Log:
     """Writes records; the first failure is kept, and nothing is written after it.
 
@@ -86,6 +104,11 @@ class Log:
         self._writer = writer
         self._held: list[tuple[str, dict[str, Any], bool]] | None = []
         self.failure: Exception | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether records are written as they come."""
+        return self._held is None
 
     def release(self, kind: str, data: dict[str, Any]) -> None:
         """Write the opening record and everything that waited for it."""
@@ -160,6 +183,7 @@ class Requests:
         self._hash = hashlib.sha256()
         self._tools: list[Any] = []
         self._tools_digest: str | None = None
+        self._last_call: str | None = None
 
     def note_stored(self, message: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Return a message without secrets, and its digest: its own record holds it, no part."""
@@ -183,6 +207,7 @@ class Requests:
         self._go_on(messages, same, then)
         fields = _fields(request)
         record: dict[str, Any] = {
+            "of": self._last_call if same else None,
             "same": same,
             "then": then,
             "tools": self._describe(getattr(request, "tools", None)),
@@ -194,6 +219,10 @@ class Requests:
         whole = self._hash.copy()
         whole.update(digest_of([record["tools"], fields, record.get("options")]).encode())
         return {**record, "messages": len(messages), "digest": whole.hexdigest()[:32]}
+
+    def note_sent(self, call: str) -> None:
+        """Remember as which call the last request was sent: the next one refers to it."""
+        self._last_call = call
 
     def _shared(self, messages: list[Any]) -> int:
         """Return how many of the first messages are those of the request before."""

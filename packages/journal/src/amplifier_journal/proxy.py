@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Proxy"]
+__all__ = ["Proxy", "innermost"]
 
 
 class Proxy:
@@ -27,3 +27,10 @@ class Proxy:
             object.__setattr__(self, name, value)
         else:
             setattr(self._inner, name, value)
+
+
+def innermost(thing: Any) -> Any:
+    """Return what stands behind all proxies in front of it."""
+    while isinstance(thing, Proxy):
+        thing = object.__getattribute__(thing, "_inner")
+    return thing

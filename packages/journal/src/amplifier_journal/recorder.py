@@ -17,8 +17,9 @@ from amplifier_core.errors import describe_error
 from amplifier_core.interfaces import input_schema_of
 from amplifier_core.redaction import redact_secrets
 from amplifier_journal.errors import RecordingFailedError
-from amplifier_journal.log import Log, LogWriter, Requests, news_in
+from amplifier_journal.log import Log, LogWriter, Requests, is_live, news_in
 from amplifier_journal.plain import digest_of, plain, plain_error, plain_model, plain_state
+from amplifier_journal.proxy import innermost
 from amplifier_journal.readings.spending import cost_of_result, is_unpriced
 from amplifier_journal.readings.state import SessionState
 from amplifier_journal.wrappers import (
@@ -36,6 +37,16 @@ from amplifier_kit.notices import show
 from amplifier_kit.secrets.messages import MessageScrubber
 from amplifier_kit.secrets.watch import Watch
 from amplifier_kit.session_folder import working_folder
+
+NAME = "recording"
+FAILED = "recording:failed"
+# First of all handlers, so that what a guard denies is heard too; nearest to the modules, so that
+# what is recorded is what really was sent and came back.
+_FIRST = -sys.maxsize
+INNERMOST = sys.maxsize
+
+NameCall = Callable[[str, tuple[Any, ...]], str]
+"""Names a call, by its kind (`model` or `tool`) and by what it asks for."""
 
 # The events whose handlers can change what a turn does.
 _DECIDING = (
@@ -86,7 +97,7 @@ def _provider(name: str, provider: Any, prices: PriceTable) -> dict[str, Any]:
     return {
         "name": name,
         "own_name": own_name,
-        "module": package_of(provider),
+        "module": package_of(innermost(provider)),
         "prices": prices.declared_by(own_name),
         "info": plain_model(provider.get_info()),
         "priority": plain(own),
@@ -100,7 +111,7 @@ def _tool(name: str, tool: Any) -> dict[str, Any]:
     return {
         "name": name,
         "own_name": str(getattr(tool, "name", name)),
-        "module": package_of(tool),
+        "module": package_of(innermost(tool)),
         "description": str(getattr(tool, "description", "")),
         "input_schema": plain(input_schema_of(tool)),
         "effect": declared.effect,
@@ -118,12 +129,6 @@ def _version(distribution: str) -> str:
         return "unknown"
 
 
-NAME = "recording"
-FAILED = "recording:failed"
-# First of all handlers, so that what a guard denies is heard too; nearest to the modules, so that
-# what is recorded is what really was sent and came back.
-_FIRST = -sys.maxsize
-_INNERMOST = sys.maxsize
 _WRAPPERS = (
     ("context", RecordedContext),
     ("providers", RecordedProvider),
@@ -164,7 +169,8 @@ class Recorder:
     """Writes one session's log; children get recorders of their own.
 
     `opening` says how often the session was opened, `turn` is its last turn, `known` has the
-    digests of the parts that the log already holds.
+    digests of the parts that the log already holds. `priority` says how far from the modules it
+    stands, `name_call` how calls are named where a count of them would not do.
     """
 
     def __init__(
@@ -178,6 +184,8 @@ class Recorder:
         opening: int = 1,
         turn: int = 0,
         known: Iterable[str] = (),
+        priority: int = INNERMOST,
+        name_call: NameCall | None = None,
     ) -> None:
         self.coordinator = coordinator
         self.writer = writer
@@ -196,6 +204,8 @@ class Recorder:
         self._family: dict[str, Recorder] = parent._family if parent else {}
         self._family[coordinator.session_id] = self
         self._opening = opening
+        self._priority = priority
+        self._name_call = name_call
         self._calls = 0
         self._open: dict[str, Call] = {}
         self._turn_began: float | None = None
@@ -206,8 +216,13 @@ class Recorder:
         self._wrote_files = self._told_failure = False
         self._undo: list[Callable[[], Any]] = []
         self._watch = Watch(
-            coordinator, self._hear, (), name=NAME, priority=_FIRST, is_wanted=_is_no_delta
+            coordinator, self._hear, (), name=NAME, priority=_FIRST, is_wanted=_is_recorded
         )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the log has been opened; until then records wait."""
+        return self._log.is_open
 
     # --- standing in between ---------------------------------------------------------------------
 
@@ -216,8 +231,9 @@ class Recorder:
         coordinator = self.coordinator
         token = self.coordinator.cancellation
         if self._parent is None:
-            if coordinator.approval_system is not None:
-                coordinator.approval_system = RecordedApprovals(coordinator.approval_system, self)
+            approvals = coordinator.approval_system
+            if approvals is not None and not getattr(approvals, "records_itself", False):
+                coordinator.approval_system = RecordedApprovals(approvals, self)
             if coordinator.display_system is not None:
                 coordinator.display_system = RecordedDisplay(coordinator.display_system, self)
         token.add_interrupt(self._note_cancel)
@@ -239,7 +255,7 @@ class Recorder:
 
             # Only the loop: in a child, it is the first that is called with the coordinator.
             undo = self.coordinator.interpose(
-                point, wrap, name=NAME, priority=_INNERMOST, inherit=point == "orchestrator"
+                point, wrap, name=NAME, priority=self._priority, inherit=point == "orchestrator"
             )
             self._undo.append(undo)
         await self._watch.refresh()
@@ -360,8 +376,9 @@ class Recorder:
         if outer is not None and outer in self._open:
             self._open[outer].asks_others = True
         written = self._requests.take(request, options)
-        call = self._begin("model")
-        who = {"provider": name, "module": package_of(provider)}
+        call = self._begin("model", written["digest"])
+        self._requests.note_sent(call.id)
+        who = {"provider": name, "module": package_of(innermost(provider))}
         facts = {"call": call.id, "turn": self.turn, **who, "request": written, "inside": outer}
         self.note("model.call", facts)
         await self._check_begun(call)
@@ -372,9 +389,10 @@ class Recorder:
     ) -> Call:
         """Record a tool call before it is run; raises when the log does not take it."""
         outer = call_of(self)
-        call = self._begin("tool")
-        who = {"tool_call_id": tool_call_id, "tool": name, "module": package_of(tool)}
-        facts = {"call": call.id, "turn": self.turn, **who, "input": plain(given), "inside": outer}
+        written = plain(given)
+        call = self._begin("tool", tool_call_id, name, written)
+        who = {"tool_call_id": tool_call_id, "tool": name, "module": package_of(innermost(tool))}
+        facts = {"call": call.id, "turn": self.turn, **who, "input": written, "inside": outer}
         self.note("tool.call", facts)
         await self._check_begun(call)
         return call
@@ -404,7 +422,7 @@ class Recorder:
             self.first_prompt = prompt
         self._learn()
         self._note_inventory()
-        self.note("prompt", {"text": prompt, "turn": self.turn})
+        self.note("prompt", {"text": prompt, "turn": self.turn, "opening": self._opening})
         await asyncio.to_thread(self._log.sync)
         try:
             await self.check()
@@ -413,14 +431,19 @@ class Recorder:
             raise
         return True
 
-    async def end_turn(self, answer: str | None, error: BaseException | None) -> None:
-        """Record how a turn ended, on the disk when this returns."""
+    async def end_turn(
+        self, answer: str | None, error: BaseException | None, *, stop_reason: str | None = None
+    ) -> None:
+        """Record how a turn ended, on the disk when this returns.
+
+        `stop_reason` is given for a turn whose loop did not get to say why it stopped.
+        """
         began = self._turn_began or perf_counter()
         self._turn_began = None
         if self._wrote_files:
             await self._note_checkpoint()
         self._note_state()
-        reason = self._stop_reason or ("completed" if error is None else "error")
+        reason = self._stop_reason or stop_reason or ("completed" if error is None else "error")
         if error is None:
             outcome = {"answer": answer}
         else:
@@ -483,9 +506,13 @@ class Recorder:
         self._scrubber.learn()
         self._requests.forget_clean()
 
-    def _begin(self, kind: str) -> Call:
+    def _begin(self, kind: str, *asked: Any) -> Call:
         self._calls += 1
-        call = Call(kind, f"{self._opening}.{self._calls}")
+        if self._name_call is None:
+            name = f"{self._opening}.{self._calls}"
+        else:
+            name = self._name_call(kind, asked)
+        call = Call(kind, name)
         self._open[call.id] = call
         return call
 
@@ -505,5 +532,5 @@ class Recorder:
             self._parent._charge(cost, unpriced)
 
 
-def _is_no_delta(event: str) -> bool:
-    return not event.endswith("delta")
+def _is_recorded(event: str) -> bool:
+    return not is_live(event)

@@ -245,8 +245,22 @@ class RecordedLoop(_Recorded):
                 await recorder.end_turn(answer, error)
 
 
+def question(prompt: str, options: list[str], default: Any) -> dict[str, Any]:
+    """Return the record of a question, which is written before anybody is asked."""
+    return {
+        "prompt": prompt,
+        "options": list(options),
+        "default": default,
+        "tool_call_id": current_tool_call_id(),
+    }
+
+
 class RecordedApprovals:
-    """Asks through the app's approval system and records what was asked and answered."""
+    """Asks through the app's approval system and records what was asked and answered.
+
+    An approval system that knows more of its questions, such as who answered, records them itself
+    and says so by `records_itself`.
+    """
 
     def __init__(self, inner: Any, recorder: Notes) -> None:
         self.inner = inner
@@ -257,6 +271,8 @@ class RecordedApprovals:
     ) -> str:
         """Ask, and pass the answer on."""
         recorder: Notes = current_recorder(self._recorder)
+        asked = question(prompt, options, default)
+        recorder.note("approval.asked", asked)
         began = perf_counter()
         outcome = "error"
         try:
@@ -266,10 +282,9 @@ class RecordedApprovals:
             outcome = "timeout"
             raise
         finally:
-            asked = {"prompt": prompt, "options": list(options), "default": default}
-            about = {"tool_call_id": current_tool_call_id(), "decision": outcome}
+            answered = {"decision": outcome, "by": None if outcome == "error" else "user"}
             seconds = round(perf_counter() - began, 6)
-            recorder.note("approval", {**asked, **about, "seconds": seconds})
+            recorder.note("approval", {**asked, **answered, "seconds": seconds})
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)

@@ -9,7 +9,7 @@ import pytest
 from amplifier_foundation.live import open_live
 from amplifier_foundation.replay import replay
 from amplifier_foundation.store import SessionStore
-from amplifier_journal.readings.explanation import requests_in
+from amplifier_journal.readings.requests import requests_in
 from amplifier_journal.replay.replaying import replay_tape
 from amplifier_journal.replay.tape import Tape
 from end_to_end.recorded_sessions import Answers, Lines, call, plan_of

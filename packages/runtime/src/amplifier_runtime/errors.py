@@ -37,6 +37,10 @@ class NotFoundError(DurableError):
         self.id = id
 
 
+class ForkError(DurableError):
+    """The log of a session does not hold what a fork of it would begin with."""
+
+
 class IdempotencyError(DurableError):
     """The key was used before, for another prompt."""
 

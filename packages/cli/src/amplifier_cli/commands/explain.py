@@ -9,7 +9,7 @@ import click
 from amplifier_cli.failures import CommandError
 from amplifier_cli.output import say, say_json, styled
 from amplifier_cli.render.plain import cost_text, count, counted
-from amplifier_cli.sessions import SESSION, read_session
+from amplifier_cli.sessions import DURABLE, SESSION, read_session
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 from amplifier_foundation.short_ids import short_id
 from amplifier_journal.readings.explanation import Explanation, Part
@@ -22,6 +22,7 @@ _TOOL = "tool_spec"
 
 @click.command()
 @SESSION
+@DURABLE
 @click.option("--call", help="Another call than the last, such as 2.1.")
 @click.option("--full", is_flag=True, help="Print every part, word for word.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -11,7 +11,14 @@ import click
 from amplifier_cli.failures import CommandError
 from amplifier_cli.output import say, styled
 from amplifier_cli.render.plain import counted
-from amplifier_cli.sessions import SESSION, find_session, read_session, store
+from amplifier_cli.sessions import (
+    DURABLE,
+    SESSION,
+    durable_sessions,
+    find_session,
+    read_session,
+    store,
+)
 from amplifier_cli.terminal import confirm, fitted, heading, is_terminal, notice, screen_width
 from amplifier_foundation import rewinding
 from amplifier_foundation.short_ids import short_id
@@ -20,6 +27,7 @@ from amplifier_sandbox.visible_text import exact, visible
 
 if TYPE_CHECKING:
     from amplifier_foundation.rewinding import FileChange, RewindPreview
+    from amplifier_journal.log import FollowedLog
 
 
 def fork_session(session_id: str, at: int | None = None) -> str:
@@ -32,14 +40,19 @@ def fork_session(session_id: str, at: int | None = None) -> str:
 
 @click.command()
 @SESSION
+@DURABLE
 @click.option("--at", type=int, help="Last record that the copy has (see: session show --json).")
 @click.option("--before-turn", type=int, help="Leave this turn and all after it out.")
 def fork(session_id: str, at: int | None, before_turn: int | None) -> None:
     """Go on from any point, in a copy."""
-    whole = find_session(session_id)
+    reader = read_session(session_id)
     if before_turn is not None:
-        at = _last_before(whole, before_turn)
-    copy = fork_session(whole, at)
+        at = _last_before(reader, before_turn)
+    durable = durable_sessions()
+    if durable is not None:
+        say(durable.fork(session_id, at=at))
+        return
+    copy = fork_session(reader.session_id, at)
     say(copy)
     notice(f"go on: amplifier continue {short_id(copy)}")
 
@@ -67,6 +80,7 @@ def rewind(session_id: str, before_turn: int, what: Any, preview: bool, yes: boo
 @click.command()
 @click.argument("one")
 @click.argument("other")
+@DURABLE
 @click.pass_context
 def diff(context: click.Context, one: str, other: str) -> None:
     """Show where two sessions differ."""
@@ -144,10 +158,9 @@ def _seen_from_here(path: str) -> str:
     return exact(str(seen))
 
 
-def _last_before(session_id: str, turn: int) -> int:
-    for record in store().read(session_id).records():
+def _last_before(reader: FollowedLog, turn: int) -> int:
+    for record in reader.records():
         if record.kind == "prompt" and record.data.get("turn") == turn:
             return record.seq - 1
-    raise CommandError(
-        f"The session has no turn {turn}.", fix=f"amplifier session show {short_id(session_id)}"
-    )
+    shown = f"amplifier session show {short_id(reader.session_id)}"
+    raise CommandError(f"The session has no turn {turn}.", fix=shown)

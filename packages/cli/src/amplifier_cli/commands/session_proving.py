@@ -10,16 +10,17 @@ import click
 
 from amplifier_cli.failures import CommandError
 from amplifier_cli.output import say
-from amplifier_cli.sessions import SESSION, children_of, read_session
+from amplifier_cli.sessions import DURABLE, SESSION, children_of, read_session
 from amplifier_cli.terminal import notice, working
 from amplifier_foundation.short_ids import short_id
 
 if TYPE_CHECKING:
-    from amplifier_foundation.store import SessionReader
+    from amplifier_journal.log import FollowedLog
 
 
 @click.command()
 @SESSION
+@DURABLE
 @click.pass_context
 def replay(context: click.Context, session_id: str) -> None:
     """Run a session again offline, and compare.
@@ -42,6 +43,7 @@ def replay(context: click.Context, session_id: str) -> None:
 
 @click.command("to-test")
 @SESSION
+@DURABLE
 @click.option("--name", help="Name of the test; by default the session's title.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Test file; else stdout.")
 @click.option(
@@ -72,7 +74,7 @@ def to_test(session_id: str, name: str | None, output: Path | None, cassettes: P
     notice(f"recording: {recording}")
 
 
-def _resolvers(reader: SessionReader) -> dict[str, Any]:
+def _resolvers(reader: FollowedLog) -> dict[str, Any]:
     """Return what finds modules that come from elsewhere, as they are pinned, and their files."""
     from amplifier_foundation.preparing import Wishes, get_ready, plan_entries  # noqa: PLC0415 - YAML
 

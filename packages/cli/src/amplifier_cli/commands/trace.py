@@ -11,7 +11,7 @@ import click
 
 from amplifier_cli.output import say, styled
 from amplifier_cli.render.plain import counted, one_line, took
-from amplifier_cli.sessions import SESSION, children_of, read_session
+from amplifier_cli.sessions import DURABLE, SESSION, children_of, read_session
 from amplifier_cli.terminal import fitted, heading, notice, screen_width, width_of
 from amplifier_foundation.short_ids import short_id
 from amplifier_journal.readings.timeline import Span, timeline
@@ -177,6 +177,7 @@ def _pauses(turns: list[Span]) -> list[tuple[float, float]]:
 
 @click.command()
 @SESSION
+@DURABLE
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Write a picture.")
 def trace(session_id: str, svg: Path | None) -> None:
     """Draw a session as a waterfall."""

@@ -8,8 +8,8 @@ import re
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from amplifier_journal.readings.explanation import SentRequest, requests_in
 from amplifier_journal.readings.plan_changes import plan_changes
+from amplifier_journal.readings.requests import SentRequest, requests_in
 from amplifier_journal.readings.state import state_of
 
 if TYPE_CHECKING:
@@ -66,9 +66,19 @@ def _is_clock(key: str) -> bool:
     return key in _CLOCK or key.endswith(_CLOCK_ENDS)
 
 
-# Announced by the clock or by the app, not by what a session does in its turns. That a call was
-# denied is in its result, which is compared; logs of earlier versions do not have the event.
-_UNCOMPARED = (":heartbeat", ":progress", "session:end", "tool:denied")
+# Announced by the clock, by the app or by the process that runs a turn, not by what a session does
+# in its turns. That a call was denied is in its result, which is compared; logs of earlier versions
+# do not have the event.
+_UNCOMPARED = (
+    ":heartbeat",
+    ":progress",
+    "session:start",
+    "session:resume",
+    "session:end",
+    "tool:denied",
+    "turn:resumed",
+    "turn:diverged",
+)
 _LONGEST_DIFF = 60
 _SIDES = ("recorded", "replayed")
 

@@ -78,8 +78,7 @@ class Stage:
         """Mount everything and put the players in between."""
         coordinator = self.session.coordinator
         recorder = self.recorder
-        mounted = [each.data for each in self._act.records if each.kind == "mounted"]
-        inventory: dict[str, Any] = mounted[0] if mounted else {}
+        inventory = self._act.mounted
         self.mount(inventory, planned_only=True)
         await recorder.listen()
         await self.session.initialize()
@@ -152,11 +151,11 @@ class Stage:
 
     def _staged(self, plan: dict[str, Any], folder: Path) -> dict[str, Any]:
         """Return the plan without what is played, and without files of the person's own."""
-        mounted = [each.data for each in self._act.records if each.kind == "mounted"]
+        later = [each.data for each in self._act.records if each.kind == "mounted"]
         real = {
             facts["module"]
-            for inventory in mounted
-            for facts in inventory["providers"]
+            for inventory in (self._act.mounted, *later)
+            for facts in inventory.get("providers", ())
             if facts["name"] in self.score.composite
         }
         session = dict(plan["session"])

@@ -12,6 +12,7 @@ from amplifier_core import llm_errors
 from amplifier_core.models import HookResult
 from amplifier_journal.replay.tape import PlayedCall, calls_in, composite_providers
 from amplifier_journal.wrappers import call_of
+from amplifier_kit.turn_events import STEERING_INJECTED
 
 # Longer than a module needs between two steps; whoever waits longer waits for nothing.
 _PATIENCE_SECONDS = 3.0
@@ -110,6 +111,8 @@ class Score:
                 self.conductor.expect(record.seq)
             elif record.kind == "cancel":
                 self.conductor.expect(record.seq, self._cancelling(record.data["immediate"]))
+            elif record.kind == "event" and record.data["name"] == STEERING_INJECTED:
+                self.conductor.expect(record.seq, self._steering(record.data["data"]["text"]))
 
     def stop(self) -> None:
         """Stop the session where the recorded one ended without a result."""
@@ -210,6 +213,14 @@ class Score:
             if record.kind == "tool.call" and record.data["call"] == call:
                 return record.data["tool_call_id"]
         return None
+
+    def _steering(self, text: str) -> Callable[[], None]:
+        def steer() -> None:
+            say: Any = self.recorder.coordinator.get_capability("session.steer")
+            if say is not None:
+                say(text)
+
+        return steer
 
     def _cancelling(self, immediate: bool) -> Callable[[], None]:
         def cancel() -> None:

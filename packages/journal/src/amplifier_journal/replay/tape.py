@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from amplifier_journal.readings.state import SessionState, state_of
@@ -32,10 +33,12 @@ class PlayedCall(NamedTuple):
 class Act(NamedTuple):
     """One opening of a session: the plan it ran with and what was recorded until the next one.
 
-    `before` is where the session stood at the first prompt of the act.
+    `before` is where the session stood at the first prompt of the act, `mounted` what was mounted
+    then: an opening that changed neither plan nor modules has no records of them.
     """
 
     opened: dict[str, Any]
+    mounted: dict[str, Any]
     before: SessionState
     records: list[Any]
 
@@ -49,15 +52,50 @@ class Tape:
 
     def acts(self) -> list[Act]:
         """Return the openings of the session, in order."""
-        starts = [at for at, each in enumerate(self.records) if each.kind == "session.opened"]
-        ends = [*starts[1:], len(self.records)]
         acts: list[Act] = []
-        for start, end in zip(starts, ends, strict=True):
-            prompts = (at for at in range(start, end) if self.records[at].kind == "prompt")
-            first = next(prompts, end)
-            before = state_of(self.records[:first])
-            acts.append(Act(self.records[start].data, before, self.records[start:end]))
+        opened: dict[str, Any] = {}
+        mounted: dict[str, Any] = {}
+        state = SessionState()
+        folded = 0
+        starts = self._starts()
+        for start, end in zip(starts, [*starts[1:], len(self.records)], strict=True):
+            records = self.records[start:end]
+            until_prompt = list(takewhile(lambda each: each.kind != "prompt", records))
+            for record in until_prompt:
+                if record.kind == "session.opened":
+                    opened = record.data
+                elif record.kind == "mounted":
+                    mounted = record.data
+            is_first = until_prompt and until_prompt[0].kind == "session.opened"
+            state = state_of(self.records[folded : start + len(until_prompt)], state)
+            folded = start + len(until_prompt)
+            # Without a record of its own, an opening is like the one before, resumed.
+            known = opened if is_first else {**opened, "resumed": True}
+            acts.append(Act(known, mounted, state, records))
+            mounted = next((e.data for e in reversed(records) if e.kind == "mounted"), mounted)
         return acts
+
+    def _starts(self) -> list[int]:
+        """Return where each opening begins: with its own record, or behind the turn before it."""
+        starts: list[int] = []
+        between: int | None = None
+        opening: int | None = None
+        for at, record in enumerate(self.records):
+            if record.kind == "session.opened":
+                starts.append(at)
+                opening = None
+            elif record.kind == "turn.ended":
+                between = at + 1
+            elif record.kind == "fork":
+                # It may have cut a turn in two, which then has no end.
+                between = at
+            elif record.kind == "prompt":
+                now = record.data.get("opening")
+                if opening is not None and now != opening:
+                    starts.append(at if between is None else between)
+                opening = now
+                between = None
+        return starts
 
 
 def calls_in(records: list[Any]) -> list[PlayedCall]:

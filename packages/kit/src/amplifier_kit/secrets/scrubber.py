@@ -157,7 +157,7 @@ _INTRODUCTION = re.compile(
 )
 _LONGEST_INTRODUCTION = 64
 _KEY_BEGINS = "-----BEGIN"
-_KEY_ENDS = "-----END"
+_KEYSTREAM_ENDS = "-----END"
 
 _STREAMS = frozenset(
     {
@@ -168,7 +168,7 @@ _STREAMS = frozenset(
         "tool:output",
     }
 )
-_ENDS = frozenset(
+STREAM_ENDS = frozenset(
     {
         "llm:stream_block_end",
         "llm:stream_aborted",
@@ -218,7 +218,7 @@ class EventStreams:
 
     def end(self, event: str, data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         """Return the events that give out what is held of the streams that an event ends."""
-        if event not in _ENDS or not self._streams:
+        if event not in STREAM_ENDS or not self._streams:
             return []
         is_last = event == events.EXECUTION_END
         ended = [
@@ -247,7 +247,7 @@ class EventStreams:
         if said := _INTRODUCTION.search(text, max(0, seam - _LONGEST_INTRODUCTION), seam):
             seam = said.start()
         begins = text.rfind(_KEY_BEGINS)
-        if begins >= 0 and _KEY_ENDS not in text[begins:]:
+        if begins >= 0 and _KEYSTREAM_ENDS not in text[begins:]:
             seam = min(seam, begins)
         for value in self._scrubber.known:
             if value.rstrip(_SECRET_CHARS):

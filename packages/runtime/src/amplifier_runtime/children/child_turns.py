@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from amplifier_journal.plain import plain_state
+from amplifier_journal.wrappers import call_of
 from amplifier_runtime.children.child_rows import (
     CHILD,
     facts_of,
@@ -58,9 +59,13 @@ class ChildTurns:
             return f"The agent was not started: its plan has a key in clear at `{clear[0]}`."
 
         self._has_any = True
-        return await self._transact(
+        started = await self._transact(
             lambda connection: start_child(connection, self._run.claim, key, order, given)
         )
+        if isinstance(started, dict):
+            inside = call_of(self._run.recorder)
+            self._run.note("child", {"session_id": started["child_session_id"], "inside": inside})
+        return started
 
     async def _plan_of(self, order: dict[str, Any]) -> dict[str, Any]:
         """Return the plan of a child; one that is resumed has its own already."""
@@ -113,6 +118,7 @@ class ChildTurns:
         if facts is None:
             await self._run.suspend(CHILD)
             raise AssertionError("a suspended run does not continue")
+        self._note_ended(facts)
         return facts
 
     async def _wait_here(self, handle: str) -> dict[str, Any]:
@@ -134,6 +140,7 @@ class ChildTurns:
             while True:
                 facts = await self._transact(look)
                 if facts is not None:
+                    self._note_ended(facts)
                     return facts
                 await asyncio.sleep(_LOOK_SECONDS)
         except asyncio.CancelledError:
@@ -212,7 +219,14 @@ class ChildTurns:
                 )
             return facts_of(connection, claim.session_id, told=told)
 
-        return await self._transact(work)
+        ended = await self._transact(work)
+        for facts in ended:
+            self._note_ended(facts)
+        return ended
+
+    def _note_ended(self, facts: dict[str, Any]) -> None:
+        if facts["stop_reason"] is not None:
+            self._run.note("child.ended", {"session_id": facts["child_session_id"]})
 
     async def _transact(self, work: Callable[[Connection], T]) -> T:
         self._run.check()

@@ -21,7 +21,7 @@ from amplifier_runtime.errors import (
 )
 from amplifier_sandbox.home import amplifier_home
 
-__all__ = ["database_option", "failure_of", "run_on", "shown"]
+__all__ = ["database_option", "default_url", "failure_of", "run_on", "shown"]
 
 T = TypeVar("T")
 
@@ -29,7 +29,8 @@ URL_VARIABLE = "AMPLIFIER_DATABASE_URL"
 _PATIENCE_SECONDS = 5.0
 
 
-def _default_url() -> str:
+def default_url() -> str:
+    """Return the database that is used when none is named."""
     return f"sqlite:///{amplifier_home() / 'runtime.sqlite'}"
 
 
@@ -38,7 +39,7 @@ database_option = click.option(
     "url",
     metavar="URL",
     envvar=URL_VARIABLE,
-    default=_default_url,
+    default=default_url,
     show_default="runtime.sqlite in your folder",
     show_envvar=True,
     help="sqlite:///path or postgresql://...",

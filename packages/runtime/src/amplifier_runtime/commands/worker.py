@@ -17,7 +17,7 @@ from amplifier_runtime.commands.output import say
 from amplifier_runtime.database.database import Connection, Database, one_of
 from amplifier_runtime.errors import DurableError, LeaveTimeoutError
 from amplifier_runtime.limits.limits import Limits
-from amplifier_runtime.log.event_log import EventLog
+from amplifier_runtime.log.session_log import SessionLog
 from amplifier_runtime.signals.signal_watch import SignalWatch
 from amplifier_runtime.turns.turn_run import Host, TurnPart
 from amplifier_runtime.worker.worker import WorkerSettings, run_worker
@@ -31,7 +31,7 @@ _DEFAULTS = WorkerSettings("")
 
 def all_parts(database: Database) -> list[TurnPart]:
     """Return what takes part in every turn of a whole worker; the log hears all the others."""
-    return [EventLog(database), SignalWatch(), Children(), Limits()]
+    return [SessionLog(database), SignalWatch(), Children(), Limits()]
 
 
 class _Orders(TurnPart):

@@ -142,7 +142,7 @@ class EventNews:
 
 
 # Stands for events that a reader has not had and that are deleted.
-GONE = "log:gone"
+GONE = "log.gone"
 _PAGE = 500
 # How many readers are served at a time.
 _TOGETHER = 200
@@ -182,16 +182,16 @@ def _is_number(text: str) -> bool:
 class LogEntry:
     """One thing that a reader gets; `cursor` is where to continue after it.
 
-    An event of the log has its `seq` and is there for good. A live one (`number` is not 0) shows
-    progress after that event: an event `log:superseded` with its number makes it void, and so does
-    the end of its turn. `log:gone` stands for the deleted events `first` to `last` in its data.
+    A record of the log has its `seq` and is there for good. A live event (`number` is not 0) shows
+    progress after that record: a record `log.superseded` with its number makes it void, and so
+    does the end of its turn. `log.gone` stands for the deleted records `first` to `last`.
     """
 
     session_id: str
     seq: int
     number: int
     turn_id: str
-    name: str
+    kind: str
     data: dict[str, Any]
     at: int
 
@@ -199,6 +199,13 @@ class LogEntry:
     def cursor(self) -> str:
         """Where to continue after this one."""
         return str(Place(self.seq, self.number))
+
+    @property
+    def name(self) -> str:
+        """What happened, in one word: the name of an event, else the kind of the record."""
+        if self.kind == "event":
+            return self.data["name"]
+        return self.kind
 
     @property
     def is_live(self) -> bool:
@@ -357,15 +364,20 @@ def _order(row: Row) -> tuple[int, int]:
 
 
 def _entry(session_id: str, row: Row) -> LogEntry:
+    kind, data = record_in(row["name"], json.loads(row["data"]))
     return LogEntry(
-        session_id,
-        row["seq"],
-        row["number"],
-        row["turn_id"],
-        row["name"],
-        json.loads(row["data"]),
-        row["created_at"],
+        session_id, row["seq"], row["number"], row["turn_id"], kind, data, row["created_at"]
     )
+
+
+def record_in(name: str, data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the kind and the data of a row.
+
+    Live rows have the name of an event, and so do those that versions before this one wrote.
+    """
+    if ":" not in name:
+        return name, data
+    return "event", {"name": name, "data": data}
 
 
 def _gone(session_id: str, after: int, last: int) -> LogEntry:

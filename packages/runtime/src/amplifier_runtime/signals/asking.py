@@ -9,6 +9,8 @@ from collections import Counter
 from typing import Any, Literal
 
 from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_journal.wrappers import question
+from amplifier_runtime.database.clock import monotonic
 from amplifier_runtime.database.database import Connection, Database, Row, execute, one_of
 from amplifier_runtime.database.row_keys import new_id
 from amplifier_runtime.database.store import to_json
@@ -17,11 +19,7 @@ from amplifier_runtime.turns.claims import check_fence
 from amplifier_runtime.turns.journal import asking_call_id, call_digest, scope
 from amplifier_runtime.turns.turn_run import DRAIN, Gate, TurnRun
 
-__all__ = ["ANSWERED", "APPROVAL", "ASKED", "DurableApprovals"]
-
-# What readers of the log learn: a user is asked, and what became of it.
-ASKED = "turn:asked"
-ANSWERED = "turn:answered"
+__all__ = ["APPROVAL", "DurableApprovals"]
 
 # Why a turn is parked that waits for an answer.
 APPROVAL = "approval"
@@ -35,6 +33,9 @@ _OFFER_END = re.compile(r"\buntil \d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:\d\d| 
 
 class DurableApprovals:
     """Asks for one run of a turn; implements the kernel's `ApprovalSystem`."""
+
+    # It knows the id of a question and who answered it, which the recorder does not.
+    records_itself = True
 
     def __init__(self, database: Database, run: TurnRun, gate: Gate) -> None:
         """`gate` is passed before each question whose answer no earlier run has kept."""
@@ -55,10 +56,12 @@ class DurableApprovals:
         run = self._run
         run.check()
         key = self._key(prompt, options)
+        began = monotonic()
+        asked = question(prompt, options, default)
         decided = run.journal.get(key)
         if decided is None:
             await self._gate()
-            approval = await self._decision(key, prompt, options, timeout)
+            approval = await self._decision(key, asked, timeout)
             decided = {
                 "approval_id": approval.approval_id,
                 "state": approval.state,
@@ -66,10 +69,21 @@ class DurableApprovals:
                 "answered_by": approval.answered_by,
             }
             await run.write(key, decided)
-        await run.session.coordinator.hooks.emit(ANSWERED, decided)
-        if decided["state"] == "expired":
+        is_late = decided["state"] == "expired"
+        answer: str = decided["answer"] or "Deny"
+        run.note(
+            "approval",
+            {
+                **asked,
+                "approval_id": decided["approval_id"],
+                "decision": "timeout" if is_late else answer,
+                "by": decided["answered_by"],
+                "seconds": round(monotonic() - began, 6),
+            },
+        )
+        if is_late:
             raise ApprovalTimeoutError(prompt)
-        return decided["answer"] or "Deny"
+        return answer
 
     def _key(self, prompt: str, options: list[str]) -> str:
         # By the call too: a hook may ask about different calls in the same words.
@@ -78,17 +92,16 @@ class DurableApprovals:
         self._occurrences[key] += 1
         return f"{key}:{self._occurrences[key]}"
 
-    async def _decision(
-        self, key: str, prompt: str, options: list[str], timeout: float
-    ) -> Approval:
+    async def _decision(self, key: str, asked: dict[str, Any], timeout: float) -> Approval:
         run = self._run
         is_inside = bool(scope())
         self.has_asked = True
         try:
             run.reach("before question")
-            approval = await self._ask(key, prompt, options, timeout)
+            approval = await self._ask(key, asked, timeout)
             run.reach("after question")
-            await run.session.coordinator.hooks.emit(ASKED, _question(approval))
+            about = {"approval_id": approval.approval_id, "expires_at": approval.expires_at}
+            run.note("approval.asked", {**asked, **about})
             if approval.state == "open" and not is_inside:
                 await asyncio.sleep(_TOGETHER_SECONDS)
         except asyncio.CancelledError:
@@ -100,18 +113,18 @@ class DurableApprovals:
         while approval.state == "open":
             await asyncio.sleep(_LOOK_SECONDS)
             run.check()
-            approval = await self._ask(key, prompt, options, timeout)
+            approval = await self._ask(key, asked, timeout)
         return approval
 
-    async def _ask(self, key: str, prompt: str, options: list[str], timeout: float) -> Approval:
+    async def _ask(self, key: str, asked: dict[str, Any], timeout: float) -> Approval:
         """Put the question, or find it where it has been put before."""
         claim = self._run.claim
         values = {
             "approval": new_id("approval"),
             "turn": claim.turn_id,
             "key": key,
-            "prompt": to_json(prompt),
-            "options": to_json(options),
+            "prompt": to_json(asked["prompt"]),
+            "options": to_json(asked["options"]),
             "lasts": int(timeout * 1000) if math.isfinite(timeout) else None,
         }
 
@@ -134,8 +147,3 @@ class DurableApprovals:
         row = await self._database.run(work)
         assert row is not None
         return Approval.from_row(row)
-
-
-def _question(approval: Approval) -> dict[str, Any]:
-    names = ("approval_id", "prompt", "options", "expires_at")
-    return {name: getattr(approval, name) for name in names}

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from amplifier_core.session import AmplifierSession
+from amplifier_journal.recorder import Recorder
 from amplifier_runtime.database.database import Connection, Database
 from amplifier_runtime.database.engine import Write
 from amplifier_runtime.database.row_keys import new_id
@@ -78,6 +79,12 @@ class TurnPart:
     async def attach(self, run: TurnRun) -> None:
         """Get ready after they are mounted, with the history in place."""
 
+    async def start(self, run: TurnRun) -> None:
+        """Do the last thing before the loop runs."""
+
+    async def conclude(self, run: TurnRun, outcome: Outcome) -> None:
+        """Get ready for the transaction that ends the turn."""
+
     def commit(self, connection: Connection, run: TurnRun, outcome: Outcome) -> None:
         """Write what belongs to the end of the turn."""
 
@@ -114,6 +121,10 @@ class TurnRun:
         self.standing: Gate | None = None
         # Why there is no session to be made of the plan; the turn fails with it.
         self.plan_error: Exception | None = None
+        # What the turn failed with.
+        self.error: Exception | None = None
+        # Writes the session's log; None on a worker without one.
+        self.recorder: Recorder | None = None
         self._write = write
         self._boundary = boundary
         self._ended: RunEnded | None = None
@@ -121,6 +132,11 @@ class TurnRun:
         self._in_flight = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
+
+    def note(self, kind: str, data: dict[str, Any]) -> None:
+        """Write one record of what the runtime itself does."""
+        if self.recorder is not None:
+            self.recorder.note(kind, data)
 
     def check(self) -> None:
         """Raise what ended this run, if something did; no loop can make it continue."""

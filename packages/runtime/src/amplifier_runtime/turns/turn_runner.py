@@ -146,6 +146,8 @@ class TurnRunner:
         try:
             self._boundary("begun")
             outcome = await self._play(run)
+            for part in self._parts:
+                await part.conclude(run, outcome)
             self._boundary("before finish")
             parts = [partial(_commit, part, run, outcome) for part in self._parts]
             await self._claims.finish(claim, outcome, parts)
@@ -179,6 +181,7 @@ class TurnRunner:
             except Exception as raised:
                 scrub_error(raised, MessageScrubber(coordinator).scrub_text)
                 logger.exception("turn failed turn=%s", run.claim.turn_id)
+                run.error = raised
                 error = plain_error(raised)
             except asyncio.CancelledError:
                 # A loop that lets an immediate stop pass instead of ending by it.
@@ -200,6 +203,8 @@ class TurnRunner:
         stand_between(run)
         for part in self._parts:
             await part.attach(run)
+        for part in self._parts:
+            await part.start(run)
         if run.claim.runs > 1:
             facts = {"turn_id": run.claim.turn_id, "run": run.claim.runs, "epoch": run.claim.epoch}
             await session.coordinator.hooks.emit(RESUMED, facts)

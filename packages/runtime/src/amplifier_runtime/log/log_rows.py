@@ -20,7 +20,7 @@ from amplifier_runtime.turns.claims import Claim, check_fence
 __all__ = [
     "SUPERSEDED",
     "Head",
-    "Record",
+    "LogRow",
     "append",
     "first_number",
     "forget_live",
@@ -28,11 +28,11 @@ __all__ = [
 ]
 
 # Says which live events are void: their run was lost, and nothing of what they showed was kept.
-SUPERSEDED = "log:superseded"
+SUPERSEDED = "log.superseded"
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class LogRow:
     """What a run has to say; `data` is JSON.
 
     With a `key` it is an event of the log, written once whatever happens. Without one it is live:
@@ -88,7 +88,7 @@ def open_log(connection: Connection, claim: Claim, is_kept: Callable[[str], bool
     sql = "DELETE FROM live_events WHERE session_id = :session AND number < :first"
     execute(connection, sql, **begins)
     if lost:
-        marker = Record(
+        marker = LogRow(
             claim.session_id,
             claim.turn_id,
             claim.epoch,
@@ -99,7 +99,7 @@ def open_log(connection: Connection, claim: Claim, is_kept: Callable[[str], bool
         append(connection, [marker])
 
 
-def append(connection: Connection, records: Sequence[Record]) -> dict[str, Head]:
+def append(connection: Connection, records: Sequence[LogRow]) -> dict[str, Head]:
     """Write records inside a transaction, and return where the logs stand then.
 
     Those of a run that has lost its session are not written, nor are events that are there.
@@ -175,7 +175,7 @@ def _hold(connection: Connection, sessions: set[str]) -> dict[str, Head]:
     return {row["session_id"]: Head(**row) for row in rows}
 
 
-def _event(record: Record, head: Head) -> dict[str, Any]:
+def _event(record: LogRow, head: Head) -> dict[str, Any]:
     seq = head.next_seq
     head.next_seq += 1
     head.row_count += 1
@@ -183,12 +183,12 @@ def _event(record: Record, head: Head) -> dict[str, Any]:
     return {**_shared(record), "seq": seq, "key": record.key, "size": len(record.data)}
 
 
-def _live_event(record: Record, head: Head) -> dict[str, Any]:
+def _live_event(record: LogRow, head: Head) -> dict[str, Any]:
     place = {"after_seq": head.next_seq - 1, "number": record.number, "call": record.call}
     return {**_shared(record), **place}
 
 
-def _shared(record: Record) -> dict[str, Any]:
+def _shared(record: LogRow) -> dict[str, Any]:
     return {
         "session_id": record.session_id,
         "turn_id": record.turn_id,

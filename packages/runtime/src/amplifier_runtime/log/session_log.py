@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
+import sys
 from collections.abc import Iterator, Sequence
 from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
+from amplifier_journal.recorder import Recorder
+from amplifier_kit.secrets.messages import MessageScrubber
 from amplifier_runtime.database.clock import monotonic
 from amplifier_runtime.database.database import (
     Connection,
@@ -21,10 +26,11 @@ from amplifier_runtime.database.database import (
     read_now,
 )
 from amplifier_runtime.errors import Fenced, Suspended
-from amplifier_runtime.log.event_rows import Head, Record, append, forget_live, open_log
-from amplifier_runtime.log.hearing import Hearing
+from amplifier_runtime.log.live_events import LiveEvents
+from amplifier_runtime.log.log_rows import Head, LogRow, append, forget_live, open_log
 from amplifier_runtime.log.reading import CHANNEL
-from amplifier_runtime.turns.claims import Outcome
+from amplifier_runtime.log.run_log import RunLog, content_digest
+from amplifier_runtime.turns.claims import Claim, Outcome
 from amplifier_runtime.turns.turn_run import FAULT, TurnPart, TurnRun
 
 logger = logging.getLogger(__name__)
@@ -43,11 +49,10 @@ _IS_OPEN = (
 class LogLimits:
     """What a log may hold; live events do not count.
 
-    An event that is larger is cut to size and says so. From a log that is larger, or older, the
-    oldest events are deleted; a reader who has not had them gets a marker.
+    From a log that is larger, or older, the oldest records are deleted; a reader who has not had
+    them gets a marker.
     """
 
-    event_bytes: int = 64 * 1024
     session_rows: int = 100_000
     session_bytes: int = 64 * 1024 * 1024
     days: float | None = 30.0
@@ -162,7 +167,6 @@ def _cut(connection: Connection, session_id: str, last: int) -> None:
     )
 
 
-TURN_ENDED = "turn:ended"
 _BATCH_SECONDS = 0.005
 _BATCH_RECORDS = 1_000
 _MOST_PENDING = 4_000
@@ -171,10 +175,37 @@ _SWEEP_SECONDS = 60.0
 _LONGEST_TELLING = 7_000
 
 
-class EventLog(TurnPart):
-    """Keeps the log of every turn of a worker.
+# Kept answers pass the recorder like those that were just made, so it stands outside of the steps.
+_OUTSIDE_THE_JOURNAL = sys.maxsize - 1
+_HISTORY = ("message", "messages", "state")
 
-    An event is written once, however often its turn is run. What only shows progress, such as the
+
+class _NoScreen:
+    """A display system for a process that nobody looks at; the recorder keeps what it is shown."""
+
+    def show_message(self, message: str, level: str, source: str = "hook") -> None:
+        """Leave it to the log."""
+        logger.info("shown source=%s level=%s: %s", source, level, message)
+
+
+class _RunParts(NamedTuple):
+    log: RunLog
+    live: LiveEvents
+    has_history: bool
+
+
+class _Logged(NamedTuple):
+    """What the log holds of a session when a run of it begins."""
+
+    digests: list[str]
+    unchanged: dict[str, str]
+    has_history: bool
+
+
+class SessionLog(TurnPart):
+    """Keeps the log of every turn of a worker: the recorder's records, and live events.
+
+    A record is written once, however often its turn is run. What only shows progress, such as the
     pieces of an answer, is live: readers get it, and it is deleted when the turn ends. When a run
     is lost, the next one says in the log which live events are void.
     """
@@ -182,7 +213,7 @@ class EventLog(TurnPart):
     def __init__(self, database: Database, limits: LogLimits | None = None) -> None:
         self._database = database
         self._limits = limits or LogLimits()
-        self._hearings: dict[str, Hearing] = {}
+        self._runs: dict[str, _RunParts] = {}
         self._changed: set[str] = set()
         self._large: set[str] = set()
         self._writer: asyncio.Task[None] | None = None
@@ -193,41 +224,84 @@ class EventLog(TurnPart):
     # --- the parts of a turn ---------------------------------------------------------------------
 
     async def prepare(self, run: TurnRun) -> None:
-        """Void what the runs before this one lost, and hear everything from now on."""
-
-        def is_kept(call: str) -> bool:
-            return run.journal.get(call) is not None
-
-        await self._database.run(partial(open_log, claim=run.claim, is_kept=is_kept))
-        hearing = Hearing(run, self._limits.event_bytes, self._wake)
-        self._hearings[run.token] = hearing
-        run.before_write.append(partial(self._write_urgent, hearing))
+        """Void what the runs before this one lost, and record everything from now on."""
+        logged = await self._database.run(partial(_open, run=run))
+        coordinator = run.session.coordinator
+        if coordinator.display_system is None:
+            # Without one, what modules have to say would reach the worker's stderr only.
+            coordinator.display_system = _NoScreen()
+        scrubber = MessageScrubber(coordinator)
+        log = RunLog(run, scrubber, self._wake)
+        log.unchanged = logged.unchanged
+        run.recorder = Recorder(
+            coordinator,
+            log,
+            scrubber,
+            opening=run.claim.ordinal,
+            turn=run.claim.ordinal - 1,
+            known=logged.digests,
+            priority=_OUTSIDE_THE_JOURNAL,
+            name_call=log.name_call,
+        )
+        live = LiveEvents(log)
+        self._runs[run.token] = _RunParts(log, live, logged.has_history)
+        run.before_write.append(partial(self._write_urgent, log))
         self._tell(run.claim.session_id)
-        await hearing.listen()
+        await run.recorder.listen()
+        await live.listen()
 
     async def attach(self, run: TurnRun) -> None:
-        """Hear what the mounted modules say of their own, too."""
-        await self._hearings[run.token].listen()
+        """Stand around the modules and open the log."""
+        parts = self._runs[run.token]
+        recorder = run.recorder
+        assert recorder is not None
+        await parts.live.listen()
+        await recorder.attach(resumed=run.claim.ordinal > 1)
+        if run.claim.messages and not parts.has_history:
+            # Its earlier turns are of a version whose log did not hold them, or they are gone.
+            await recorder.note_messages(run.claim.messages, reason="earlier")
+
+    async def start(self, run: TurnRun) -> None:
+        """Begin the turn in the log, behind what was said to the session while it was at rest."""
+        assert run.recorder is not None
+        await run.recorder.begin_turn(run.claim.prompt)
+
+    async def conclude(self, run: TurnRun, outcome: Outcome) -> None:
+        """Get the last records ready; they are written with the end of the turn."""
+        log = self._runs[run.token].log
+        recorder = run.recorder
+        assert recorder is not None
+        if run.claim.runs > 1:
+            await self._write_until(log, log.taken)
+            left = await self._database.run(partial(_history_left, claim=run.claim))
+            log.closing = []
+            _correct_history(log, left)
+        log.closing = log.closing or []
+        if not recorder.is_open and run.error is not None:
+            recorder.note_failed_opening(run.error)
+            await recorder.begin_turn(run.claim.prompt)
+        is_cancelled = outcome.state == "cancelled"
+        reason = "cancelled" if is_cancelled else None
+        await recorder.end_turn(outcome.answer, run.error, stop_reason=reason)
 
     def commit(self, connection: Connection, run: TurnRun, outcome: Outcome) -> None:
         """Write the rest of the log and how the turn ended."""
-        hearing = self._hearings[run.token]
-        facts = {"state": outcome.state, "answer": outcome.answer, "error": outcome.error}
-        # The writer may be about to write some of these: who comes second finds them there.
-        rest = [record for _, record in hearing.pending[:] if record.key]
-        append(connection, [*rest, hearing.event(TURN_ENDED, facts, "")])
+        log = self._runs[run.token].log
+        append(connection, log.rows_at_the_end())
         forget_live(connection, run.claim)
-        hearing.is_committed = True
+        log.is_committed = True
 
     async def close(self, run: TurnRun) -> None:
         """Write what a run that did not finish has said, and let go."""
-        hearing = self._hearings.get(run.token)
-        if hearing is None:
+        parts = self._runs.get(run.token)
+        if parts is None:
             return
-        hearing.stop()
-        if not hearing.is_committed:
-            await self._write_until(hearing, hearing.taken)
-        del self._hearings[run.token]
+        parts.live.stop()
+        if run.recorder is not None:
+            run.recorder.detach()
+        if not parts.log.is_committed:
+            await self._write_until(parts.log, parts.log.taken)
+        del self._runs[run.token]
         self._tell(run.claim.session_id)
 
     async def aclose(self) -> None:
@@ -237,12 +311,13 @@ class EventLog(TurnPart):
 
     # --- writing ---------------------------------------------------------------------------------
 
-    def _wake(self, hearing: Hearing) -> None:
-        if len(hearing.pending) > _MOST_PENDING and any(
-            not each.key for _, each in hearing.pending
-        ):
-            logger.warning("live events given up session=%s", hearing.run.claim.session_id)
-            hearing.give_up_live()
+    def _logs(self) -> list[RunLog]:
+        return [each.log for each in self._runs.values()]
+
+    def _wake(self, log: RunLog) -> None:
+        if len(log.pending) > _MOST_PENDING and any(not each.key for _, each in log.pending):
+            logger.warning("live events given up session=%s", log.run.claim.session_id)
+            log.give_up_live()
         self._start_writer()
 
     def _tell(self, session_id: str) -> None:
@@ -254,11 +329,11 @@ class EventLog(TurnPart):
             # Not in the context of the turn that happens to be the first to say something.
             self._writer = asyncio.create_task(self._write(), context=Context())
 
-    async def _write_urgent(self, hearing: Hearing) -> None:
-        await self._write_until(hearing, hearing.urgent)
+    async def _write_urgent(self, log: RunLog) -> None:
+        await self._write_until(log, log.urgent)
 
-    async def _write_until(self, hearing: Hearing, until: int) -> None:
-        while hearing.is_waiting(until):
+    async def _write_until(self, log: RunLog, until: int) -> None:
+        while log.is_waiting(until):
             self._hurry.set()
             self._start_writer()
             await self._round.wait()
@@ -266,12 +341,12 @@ class EventLog(TurnPart):
     async def _write(self) -> None:
         """Write as long as there is something to write."""
         try:
-            while self._changed or any(each.pending for each in self._hearings.values()):
+            while self._changed or any(each.pending for each in self._logs()):
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_BATCH_SECONDS):
                         await self._hurry.wait()
                 self._hurry.clear()
-                await self._write_batch(list(self._hearings.values()))
+                await self._write_batch(self._logs())
                 self._end_round()
         finally:
             self._writer = None
@@ -282,9 +357,9 @@ class EventLog(TurnPart):
         self._round = asyncio.Event()
         ended.set()
 
-    async def _write_batch(self, hearings: list[Hearing]) -> None:
+    async def _write_batch(self, logs: list[RunLog]) -> None:
         """Write what is pending; what cannot be written together is tried run by run."""
-        batches = [(each, each.pending[:_BATCH_RECORDS]) for each in hearings if each.pending]
+        batches = [(each, each.pending[:_BATCH_RECORDS]) for each in logs if each.pending]
         changed = self._changed
         self._changed = set()
         if not await self._is_written(batches):
@@ -296,7 +371,7 @@ class EventLog(TurnPart):
         await self._notify(changed | {each.run.claim.session_id for each, _ in batches})
         await self._keep_in_bounds()
 
-    async def _is_written(self, batches: list[tuple[Hearing, list[tuple[int, Record]]]]) -> bool:
+    async def _is_written(self, batches: list[tuple[RunLog, list[tuple[int, LogRow]]]]) -> bool:
         if not batches:
             return True
         records = [record for _, batch in batches for _, record in batch]
@@ -305,17 +380,17 @@ class EventLog(TurnPart):
         except Exception:
             logger.exception("log not written runs=%d records=%d", len(batches), len(records))
             return False
-        for hearing, batch in batches:
+        for log, batch in batches:
             done = {number for number, _ in batch}
-            hearing.pending = [each for each in hearing.pending if each[0] not in done]
-            self._check(hearing, heads.get(hearing.run.claim.session_id))
+            log.pending = [each for each in log.pending if each[0] not in done]
+            self._check(log, heads.get(log.run.claim.session_id))
         self._large |= {each for each, head in heads.items() if is_too_large(head, self._limits)}
         return True
 
-    def _check(self, hearing: Hearing, head: Head | None) -> None:
-        if head is None or head.epoch != hearing.run.claim.epoch:
-            hearing.run.end(Fenced())
-            hearing.pending = []
+    def _check(self, log: RunLog, head: Head | None) -> None:
+        if head is None or head.epoch != log.run.claim.epoch:
+            log.run.end(Fenced())
+            log.pending = []
 
     async def _notify(self, sessions: set[str]) -> None:
         """Tell the readers which logs have grown; one that does not hear it looks by itself."""
@@ -346,6 +421,71 @@ class EventLog(TurnPart):
                 await sweep_log(self._database, self._limits)
         except Exception:
             logger.exception("log not kept in bounds sessions=%s", large)
+
+
+def _open(connection: Connection, run: TurnRun) -> _Logged:
+    """Make the log ready for a run, and return what it holds."""
+
+    def is_kept(call: str) -> bool:
+        return run.journal.get(call) is not None
+
+    claim = run.claim
+    open_log(connection, claim, is_kept)
+    which = {"session": claim.session_id, "turn": claim.turn_id}
+    parts = all_of(
+        connection,
+        "SELECT name, key FROM events WHERE session_id = :session AND size > 0 "
+        "AND name IN ('part', 'message')",
+        session=claim.session_id,
+    )
+    unchanged: dict[str, str] = {}
+    for kind in ("session.opened", "mounted"):
+        last = one_of(
+            connection,
+            "SELECT data FROM events WHERE session_id = :session AND turn_id <> :turn "
+            "AND name = :kind AND size > 0 ORDER BY seq DESC LIMIT 1",
+            kind=kind,
+            **which,
+        )
+        if last is not None:
+            unchanged[kind] = content_digest(json.loads(last["data"]))
+    return _Logged([_digest_in(row) for row in parts], unchanged, "session.opened" in unchanged)
+
+
+def _digest_in(row: Row) -> str:
+    """Return the digest that the key of a part or of a message names."""
+    key: str = row["key"]
+    if row["name"] == "message":
+        key = key.rpartition(":")[0]
+    return key.rpartition(":")[2]
+
+
+def _history_left(connection: Connection, claim: Claim) -> list[tuple[str, str]]:
+    """Return the keys and kinds of what all runs of a turn wrote of its history, in order."""
+    kinds = ", ".join(f"'{each}'" for each in _HISTORY)
+    sql = f"SELECT key, name FROM events WHERE turn_id = :turn AND name IN ({kinds}) ORDER BY seq"
+    return [(row["key"], row["name"]) for row in all_of(connection, sql, turn=claim.turn_id)]
+
+
+def _correct_history(log: RunLog, left: list[tuple[str, str]]) -> None:
+    """Say how history and state really are, if a run before this one took another way.
+
+    What such a run wrote stays in the log. Without this, its messages would count.
+    """
+    claim = log.run.claim
+    messages = [(key, kind) for key, kind, _ in log.history if kind != "state"]
+    if [each for each in left if each[1] != "state"] != messages:
+        now = list(claim.messages)
+        for _, kind, data in log.history:
+            if kind == "message":
+                now.append(data["message"])
+            elif kind == "messages":
+                now = list(data["messages"])
+        log.append("messages", {"messages": now, "reason": "resumed", "turn": claim.ordinal})
+    states = [(key, data) for key, kind, data in log.history if kind == "state"]
+    written = [key for key, kind in left if kind == "state"]
+    if states and written and written[-1] != states[-1][0]:
+        log.append("state", states[-1][1])
 
 
 def _tellings(sessions: set[str]) -> Iterator[str]:
