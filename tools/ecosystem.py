@@ -154,6 +154,7 @@ def main() -> int:
     reasons: dict[str, str] = tomllib.loads(_REASONS.read_text(encoding="utf-8"))
     lines = _table(rows, reasons, commit, kernels[0].python_version())
     if options.table:
+        options.table.parent.mkdir(parents=True, exist_ok=True)
         options.table.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines), flush=True)
     unexplained = [test for row in rows for test in row.differing if not _pattern_of(test, reasons)]
