@@ -83,7 +83,7 @@ class TurnPart:
         """Do the last thing before the loop runs."""
 
     async def conclude(self, run: TurnRun, outcome: Outcome) -> None:
-        """Get ready for the transaction that ends the turn."""
+        """Get ready for the transaction that ends the turn, while the modules are mounted."""
 
     def commit(self, connection: Connection, run: TurnRun, outcome: Outcome) -> None:
         """Write what belongs to the end of the turn."""

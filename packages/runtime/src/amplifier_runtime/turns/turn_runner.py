@@ -146,8 +146,6 @@ class TurnRunner:
         try:
             self._boundary("begun")
             outcome = await self._play(run)
-            for part in self._parts:
-                await part.conclude(run, outcome)
             self._boundary("before finish")
             parts = [partial(_commit, part, run, outcome) for part in self._parts]
             await self._claims.finish(claim, outcome, parts)
@@ -188,7 +186,10 @@ class TurnRunner:
                 if not coordinator.cancellation.is_immediate or _is_cancelled():
                     raise
             run.check()
-            return await _outcome_of(run, answer, error)
+            outcome = await _outcome_of(run, answer, error)
+            for part in self._parts:
+                await part.conclude(run, outcome)
+            return outcome
         finally:
             await session.cleanup()
 
