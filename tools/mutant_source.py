@@ -171,8 +171,11 @@ class _Finder(cst.CSTVisitor):
         position = self._positions[old]
         scope = (0, 0)
         if self._functions:
-            body = self._positions[self._functions[-1].body]
-            scope = (body.start.line, body.end.line)
+            function = self._functions[-1]
+            # A decorator is above the name of its function, and runs on import.
+            if position.start.line >= self._positions[function.name].start.line:
+                body = self._positions[function.body]
+                scope = (body.start.line, body.end.line)
         change = _change(self._module.code_for_node(old), self._module.code_for_node(new))
         function = ".".join(self._names)
         self.found.append(_Found(old, new, function, position, scope, change))

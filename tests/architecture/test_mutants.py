@@ -108,3 +108,15 @@ def test_every_row_of_the_table_has_a_reason() -> None:
     table = mutants.read_table()
 
     assert all(len(why.split()) > 3 for why in table.values())
+
+
+def test_a_mutant_of_a_decorator_is_one_of_what_runs_on_import(tmp_path: Path) -> None:
+    path = tmp_path / "decorated.py"
+    path.write_text("@cache(maxsize=3)\ndef judge():\n    return 4\n", encoding="utf-8")
+
+    in_function = {
+        mutant.change: mutant.is_in_function for mutant in mutant_source.mutants_of(path)
+    }
+
+    assert in_function["3 -> 4"] is False
+    assert in_function["4 -> 5"] is True
