@@ -13,11 +13,10 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from amplifier_runtime.commands.worker import all_parts
 from amplifier_runtime.database.database import Connection, Database
-from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 from amplifier_runtime.worker.worker import WorkerSettings, run_worker
 
 T = TypeVar("T")
@@ -42,25 +41,14 @@ def die_once(mark: Path) -> None:
         os._exit(KILLED)
 
 
-class DieAsking(TurnPart):
-    """Ends the process when a question is announced."""
-
-    def __init__(self, folder: Path) -> None:
-        self._mark = folder / "asking"
-
-    async def attach(self, run: TurnRun) -> None:
-        async def heard(event: str, data: dict[str, Any]) -> None:
-            die_once(self._mark)
-
-        run.session.coordinator.hooks.register("turn:asked", heard)
-
-
 def main(folder: Path, url: str) -> None:
     """Run until SIGTERM, or until this process kills itself."""
 
     log = LogDatabase(url, connections=4)
 
     def boundary(name: str) -> None:
+        if name == "after question":
+            die_once(folder / "asking")
         if name.startswith("before approval:"):
             log.is_shut = not (folder / "answered").exists()
         if name.startswith("after approval:"):
@@ -68,7 +56,7 @@ def main(folder: Path, url: str) -> None:
 
     settings = WorkerSettings(
         url,
-        parts=[*all_parts(log), DieAsking(folder)],
+        parts=all_parts(log),
         boundary=boundary,
         beat_seconds=0.1,
         dead_after_seconds=0.5,
