@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_runtime.database import connections
-from amplifier_runtime.database.connections import PatientPool, is_full
+from amplifier_runtime.database.connections import PatientPool, is_full, wait_for_server
 
 
 class Refused(Exception):
@@ -63,10 +63,10 @@ def test_who_is_refused_another_connection_waits_for_one_of_the_own() -> None:
 
     thread = threading.Thread(target=take)
     thread.start()
-    assert server.refusals.acquire(timeout=5)
+    assert server.refusals.acquire(timeout=120)
     assert not got.is_set()
     first.close()
-    assert got.wait(5)
+    assert got.wait(120)
     thread.join()
 
 
@@ -81,9 +81,9 @@ def test_who_has_none_gets_one_when_another_process_gives_one_back() -> None:
 
     thread = threading.Thread(target=take)
     thread.start()
-    assert server.refusals.acquire(timeout=5)
+    assert server.refusals.acquire(timeout=120)
     other.invalidate()
-    assert got.wait(5)
+    assert got.wait(120)
     thread.join()
 
 
@@ -91,6 +91,29 @@ def test_nobody_waits_longer_than_the_timeout() -> None:
     server = Server(most=0)
     with pytest.raises(Refused):
         pool_of(server, timeout=0.0).connect()
+
+
+def test_a_server_that_is_away_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    answers = iter([OSError("failed: Connection refused"), OSError("the system is starting up")])
+
+    def connect() -> str:
+        for answer in answers:
+            raise answer
+        return "connected"
+
+    assert wait_for_server(connect, 120.0) == "connected"
+    assert caplog.text.count("the database is away") == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "patience"), [("Connection refused", 0.0), ("password authentication failed", 120.0)]
+)
+def test_a_server_is_not_waited_for_in_vain(said: str, patience: float) -> None:
+    def connect() -> None:
+        raise OSError(said)
+
+    with pytest.raises(OSError, match=said):
+        wait_for_server(connect, patience)
 
 
 def test_any_other_failure_is_not_waited_for() -> None:

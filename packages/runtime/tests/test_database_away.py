@@ -12,7 +12,7 @@ from runtime_stage import Stage, Trace, plan_with
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 TURNS = 40
@@ -33,7 +33,7 @@ async def test_j2_turns_outlive_restarts_of_the_database(tmp_path: Path) -> None
         await migrate(database)
         client = Client(database, "t")
         settings = WorkerSettings(server.url, concurrency=8, parts=[Stage(trace, reached)])
-        async with Worker(settings), asyncio.timeout(90):
+        async with Worker(settings), asyncio.timeout(120):
             turns: list[str] = []
             for number in range(TURNS):
                 await client.create_session(f"s{number}", plan_with("loop-basic"))
