@@ -22,7 +22,7 @@ install = $(1) -c constraints.txt hatchling editables && \
           $(1) --no-deps -c constraints.txt -r requirements-model.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos soak crash-pairs fuzz-bytes ecosystem shape cluster contract docs-blocks pictures modules-readme new-module lock
+.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos soak budget-trees crash-pairs fuzz-bytes ecosystem shape cluster contract docs-blocks pictures modules-readme new-module dist lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,9 @@ chaos: ## a thousand turns on three workers that are killed and paused, and a da
 soak: ## workers under load for half an hour: is what they need of memory and descriptors the same at its end? (MINUTES)
 	PYTHONPATH=tests $(RUN) -m chaos.soak --minutes $(or $(MINUTES),30)
 
+budget-trees: ## trees of fifty agents that want more than their budget, and none that spends more (TREES)
+	TREES=$(or $(TREES),1000) $(RUN) -m pytest -q -n 2 -m slow modules/hooks-budget/tests/test_never_overspent.py
+
 crash-pairs: ## a turn with a question, killed at every pair of its boundaries, on SQLite and PostgreSQL (SAMPLE)
 	$(RUN) packages/runtime/tests/crash_pairs.py $(if $(SAMPLE),--sample $(SAMPLE))
 
@@ -140,6 +143,9 @@ docs-blocks: ## run every code block of every document
 
 pictures: ## make the pictures of the documents again, from real runs in a real terminal
 	$(RUN) tools/pictures.py
+
+dist: ## wheels and sdists of everything, with checksums and an SBOM, in dist/
+	$(RUN) tools/build_dist.py
 
 new-module: ## a new module with tests, in every list that names all of them (M=tool-clock)
 	$(RUN) tools/new_module.py $(M)

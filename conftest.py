@@ -1,4 +1,4 @@
-"""What holds for every test of the house: no network, and the same examples on every run."""
+"""What holds for every test: no network, and the same examples on every run."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
-from amplifier_runtime.database.migrating import migrate
-from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.database.migrate import migrate
+from amplifier_runtime.log.reader import LogReader
 from amplifier_runtime.signals.signals import Signals
 
 BEGAN = time.monotonic()

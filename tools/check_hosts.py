@@ -18,6 +18,8 @@ FORBIDDEN_FILES = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock
 LOCK_LIKE = ("*.lock", "constraints*.txt", "requirements*.txt", "pyproject.toml", "uv.toml")
 PINS_ONLY = "constraints*.txt"
 
+# The page of a project is metadata; no package comes from there.
+PROJECT_PAGE = '"https://github.com/microsoft/amplifier"'
 ADDRESS = re.compile(r"\b(?:https?|file|ssh|git\+\w+)://\S*")
 INDEX_OPTION = re.compile(
     r"^\s*-[if]\b|--(?:extra-)?index(?:-url)?\b|--find-links\b|--trusted-host\b"
@@ -43,7 +45,7 @@ def complaints_about(path: Path, text: str) -> Iterator[str]:
             yield f"{where}: `{match[0]}` is a path of one machine"
         if not named(path, LOCK_LIKE):
             continue
-        if match := ADDRESS.search(line):
+        if match := ADDRESS.search(line.replace(PROJECT_PAGE, "")):
             yield f"{where}: `{match[0]}` is an address"
         if match := INDEX_OPTION.search(line):
             yield f"{where}: `{match[0].strip()}` chooses a package index"

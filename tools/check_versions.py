@@ -3,12 +3,14 @@
 `[tool.amplifier.versions]` in the root `pyproject.toml` has the product's version and the version
 of the public contract that the kernel implements. Everything else is a copy: an sdist must build
 without the rest of the repository, so each distribution states its own version and pins its
-siblings. The lists of distributions that a developer installs and the type checker reads are made
-from the folders on disk.
+siblings. For the same reason it has its own copy of `[tool.amplifier.metadata]` and of the licence.
+The lists of distributions that a developer installs and the type checker reads are made from the
+folders on disk.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tomllib
@@ -20,12 +22,15 @@ KERNEL = "amplifier-core"
 # The label sorts our kernel after the release it implements, and no public index takes it.
 LABEL = "independent"
 
+LICENCE = Path("LICENSE")
 CONSTRAINTS = Path("constraints.txt")
 SHIPPED_CONSTRAINTS = Path("packages/foundation/src/amplifier_foundation/constraints.txt")
 OWN_HEADING = "# Our own distributions; made by `make versions`.\n"
 SHIPPED_HEADING = "# What belongs together, for `pip install -c`; made by `make versions`.\n"
 
 PROJECT_VERSION = re.compile(r'^version = "[^"]*"', re.MULTILINE)
+# What stands between the licence and the dependencies of a project is made here.
+METADATA = re.compile(r'^license = "MIT"\n(?:.*\n)*?(?=dependencies = )', re.MULTILINE)
 CODE_VERSION = re.compile(r'^__version__ = "[^"]*"', re.MULTILINE)
 ENVIRONMENTS = re.compile(r"^executionEnvironments = \[\n(?:    .*\n)*\]\n", re.MULTILINE)
 EDITABLES = re.compile(r"(?:^-e \./.*\n)+", re.MULTILINE)
@@ -61,9 +66,14 @@ def copies(root: Path) -> Iterator[tuple[Path, str, str]]:
     """Yield each file that has a copy, its text, and the text it should have."""
     ours = distributions(root)
     versions = {each.name: each.version for each in ours}
+    metadata = _metadata(_toml(root / "pyproject.toml")["tool"]["amplifier"]["metadata"])
+    licence = _text(root / LICENCE)
     for each in ours:
         text = _text(each.project)
-        yield each.project, text, _project_with(text, each.version, versions)
+        described = METADATA.sub(lambda _: metadata, text)
+        yield each.project, text, _project_with(described, each.version, versions)
+        own_licence = each.project.parent / LICENCE
+        yield own_licence, _text_if_any(own_licence), licence
         code = _text(each.package)
         yield each.package, code, CODE_VERSION.sub(f'__version__ = "{each.version}"', code)
     pins = "".join(f"{name}=={version}\n" for name, version in versions.items())
@@ -71,7 +81,7 @@ def copies(root: Path) -> Iterator[tuple[Path, str, str]]:
     others = constraints.partition(OWN_HEADING)[0]
     yield root / CONSTRAINTS, constraints, others + OWN_HEADING + pins
     shipped = root / SHIPPED_CONSTRAINTS
-    yield shipped, _text(shipped) if shipped.is_file() else "", SHIPPED_HEADING + pins
+    yield shipped, _text_if_any(shipped), SHIPPED_HEADING + pins
     yield from _lists(root, [each.project.parent.relative_to(root) for each in ours])
 
 
@@ -107,8 +117,27 @@ def _project_with(text: str, version: str, versions: dict[str, str]) -> str:
     return head + separator + SIBLING.sub(pinned, requirements) + tool + settings
 
 
+def _metadata(settings: dict[str, Any]) -> str:
+    """Return the lines of a project file that every distribution has."""
+    authors = ", ".join(f"{{ name = {json.dumps(name)} }}" for name in settings["authors"])
+    classifiers = "".join(f"    {json.dumps(each)},\n" for each in settings["classifiers"])
+    urls = ", ".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in settings["urls"].items())
+    return (
+        'license = "MIT"\n'
+        'license-files = ["LICENSE"]\n'
+        f"authors = [{authors}]\n"
+        f"keywords = {json.dumps(settings['keywords'])}\n"
+        f"classifiers = [\n{classifiers}]\n"
+        f"urls = {{ {urls} }}\n"
+    )
+
+
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
+
+
+def _text_if_any(path: Path) -> str:
+    return _text(path) if path.is_file() else ""
 
 
 def _toml(path: Path) -> dict[str, Any]:

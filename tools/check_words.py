@@ -1,11 +1,16 @@
 """Fail on words that narrate history, on ownerless promises, on emoji, on names that say nothing.
 
+Markdown and the strings in source files, docstrings included, are written in plain engineering
+English, so a few words have a replacement. Code blocks and inline code are not read, because they
+quote a program, nor is the changelog, which is history.
+
 A name that others depend on is excused in `pyproject.toml` under `[tool.amplifier.words.names]`
 with its reason; a path that ends in `/` excuses the folder. Nothing excuses a word.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import tomllib
@@ -26,6 +31,30 @@ WORDS = {
         "[\U0001f000-\U0001faff\u2600-\u26ff\u2705\u274c\u274e\u2753-\u2757\u2764\ufe0f]"
     ),
 }
+# Only words that have no ordinary use in these documents: "holds" and "at once" may be right.
+PLAIN_WORDS = {
+    "the person": "the user",
+    "a person": "a user",
+    "go on": "continue",
+    "goes on": "continues",
+    "going on": "continuing",
+    "stand-in": "mock",
+    "anew": "again",
+    "a stranger": "untrusted input",
+    "strangers": "untrusted input",
+    "corridor": "hook dispatch",
+    "temperament": "behaviour",
+    "lies in": "is in",
+    "All is well": "No problems found",
+    "mend": "fix",
+}
+# Any white space, because a line may end between two words.
+PLAIN_PATTERNS = {
+    re.compile(r"\b" + word.replace(" ", r"\s+") + r"\b", re.IGNORECASE): better
+    for word, better in PLAIN_WORDS.items()
+}
+FENCED_BLOCK = re.compile(r"^ *(`{3,}|~{3,}).*?^ *\1 *$", re.MULTILINE | re.DOTALL)
+INLINE_CODE = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
 EMPTY_NAME = re.compile(r"utils|helpers|common|.*_v\d+")
 
 
@@ -62,12 +91,41 @@ def bad_words(path: Path, text: str) -> Iterator[str]:
                 yield f"{path}:{number}: `{match[0]}`: {rule}"
 
 
+def _without_code(text: str) -> str:
+    """Blank fenced blocks and inline code, and keep the line ends."""
+    for pattern in (FENCED_BLOCK, INLINE_CODE):
+        text = pattern.sub(lambda code: "\n" * code[0].count("\n"), text)
+    return text
+
+
+def unusual_words(path: Path, text: str) -> Iterator[str]:
+    """Yield every word of a Markdown file, or of a string in source, that has a plainer one."""
+    for first_line, prose in _prose_of(path, text):
+        for pattern, better in PLAIN_PATTERNS.items():
+            for match in pattern.finditer(prose):
+                number = first_line + prose.count("\n", 0, match.start())
+                found = " ".join(match[0].split())
+                yield f"{path}:{number}: `{found}`: say `{better}`"
+
+
+def _prose_of(path: Path, text: str) -> Iterator[tuple[int, str]]:
+    """Yield the texts of a file that readers and users see, each with its first line."""
+    if path.suffix == ".md":
+        yield 1, _without_code(text)
+    elif path.suffix == ".py" and "src" in path.parts:
+        for node in ast.walk(ast.parse(text, str(path))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.lineno, _without_code(node.value)
+
+
 def check(root: Path) -> list[str]:
     """Return every complaint about the tree under `root`."""
     paths = tracked_files(root)
     complaints = list(bad_names(paths, excused_names(root)))
     for path in paths:
-        complaints += bad_words(path, read_text(root / path) or "")
+        text = read_text(root / path) or ""
+        complaints += bad_words(path, text)
+        complaints += unusual_words(path, text)
     return complaints
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tomllib
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import NamedTuple
@@ -48,6 +49,13 @@ class Run(NamedTuple):
     validates: str = ""
 
 
+def _libraries_of(folders: list[Path]) -> list[str]:
+    """Return what distributions require of other projects."""
+    projects = [tomllib.loads((each / "pyproject.toml").read_text("utf-8")) for each in folders]
+    required = {line for each in projects for line in each["project"]["dependencies"]}
+    return sorted(line for line in required if not line.startswith("amplifier-"))
+
+
 class Kernel:
     """An environment with one of the kernels, in which suites run one after the other."""
 
@@ -69,9 +77,11 @@ class Kernel:
 
     def _install_kernel(self) -> None:
         if self.is_ours:
-            packages = [str(self._checkout / "packages" / each) for each in _OURS]
+            folders = [self._checkout / "packages" / each for each in _OURS]
             pinned = ["-c", str(self._checkout / "constraints.txt")]
-            self._install([*pinned, "--no-build-isolation", *packages])
+            self._install([*pinned, *_libraries_of(folders)])
+            # Without what they require: the command requires our modules.
+            self._install(["--no-deps", "--no-build-isolation", *map(str, folders)])
         else:
             self._install([ORIGINAL])
 

@@ -17,77 +17,79 @@ from tmux_screen import TmuxScreen
 _COLUMNS, _ROWS = 88, 44
 # What tmux writes below a program that has ended, and the empty lines between.
 _PANE_IS_DEAD = re.compile(r"\s*(\x1b\[[0-9;]*m)*Pane is dead.*\Z", re.DOTALL)
-_NOTES = "# Notes\n\n- [ ] write a test\n"
 _CODE = """\
-from pathlib import Path
+from decimal import Decimal
 
 
-def open_tasks(path: Path) -> list[str]:
-    return [each for each in path.read_text().splitlines() if each.startswith("- [ ]")]
+def total(cart: list[tuple[str, Decimal, int]]) -> Decimal:
+    return sum((price for _, price, _ in cart), Decimal(0))
 """
-_ANSWER = """\
-The project is a **to-do list** with two files:
+_TEST = """\
+import unittest
+from decimal import Decimal
 
-1. `notes.md` says what is to be done: *write a test*
-2. `todo.py` finds what is still open:
+from cart import total
+
+
+class TestTotal(unittest.TestCase):
+    def test_two_of_a_thing_cost_twice_as_much(self):
+        self.assertEqual(total([("tea", Decimal("3.50"), 2)]), Decimal("7.00"))
+"""
+_RUN_TESTS = {"name": "bash", "arguments": {"command": "python3 -m unittest"}}
+_FOUND = """\
+The test is right and the code is wrong: `total` adds the **price** of each line and never looks at
+its **quantity**, so two teas cost as much as one. One line changes:"""
+_FIXED = """\
+Fixed. `total` multiplies each price by its quantity now:
 
 ```python
-def open_tasks(path: Path) -> list[str]:
-    return [each for each in lines_of(path) if each.startswith("- [ ]")]
+return sum((price * count for _, price, count in cart), Decimal(0))
 ```
 
-Shall I write the test?"""
+The test that failed passes, and nothing else changed."""
 _SCRIPT = [
     {
-        "text": "I look at the folder and at the notes.",
-        "tool_calls": [
-            {"name": "list_directory", "arguments": {"path": "."}},
-            {"name": "read_file", "arguments": {"file_path": "notes.md"}},
-        ],
+        "text": "I run the tests first.",
+        "tool_calls": [_RUN_TESTS],
         "usage": {"cost_usd": "0.0132"},
     },
-    {"text": _ANSWER, "usage": {"cost_usd": "0.0141"}},
     {
-        "text": "I write it.",
-        "tool_calls": [
-            {
-                "name": "write_file",
-                "arguments": {"file_path": "test_todo.py", "content": "def test_open_tasks(): ..."},
-            }
-        ],
-        "usage": {"cost_usd": "0.0147"},
+        "text": "3.50 instead of 7.00 for two. I look at the code.",
+        "tool_calls": [{"name": "read_file", "arguments": {"file_path": "cart.py"}}],
+        "usage": {"cost_usd": "0.0141"},
     },
     {
-        "text": "Somebody else is to look at it.",
-        "tool_calls": [
-            {"name": "task", "arguments": {"agent": "reviewer", "prompt": "Is the test good?"}},
-            {"name": "grep", "arguments": {"pattern": "open_tasks"}},
-        ],
-        "usage": {"cost_usd": "0.0150"},
-    },
-    {"text": "`test_todo.py` is written and reviewed.", "usage": {"cost_usd": "0.0152"}},
-    {
-        "text": "One line changes.",
+        "text": _FOUND,
         "tool_calls": [
             {
                 "name": "edit_file",
                 "arguments": {
-                    "file_path": "notes.md",
-                    "old_string": "- [ ] write a test",
-                    "new_string": "- [x] write a test",
+                    "file_path": "cart.py",
+                    "old_string": "price for _, price, _ in cart",
+                    "new_string": "price * count for _, price, count in cart",
                 },
             }
         ],
-        "usage": {"cost_usd": "0.0154"},
+        "usage": {"cost_usd": "0.0147"},
     },
-    {"text": "Ticked off in `notes.md`.", "usage": {"cost_usd": "0.0155"}},
+    {"text": "Now the tests again.", "tool_calls": [_RUN_TESTS], "usage": {"cost_usd": "0.0149"}},
+    {"text": _FIXED, "usage": {"cost_usd": "0.0150"}},
+    {
+        "text": "Somebody else is to look at it.",
+        "tool_calls": [
+            {"name": "task", "arguments": {"agent": "reviewer", "prompt": "Is the change good?"}},
+            {"name": "grep", "arguments": {"pattern": "total"}},
+        ],
+        "usage": {"cost_usd": "0.0152"},
+    },
+    {"text": "The reviewer has no objections.", "usage": {"cost_usd": "0.0155"}},
 ]
 _REVIEW = [
     {
-        "tool_calls": [{"name": "read_file", "arguments": {"file_path": "test_todo.py"}}],
+        "tool_calls": [{"name": "read_file", "arguments": {"file_path": "cart.py"}}],
         "usage": {"cost_usd": "0.0061"},
     },
-    {"text": "It tests what it says, and nothing else.", "usage": {"cost_usd": "0.0064"}},
+    {"text": "It is right, and it is the smallest change.", "usage": {"cost_usd": "0.0064"}},
 ]
 _BUNDLE = """\
 bundle: {{ name: picture }}
@@ -115,14 +117,14 @@ agents:
 
 
 class Stage:
-    """A person's home and one project in it; what is shown of both is `~`."""
+    """A user's home and one project in it; what is shown of both is `~`."""
 
     def __init__(self, folder: Path) -> None:
-        self._home, self._project = folder / ".amplifier", folder / "todo"
+        self._home, self._project = folder / ".amplifier", folder / "shop"
         self._home.mkdir()
         self._project.mkdir()
-        self.write("notes.md", _NOTES)
-        self.write("todo.py", _CODE)
+        self.write("cart.py", _CODE)
+        self.write("test_cart.py", _TEST)
         bundle = folder / "picture.yaml"
         script, review = json.dumps(_SCRIPT), json.dumps(_REVIEW)
         bundle.write_text(_BUNDLE.format(script=script, review=review, home=self._home))
@@ -137,20 +139,19 @@ class Stage:
         with self._screen("chat", "-b", str(self._bundle), rows=_ROWS) as screen:
             screen.wait_for("ready")
             screen.press("C-l")
-            screen.type("what is in this folder?")
+            screen.type("the total of a cart is wrong, please fix it")
             screen.press("Enter")
-            screen.wait_for("Shall I write the test?", "ready")
-            screen.type("yes please")
+            screen.wait_for("python3 -m unittest", "1 Allow once")
+            screen.press("1")
+            screen.wait_for("edit_file", "price * count", "1 Allow once")
+            screen.type("then have it reviewed")
             screen.press("Enter")
-            screen.wait_for("1 Allow once")
-            screen.type("then tick it off in the notes")
-            screen.press("Enter")
-            screen.wait_for("next", "tick it off", "left", absent="clear the line")
+            screen.wait_for("next", "have it reviewed", "1 Allow once")
             picture = self._shown(screen)
             screen.press("1")
-            screen.wait_for("is written and reviewed", "edit_file", "1 Allow once", "left")
+            screen.wait_for("Now the tests again.", "python3 -m unittest", "1 Allow once")
             screen.press("1")
-            screen.wait_for("Ticked off in", "ready")
+            screen.wait_for("The reviewer has no objections.", "ready")
             screen.type("/quit")
             screen.press("Enter")
             screen.wait_for_end()
@@ -180,7 +181,7 @@ class Stage:
         }
 
     def _shown(self, screen: TmuxScreen, *, scrollback: bool = False) -> str:
-        """Return the screen as that of a person whose home this is."""
+        """Return the screen as that of a user whose home this is."""
         text = screen.text(colors=True, scrollback=scrollback).strip("\n")
         return text.replace(str(self._folder), "~").replace(sys.prefix, "~/amplifier/.venv")
 

@@ -19,7 +19,7 @@ from benchmarks.runtime.throughput import all_done, submit
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Connection, Database, all_of, execute, one_of
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 
 REAL = 200
 LOOKED_SECONDS = 20.0

@@ -28,8 +28,8 @@ from amplifier_kit.calls.block_stream import BLOCK_DELTA, BlockStream
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import migrate
-from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.database.migrate import migrate
+from amplifier_runtime.log.reader import LogReader
 from amplifier_runtime.log.session_log import SessionLog
 from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 from amplifier_runtime.worker.worker import WorkerSettings, run_worker

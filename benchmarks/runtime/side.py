@@ -20,7 +20,7 @@ from amplifier_core.models import ProviderInfo, ToolResult
 from amplifier_core.session import AmplifierSession
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Connection, Database, execute
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 from amplifier_runtime.database.row_keys import new_id
 from amplifier_runtime.database.store import to_json
 from amplifier_runtime.turns.turn_run import TurnPart, TurnRun

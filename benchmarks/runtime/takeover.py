@@ -23,7 +23,7 @@ from benchmarks.runtime.side import PLAN, Model, mount
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 from amplifier_runtime.worker.worker import WorkerSettings, run_worker
 

@@ -26,7 +26,7 @@ from benchmarks.runtime.fleet import (
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database, one_of
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 from amplifier_runtime.database.store import Store
 
 WARM = 50

@@ -75,7 +75,8 @@ def pace(bare_ms: float) -> float:
 
 def fill(home: Path, sessions: int, events: int) -> None:
     """Make one session through the store, and the others as copies of it."""
-    project = home / "work"
+    project = _project(home)
+    project.mkdir()
     with SessionStore(home).create("session-00001", project=project) as writer:
         for _ in range(events):
             writer.append("event", EVENT)
@@ -117,8 +118,13 @@ def run(program: str, home: Path, sessions: int, events: int) -> float:
     """Return how many milliseconds a program takes, from its start to its end."""
     command = [sys.executable, "-c", program, str(home), str(sessions), str(events)]
     start = time.perf_counter()
-    subprocess.run(command, check=True, env=_compiled(home))
+    # In the folder of the sessions: `last` is never one of another folder.
+    subprocess.run(command, check=True, env=_compiled(home), cwd=_project(home))
     return (time.perf_counter() - start) * 1000
+
+
+def _project(home: Path) -> Path:
+    return home.with_name("work")
 
 
 def _compiled(home: Path) -> dict[str, str]:
@@ -131,7 +137,7 @@ def append_microseconds(home: Path) -> float:
     """Return what one record of 1 kB costs, without fsync: the best of five rounds."""
     data = {"name": "tool:post", "text": "x" * 950}
     rounds: list[float] = []
-    with SessionStore(home).create("append", project=home / "work") as writer:
+    with SessionStore(home).create("append", project=_project(home)) as writer:
         for _ in range(5):
             start = time.perf_counter()
             for _ in range(2_000):

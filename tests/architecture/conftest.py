@@ -1,4 +1,4 @@
-"""A small house to plant violations in, and the tools to find them with."""
+"""A small repository to plant violations in, and the tools to find them with."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def root() -> Path:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Path:
+def repository(tmp_path: Path) -> Path:
     """A git repository with a `pyproject.toml` and nothing wrong in it."""
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     (tmp_path / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
@@ -40,11 +40,11 @@ def house(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def plant(house: Path) -> Plant:
-    """Write one file into the house."""
+def plant(repository: Path) -> Plant:
+    """Write one file into the repository."""
 
     def write(path: str, text: str) -> None:
-        target = house / path
+        target = repository / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
 
@@ -52,10 +52,10 @@ def plant(house: Path) -> Plant:
 
 
 @pytest.fixture
-def run_tool(house: Path) -> RunTool:
-    """Run `tools/check_<name>.py` on a tree, the planted house unless told otherwise."""
+def run_tool(repository: Path) -> RunTool:
+    """Run `tools/check_<name>.py` on a tree, the planted repository unless told otherwise."""
 
-    def run(name: str, tree: Path = house) -> subprocess.CompletedProcess[str]:
+    def run(name: str, tree: Path = repository) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, str(ROOT / "tools" / f"check_{name}.py"), str(tree)],
             capture_output=True,

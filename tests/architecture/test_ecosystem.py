@@ -129,6 +129,7 @@ def test_a_test_that_differs_is_in_the_table_and_the_comparison_fails(
     )
 
     assert done.returncode == 1, done.stdout + done.stderr
+    assert table.is_file(), done.stdout + done.stderr
     lines = table.read_text(encoding="utf-8").splitlines()
     [row] = [line for line in lines if line.startswith("| amplifier-module-tool-greet |")]
     cells = row.strip("| ").split(" | ")

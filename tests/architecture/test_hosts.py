@@ -34,6 +34,7 @@ def test_this_repository_names_no_host(run_tool: Callable[..., Any], root: Path)
         ("pyproject.toml", "[[tool.uv.index]]"),
         ("pyproject.toml", 'extra-index-url = ["somewhere"]'),
         ("packages/core/pyproject.toml", '"demo @ https://packages.example/demo.tar.gz"'),
+        ("packages/core/pyproject.toml", '"demo @ https://github.com/microsoft/amplifier"'),
         ("other.lock", 'url = "https://packages.example/demo.tar.gz"'),
         ("README.md", f"see {MACHINE}/notes.md"),
         ("src/room.py", f'HERE = "{MACHINE}"'),
@@ -68,6 +69,8 @@ def test_pins_relative_paths_and_links_in_prose_pass(
 ) -> None:
     plant("constraints.txt", "# pins\npydantic==2.11.0\ncolorama==0.4.6 ; os_name == 'nt'\n")
     plant("requirements-dev.txt", "-e ./packages/core\npyright[nodejs]\n")
+    page = 'urls = { "Original project" = "https://github.com/microsoft/amplifier" }\n'
+    plant("packages/core/pyproject.toml", page)
     plant(
         "README.md",
         "[docs](https://docs.example/x), the net/root of it, ~/work, `work/`, /home/user/notes\n",

@@ -21,8 +21,8 @@ NAMED = {
     f"{FOUNDATION}/bundles/providers.py": "which provider a key or an address stands for",
     f"{FOUNDATION}/config/project_rules.py": "the table of what a project may set, by module",
     f"{FOUNDATION}/guards.py": "the guards that are shipped",
-    f"{JOURNAL}/replay/replaying.py": "whose file a replay must not touch",
-    f"{FOUNDATION}/wishes.py": "which hooks `--budget` and `--allow` configure",
+    f"{JOURNAL}/replay/replayer.py": "whose file a replay must not touch",
+    f"{FOUNDATION}/session_options.py": "which hooks `--budget` and `--allow` configure",
 }
 
 

@@ -22,7 +22,7 @@ WRITERS = {
     # Runs before the package that makes text visible is known to be there.
     f"{CLI}/entry.py": {"sys.stderr.write"},
     # Draws into memory, and makes every piece visible.
-    f"{CLI}/chat/paper.py": {"Console"},
+    f"{CLI}/chat/line_renderer.py": {"Console"},
     # The spinner.
     f"{CLI}/terminal.py": {"Console"},
     # Writes the lines that the paper above has made.

@@ -97,13 +97,13 @@ def test_a_method_is_named_by_its_class(
     ],
 )
 def test_an_exception_has_a_limit_a_reason_and_a_use(
-    house: Path,
+    repository: Path,
     run_tool: Callable[..., Any],
     plant: Callable[[str, str], None],
     exception: str,
     complaint: str,
 ) -> None:
-    pyproject = (house / "pyproject.toml").read_text(encoding="utf-8")
+    pyproject = (repository / "pyproject.toml").read_text(encoding="utf-8")
     plant("pyproject.toml", f"{pyproject}\n[tool.amplifier.sizes.exceptions]\n{exception}\n")
     plant("a.py", lines(610))
 

@@ -35,7 +35,7 @@ def test_this_repository_uses_its_own_words(run_tool: Callable[..., Any], root: 
         "\u2705",
     ],
 )
-@pytest.mark.parametrize("path", ["src/room.py", "README.md", "Makefile"])
+@pytest.mark.parametrize("path", ["tools/place.py", "README.md", "Makefile"])
 def test_a_forbidden_word_is_reported_with_its_place(
     run_tool: Callable[..., Any], plant: Callable[[str, str], None], path: str, word: str
 ) -> None:
@@ -45,6 +45,64 @@ def test_a_forbidden_word_is_reported_with_its_place(
 
     assert result.returncode == 1
     assert result.stdout.startswith(f"{path}:2: `")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "the person",
+        "The\nperson",
+        "goes on",
+        "a stand-in answers",
+        "made anew",
+        "corridor",
+        "temperament",
+        "lies in",
+        "All is well.",
+        "mend",
+    ],
+)
+def test_an_unusual_word_in_markdown_is_reported_with_its_place(
+    run_tool: Callable[..., Any], plant: Callable[[str, str], None], words: str
+) -> None:
+    plant("docs/guide.md", f"```\nfine\n```\nhere: {words}\n")
+
+    result = run_tool("words")
+
+    assert result.returncode == 1
+    assert result.stdout.startswith("docs/guide.md:4: `")
+
+
+def test_an_unusual_word_in_a_string_of_the_source_is_reported_with_its_line(
+    run_tool: Callable[..., Any], plant: Callable[[str, str], None]
+) -> None:
+    plant("packages/a/src/a.py", '"""A file."""\n\nTEXT = f"The person {1} goes"\n')
+
+    result = run_tool("words")
+
+    assert result.returncode == 1
+    assert result.stdout.startswith("packages/a/src/a.py:3: `The person`: say `the user`")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/a.py", "# it goes on\n"),
+        ("tests/test_a.py", '"""It goes on."""\n'),
+        ("CHANGELOG.md", "A turn goes on.\n"),
+        ("a.md", "```console\n$ amplifier run\na stand-in answers\n```\n"),
+        ("a.md", "It prints `it goes\non`, ``with ` the person``.\n"),
+        ("a.md", "Amended; the personal computer; recommend.\n"),
+    ],
+)
+def test_unusual_words_are_looked_for_in_prose_and_strings_only(
+    run_tool: Callable[..., Any], plant: Callable[[str, str], None], path: str, text: str
+) -> None:
+    plant(path, text)
+
+    result = run_tool("words")
+
+    assert result.returncode == 0, result.stdout
 
 
 @pytest.mark.parametrize(
@@ -73,11 +131,11 @@ def test_ordinary_prose_and_owned_promises_pass(
 
 
 def test_ignored_and_binary_files_are_not_read(
-    house: Path, run_tool: Callable[..., Any], plant: Callable[[str, str], None]
+    repository: Path, run_tool: Callable[..., Any], plant: Callable[[str, str], None]
 ) -> None:
     plant(".gitignore", "build/\n")
     plant("build/a.py", PROMISE)
-    (house / "picture.png").write_bytes(b"\x89PNG\xff\xfe" + PROMISE.encode())
+    (repository / "picture.png").write_bytes(b"\x89PNG\xff\xfe" + PROMISE.encode())
 
     result = run_tool("words")
 
@@ -93,13 +151,16 @@ def test_ignored_and_binary_files_are_not_read(
     ],
 )
 def test_a_name_is_excused_with_a_reason(
-    house: Path,
+    repository: Path,
     run_tool: Callable[..., Any],
     plant: Callable[[str, str], None],
     excuse: str,
     complaint: str,
 ) -> None:
-    plant("pyproject.toml", (house / "pyproject.toml").read_text(encoding="utf-8") + excuse + "\n")
+    plant(
+        "pyproject.toml",
+        (repository / "pyproject.toml").read_text(encoding="utf-8") + excuse + "\n",
+    )
     plant("core/utils/retry.py", "fine\n")
 
     result = run_tool("words")
@@ -109,9 +170,9 @@ def test_a_name_is_excused_with_a_reason(
 
 
 def test_an_excused_name_does_not_excuse_words(
-    house: Path, run_tool: Callable[..., Any], plant: Callable[[str, str], None]
+    repository: Path, run_tool: Callable[..., Any], plant: Callable[[str, str], None]
 ) -> None:
-    pyproject = (house / "pyproject.toml").read_text(encoding="utf-8")
+    pyproject = (repository / "pyproject.toml").read_text(encoding="utf-8")
     plant("pyproject.toml", pyproject + '"core/utils/" = "published modules import it"\n')
     plant("core/utils/retry.py", PROMISE)
 

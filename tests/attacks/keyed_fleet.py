@@ -16,7 +16,7 @@ from typing import Any
 from amplifier_runtime.client import Client
 from amplifier_runtime.commands.worker import all_parts
 from amplifier_runtime.database.database import Database
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 

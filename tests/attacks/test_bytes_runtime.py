@@ -16,7 +16,7 @@ from amplifier_runtime.client import Client
 from amplifier_runtime.commands.worker import all_parts
 from amplifier_runtime.database.database import Connection, Database, execute
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 from amplifier_runtime.database.store import Turn
 from amplifier_runtime.errors import TurnFailedError
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
@@ -61,7 +61,7 @@ def _plan(script: list[Any], *tools: dict[str, Any]) -> dict[str, Any]:
 async def _ended(client: Client, turn: Turn) -> Turn:
     """Return a turn that is over, or as it is when nobody can finish it."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while not turn.is_finished and turn.state != "parked":
                 await asyncio.sleep(0.05)
                 turn = await client.turn(turn.turn_id)

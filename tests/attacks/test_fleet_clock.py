@@ -16,7 +16,7 @@ import pytest
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Connection, Database, all_of, execute, one_of
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 from amplifier_runtime.turns.claims import Claims
 from amplifier_runtime.worker.liveness import Liveness
 from attacks.skewed_client import PLAN, TENANT

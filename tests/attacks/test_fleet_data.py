@@ -15,7 +15,7 @@ import pytest
 
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 from attacks.machine import Machine
 
 PLAN: dict[str, Any] = {

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 from attacks.machine import Machine
 from end_to_end.model_server import ModelServer, Said
 

@@ -15,9 +15,9 @@ import pytest
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 from amplifier_runtime.database.store import Turn
-from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.log.reader import LogReader
 from amplifier_runtime.signals.signals import Signals
 from attacks.silent_proxy import SilentProxy
 
@@ -77,7 +77,7 @@ def processes() -> Generator[Processes]:
 
 async def until(condition: Callable[[], Any]) -> None:
     """Wait for something that another process does."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110 - other processes set no events
             await asyncio.sleep(0.02)
 
@@ -93,7 +93,7 @@ async def said_at_its_end(process: subprocess.Popen[str]) -> str:
 
 async def end_of(client: Client, turn: Turn) -> Turn:
     """Wait for a turn."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         return await client.result(turn.turn_id)
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import event
 
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 from amplifier_runtime.signals.signals import Signals
 
 pytestmark = pytest.mark.attack("review L10")

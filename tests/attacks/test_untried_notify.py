@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import migrate
-from amplifier_runtime.log.reading import CHANNEL, LogReader
+from amplifier_runtime.database.migrate import migrate
+from amplifier_runtime.log.reader import CHANNEL, LogReader
 from amplifier_runtime.log.session_log import SessionLog
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
@@ -62,7 +62,7 @@ async def test_a_flood_of_notifications_stops_neither_workers_nor_readers() -> N
         log = SessionLog(database)
         async with Worker(WorkerSettings(url, poll_seconds=0.1, parts=[log])):
             first = await client.submit("s", "one", idempotency_key="1")
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 await client.result(first.turn_id)
                 before = _resident_bytes()
                 flood = await asyncio.create_subprocess_exec(
@@ -74,7 +74,7 @@ async def test_a_flood_of_notifications_stops_neither_workers_nor_readers() -> N
                 assert await flood.wait() == 0
         await log.aclose()
         entries = await LogReader(database).read("t", "s")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while len(set(seen)) < len(entries):  # noqa: ASYNC110 - the reader sets no event
                 await asyncio.sleep(0.02)
         after = _resident_bytes()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 from chaos.evidence import Evidence, gather
 from chaos.fleet import LOG_FORMAT, Fleet, Workplace
 from chaos.judge import figures, judge

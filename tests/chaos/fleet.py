@@ -21,7 +21,7 @@ from amplifier_runtime.children.children import Children
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.limits.limits import Limits
 from amplifier_runtime.log.session_log import SessionLog
-from amplifier_runtime.signals.signal_watch import SignalWatch
+from amplifier_runtime.signals.watcher import SignalWatch
 from amplifier_runtime.worker.worker import WorkerSettings, run_worker
 from chaos.script import PUBLISHED_LOOP
 from chaos.stage import Stage, Trace

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from amplifier_journal.readings.state import state_of
+from amplifier_kit.calls.budget_notices import WARNING
 from amplifier_kit.history_repair import repair_history
+from amplifier_runtime.limits.limits import NAME as LIMITS
 from amplifier_runtime.log.log_rows import SUPERSEDED
 from amplifier_runtime.turns.steps import DIVERGED, OUTCOME_UNKNOWN
 from amplifier_runtime.turns.turn_run import RESUMED
@@ -26,7 +28,7 @@ _CHILDREN_OF_A_TURN = 2
 
 def judge(evidence: Evidence) -> list[str]:
     """Return everything that is wrong."""
-    laws: tuple[Callable[[Evidence], Iterator[str]], ...] = (
+    rules: tuple[Callable[[Evidence], Iterator[str]], ...] = (
         lambda found: iter(found.complaints),
         _every_turn_finished_once,
         _no_kept_call_was_repeated,
@@ -39,7 +41,7 @@ def judge(evidence: Evidence) -> list[str]:
         _no_budget_was_exceeded,
         _nothing_is_left,
     )
-    return [wrong for law in laws for wrong in law(evidence)]
+    return [wrong for rule in rules for wrong in rule(evidence)]
 
 
 # --- turns ---------------------------------------------------------------------------------------
@@ -188,8 +190,14 @@ def _kind(turn: dict[str, Any], loop: str) -> tuple[str, ...]:
 def _said_by_turn(found: Evidence) -> defaultdict[str, Counter[str]]:
     said: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for event in _all_events(found):
-        said[event.turn_id][event.name] += 1
+        if not _is_about_a_budget(event):
+            said[event.turn_id][event.name] += 1
     return said
+
+
+def _is_about_a_budget(event: Event) -> bool:
+    """Whether it warns of a budget: which turn of a tree uses the last of it is up to the storm."""
+    return event.name == WARNING or (event.name == "display" and event.data["source"] == LIMITS)
 
 
 def _lasting(names: Counter[str]) -> Counter[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.limits.budgets import Budgets
-from amplifier_runtime.log.reading import LogEntry, LogReader
+from amplifier_runtime.log.reader import LogEntry, LogReader
 from amplifier_runtime.signals.signals import Signals
 from chaos.script import SessionScript, TurnScript
 

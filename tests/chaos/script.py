@@ -20,7 +20,7 @@ _LONGEST_THOUGHT = 3.0
 
 @dataclass(frozen=True)
 class TurnScript:
-    """One turn; the rest is about the person who is asked in it."""
+    """One turn; the rest is about the user who is asked in it."""
 
     number: int
     kind: str

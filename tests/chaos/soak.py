@@ -22,7 +22,7 @@ from typing import Any
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 from chaos.report import row
 
 _PLAN: dict[str, Any] = {

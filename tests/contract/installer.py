@@ -21,7 +21,7 @@ from amplifier_core import (
     ToolCall,
     Usage,
 )
-from contract.stand_ins import Memory
+from contract.doubles import Memory
 
 Mount = Callable[[ModuleCoordinator, dict[str, Any]], Awaitable[Any]]
 
@@ -85,7 +85,7 @@ def response(answer: str | Sequence[ToolCall]) -> ChatResponse:
 
 
 class Installer:
-    """Installs stand-in modules by id; `basics` gives a loop, a context and a provider."""
+    """Installs mock modules by id; `basics` gives a loop, a context and a provider."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch

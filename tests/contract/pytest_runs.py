@@ -31,7 +31,7 @@ def run_pytest(folder: Path, *arguments: str, with_asyncio: bool = True) -> Outc
     """Run pytest in `folder` with the kernel's plugin, and pytest-asyncio unless told otherwise."""
     plugins = ["amplifier_core.pytest_plugin", *(["pytest_asyncio.plugin"] if with_asyncio else [])]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--strict-markers"]
-    # Only these two: the other plugins of the house would cost seconds per run.
+    # Only these two: the other plugins of the repository would cost seconds per run.
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(
         [*command, *(part for plugin in plugins for part in ("-p", plugin)), *arguments],

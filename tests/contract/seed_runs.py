@@ -83,7 +83,7 @@ async def run_tests_of(name: str, names: dict[str, Any], filled_in: str = "{...}
     found = await run_part(BLOCKS[name].text.replace("{...}", filled_in), names)
     tests = [each for each in found if each.startswith("test_")]
     for each in tests:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             await found[each]()
     return tests
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import amplifier_core
+from contract.doubles import Listener, Memory
 from contract.installer import Loop, ScriptedProvider
 from contract.requirements import requirement
-from contract.stand_ins import Listener, Memory
 
 SESSION = """
 AmplifierSession ModuleCoordinator ModuleLoader ModuleValidationError HookRegistry

@@ -29,7 +29,7 @@ FORMED = EXAMPLES["github-token"]
 BOTH = f"{KNOWN} and {FORMED}"
 MARKS = ("[REDACTED:DEPLOY_TOKEN]", "[REDACTED:github-token]")
 
-LIMIT_SECONDS = 30
+LIMIT_SECONDS = 120
 # Wherever an excerpt of it is cut, it is cut in a secret.
 SPILLED = "".join(f"{KNOWN} {FORMED}\n" for _ in range(100))
 
@@ -64,7 +64,7 @@ def leaks_in(text: str) -> list[str]:
 
 
 class Screen:
-    """What the person sees."""
+    """What the user sees."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from amplifier_core import HookRegistry, ModuleCoordinator
+from contract.doubles import Listener, Memory, inject, raising
 from contract.requirements import requirement
-from contract.stand_ins import Listener, Memory, inject, raising
 
 
 def _named(name: Any) -> Any:

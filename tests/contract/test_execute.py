@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession, ModuleLoader, events
+from contract.doubles import Listener, inject, raising
 from contract.installer import Installer, Loop
 from contract.requirements import requirement
-from contract.stand_ins import Listener, inject, raising
 
 
 def _session(installed: Installer, plan: dict[str, Any] | None = None, **kwargs: Any) -> Any:
@@ -27,7 +27,7 @@ def _session(installed: Installer, plan: dict[str, Any] | None = None, **kwargs:
 async def test_a_session_starts_once_in_its_life(installed: Installer, resumed: bool) -> None:
     session, heard = _session(installed, is_resumed=resumed, session_id="s", parent_id="p")
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await session.initialize()
         await asyncio.gather(session.execute("one"), session.execute("two"))
         await session.execute("three")
@@ -227,7 +227,7 @@ async def test_a_cancelled_turn_says_so(
 
     await session.initialize()
     installed.loop.act = act
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         turn: asyncio.Task[Any] = asyncio.create_task(session.execute("hi"))
         outcomes = await asyncio.gather(turn, return_exceptions=True)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from amplifier_core import ContextInjection, HookRegistry, HookResult
+from contract.doubles import Listener, ask, deny, inject, modify
 from contract.requirements import requirement
-from contract.stand_ins import Listener, ask, deny, inject, modify
 
 
 def _registry(*answers: Any) -> tuple[HookRegistry, list[Listener]]:

@@ -9,8 +9,8 @@ import pytest
 
 from amplifier_core import HookResult, ModuleCoordinator
 from amplifier_core.models import UserMessage
+from contract.doubles import Approvals, Display, Memory
 from contract.requirements import requirement
-from contract.stand_ins import Approvals, Display, Memory
 
 
 def _logged_by_the_kernel(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:

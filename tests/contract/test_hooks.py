@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from amplifier_core import HookRegistry, HookResult
+from contract.doubles import Listener, deny, raising
 from contract.requirements import requirement
-from contract.stand_ins import Listener, deny, raising
 
 
 @requirement("HOOK-1")
@@ -272,7 +272,7 @@ async def test_a_failing_handler_is_logged_and_the_next_one_runs(
     registry.register("tool:pre", raising(error), 1, name="broken")
     registry.register("tool:pre", heard, 2)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         result = await registry.emit("tool:pre", {})
 
     assert result.action == "continue"
@@ -299,7 +299,7 @@ async def test_cancelling_the_emitting_task_reaches_handler_and_caller() -> None
     later = Listener()
     registry.register("a:b", waits)
     registry.register("a:b", later, 1)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         task = asyncio.create_task(registry.emit("a:b", {}))
         await started.wait()
         task.cancel()
@@ -325,7 +325,7 @@ async def test_emits_interleave_while_handlers_of_one_emit_never_overlap() -> No
 
     for _ in range(3):
         registry.register("a:b", handler)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         results = await asyncio.gather(
             registry.emit("a:b", {"who": "one"}), registry.emit("a:b", {"who": "two"})
         )

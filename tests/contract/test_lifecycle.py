@@ -13,9 +13,9 @@ import pytest
 from amplifier_core import AmplifierSession, ModuleCoordinator, ToolResult
 from amplifier_core.errors import ModuleNotFoundError  # noqa: A004 - fixed by the source contract
 from amplifier_core.events import ALL_EVENTS
+from contract.doubles import Listener, Memory, raising
 from contract.installer import Installer, Loop, ScriptedProvider, mounting, write_module
 from contract.requirements import requirement
-from contract.stand_ins import Listener, Memory, raising
 
 
 class EchoTool:

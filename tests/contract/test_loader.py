@@ -16,9 +16,9 @@ from amplifier_core.loader import (
     ModuleValidationError,
     module_failure_reason,
 )
+from contract.doubles import Listener, raising
 from contract.installer import Installer, mounting, write_module
 from contract.requirements import requirement
-from contract.stand_ins import Listener, raising
 
 
 class EntryPoint:

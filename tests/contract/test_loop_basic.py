@@ -9,9 +9,9 @@ import pytest
 
 from amplifier_core import HookRegistry, HookResult, RateLimitError, ToolResult
 from amplifier_core.testing import MockContextManager, MockTool
+from contract.doubles import Approvals, Listener, ask, broken_pairs, deny, inject, modify
 from contract.installer import ScriptedProvider, response
 from contract.requirements import requirement
-from contract.stand_ins import Approvals, Listener, ask, broken_pairs, deny, inject, modify
 from contract.turns import Turn, calls, loop
 
 

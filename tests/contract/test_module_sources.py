@@ -18,9 +18,9 @@ from amplifier_core.module_sources import (
     ModuleSource,
     ModuleSourceResolver,
 )
+from contract.doubles import Listener
 from contract.installer import Installer, mounting, write_module
 from contract.requirements import requirement
-from contract.stand_ins import Listener
 
 MOUNT = """
     async def mount(coordinator, config):

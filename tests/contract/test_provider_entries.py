@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession, ModuleCoordinator
+from contract.doubles import Listener, raising
 from contract.installer import Installer, ScriptedProvider
 from contract.requirements import requirement
-from contract.stand_ins import Listener, raising
 
 
 @requirement("SESS-20")

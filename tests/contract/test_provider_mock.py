@@ -19,9 +19,9 @@ from amplifier_core import (
     ToolSpec,
 )
 from amplifier_core.testing import MockCoordinator
+from contract.doubles import Listener
 from contract.requirements import requirement
 from contract.samples import BLOCKS
-from contract.stand_ins import Listener
 
 
 async def _provider(**config: Any) -> tuple[Any, MockCoordinator]:

@@ -12,9 +12,9 @@ from amplifier_core import (
     ModuleCoordinator,
     ToolResult,
 )
+from contract.doubles import Listener
 from contract.installer import Installer
 from contract.requirements import requirement
-from contract.stand_ins import Listener
 
 
 class ApprovalHook:

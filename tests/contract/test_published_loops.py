@@ -17,9 +17,9 @@ from amplifier_core.events import (
     TOOL_PRE,
 )
 from amplifier_core.message_models import ChatRequest, Message, ToolCall, ToolSpec
+from contract.doubles import Listener, Memory, deny, inject, modify, raising
 from contract.installer import Installer, ScriptedProvider
 from contract.requirements import requirement
-from contract.stand_ins import Listener, Memory, deny, inject, modify, raising
 
 
 class BasicLoop:

@@ -20,9 +20,9 @@ from amplifier_core import (
 )
 from amplifier_core.message_models import ChatRequest, ToolSpec
 from amplifier_core.utils.retry import RetryConfig, retry_with_backoff
+from contract.doubles import Listener
 from contract.installer import Installer, ScriptedProvider
 from contract.requirements import requirement
-from contract.stand_ins import Listener
 
 # What the published modules import, by module and place; read from their sources.
 IMPORTS = {

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession, ModuleCoordinator
+from contract.doubles import raising
 from contract.installer import Installer
 from contract.requirements import REQUIREMENTS, requirement
 from contract.seeds import BLOCKS, run_block
 from contract.seeds.signatures import assert_offers, shown_signature
-from contract.stand_ins import raising
 
 _DOCUMENTS = {"S0": "SZERO", "S2": "STWO", "S3": "STHREE", "S4": "SFOUR"}
 

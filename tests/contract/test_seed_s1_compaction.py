@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import EventRecorder
+from contract.doubles import broken_pairs
 from contract.requirements import requirement
 from contract.seed_contexts import OURS, TALK, Mounted, holder, inner, length
 from contract.seed_runs import module_names
 from contract.seeds import BLOCKS, run_block
-from contract.stand_ins import broken_pairs
 
 
 @requirement("SONE-1639")

@@ -10,6 +10,7 @@ import pytest
 
 from amplifier_core import AmplifierSession, HookResult, ModuleCoordinator, interfaces
 from amplifier_core.testing import EventRecorder, MockContextManager, MockCoordinator
+from contract.doubles import Approvals, Display, Listener, deny
 from contract.requirements import requirement
 from contract.seed_runs import (
     PLAN,
@@ -22,7 +23,6 @@ from contract.seed_runs import (
     values_of,
 )
 from contract.seeds import run_block
-from contract.stand_ins import Approvals, Display, Listener, deny
 
 SEEDED = Callable[[str], Path]
 

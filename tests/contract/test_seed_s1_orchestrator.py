@@ -29,6 +29,7 @@ from amplifier_core.testing import (
     MockTool,
     ScriptedOrchestrator,
 )
+from contract.doubles import Listener, ask, deny, inject, modify
 from contract.requirements import requirement
 from contract.seed_runs import (
     PLAN,
@@ -41,7 +42,6 @@ from contract.seed_runs import (
     run_tests_of,
 )
 from contract.seeds import BLOCKS, run_block, run_body
-from contract.stand_ins import Listener, ask, deny, inject, modify
 from contract.turns import Turn, calls, loop
 
 SEEDED = Callable[[str], Path]

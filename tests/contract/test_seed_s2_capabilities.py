@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from amplifier_core import ModuleCoordinator
+from contract.doubles import raising
 from contract.installer import Installer
 from contract.requirements import requirement
 from contract.seeds import local_names, run_block
 from contract.seeds.sessions import LOGGER, ShownTool, failures, session_with
 from contract.seeds.signatures import assert_offers, shown_signature
-from contract.stand_ins import raising
 
 
 async def _agent_config(agent_id: str) -> dict[str, Any]:

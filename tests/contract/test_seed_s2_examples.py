@@ -10,11 +10,11 @@ import pytest
 from amplifier_core import AmplifierSession, HookRegistry, HookResult, ModuleCoordinator
 from amplifier_core.events import TOOL_POST, TOOL_PRE
 from amplifier_core.testing import MockTool
+from contract.doubles import Approvals, Listener, Memory, ask, deny, inject, modify
 from contract.installer import Installer
 from contract.requirements import requirement
 from contract.seeds import local_names, run_block
 from contract.seeds.sessions import LOGGER, ShownTool, failures, session_with
-from contract.stand_ins import Approvals, Listener, Memory, ask, deny, inject, modify
 
 
 @requirement("STWO-1121")

@@ -15,11 +15,11 @@ import pytest
 from amplifier_core import HookResult, ModuleCoordinator, ModuleLoader
 from amplifier_core.events import TOOL_POST, TOOL_PRE
 from amplifier_core.testing import MockCoordinator
+from contract.doubles import Approvals, Display, Listener, Memory, ask, deny, inject
 from contract.requirements import requirement
 from contract.seeds import run_block, run_body
 from contract.seeds.sessions import LOGGER
 from contract.seeds.signatures import assert_offers, shown_signature
-from contract.stand_ins import Approvals, Display, Listener, Memory, ask, deny, inject
 
 _LIMITS = {"injection_size_limit": 40, "injection_budget_per_turn": 5}
 

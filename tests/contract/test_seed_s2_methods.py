@@ -12,12 +12,12 @@ import pytest
 
 from amplifier_core import AmplifierSession, ModuleCoordinator, Orchestrator, Provider
 from amplifier_core.testing import MockTool
+from contract.doubles import Memory, raising
 from contract.installer import Installer, Loop, ScriptedProvider
 from contract.requirements import requirement
 from contract.seeds import local_names, run_block
 from contract.seeds.sessions import LOGGER, ShownTool, failures, session_with
 from contract.seeds.signatures import assert_offers, shown_signature
-from contract.stand_ins import Memory, raising
 
 
 @requirement("STWO-361")

@@ -9,12 +9,12 @@ import pytest
 
 from amplifier_core import AmplifierSession, HookRegistry, ModuleCoordinator, ModuleLoader
 from amplifier_core.events import SESSION_FORK, TOOL_PRE
+from contract.doubles import Listener
 from contract.installer import Installer, mounting
 from contract.requirements import requirement
 from contract.seeds import BLOCKS, local_names, run_block
 from contract.seeds.sessions import LOGGER, ShownTool, failures, session_with
 from contract.seeds.signatures import Shown, assert_returns, shown_signature
-from contract.stand_ins import Listener
 
 
 def _getter(shown: Shown) -> Any:

@@ -12,12 +12,12 @@ import pytest
 
 from amplifier_core import AmplifierSession, ModuleCoordinator, ToolResult
 from amplifier_core.events import ALL_EVENTS
+from contract.doubles import Listener
 from contract.installer import Installer, ScriptedProvider
 from contract.requirements import requirement
 from contract.seeds import BLOCKS, run_block
 from contract.seeds.sessions import ShownTool, failures, session_with
 from contract.seeds.signatures import shown_function
-from contract.stand_ins import Listener
 
 
 def _only_function(block: str) -> ast.AsyncFunctionDef:

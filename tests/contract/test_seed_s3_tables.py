@@ -28,8 +28,8 @@ from amplifier_core import (
     message_models,
     models,
 )
+from contract.doubles import raising
 from contract.requirements import requirement
-from contract.stand_ins import raising
 
 _MODELS: dict[ModuleType, list[str]] = {
     models: [

@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 from amplifier_core import AmplifierSession, ModuleCoordinator, ModuleLoader
+from contract.doubles import Approvals, Display, Listener, Memory, raising
 from contract.installer import Installer, Loop, ScriptedProvider
 from contract.requirements import requirement
-from contract.stand_ins import Approvals, Display, Listener, Memory, raising
 
 MINIMAL: dict[str, Any] = {"session": {"orchestrator": "loop-test", "context": "context-test"}}
 

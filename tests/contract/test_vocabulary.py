@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from amplifier_core import HookRegistry, capabilities, correlation, events
+from contract.doubles import Listener
 from contract.requirements import requirement
-from contract.stand_ins import Listener
 
 EVENTS = """
 SESSION_START session:start

@@ -9,8 +9,8 @@ from amplifier_core import HookRegistry, ToolCall
 from amplifier_core.events import ALL_EVENTS
 from amplifier_core.testing import MockContextManager, MockCoordinator
 from amplifier_module_loops.loop_basic import mount
+from contract.doubles import Listener
 from contract.installer import ScriptedProvider
-from contract.stand_ins import Listener
 
 
 class Turn:
@@ -30,7 +30,7 @@ class Turn:
 
     async def run(self, prompt: str = "hi") -> str:
         """Run one turn."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             return await self.loop.execute(
                 prompt=prompt,
                 context=self.context,

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from end_to_end.model_server import ModelServer
@@ -57,12 +57,18 @@ class ChatRun:
         self._bundle = folder / "chat-run.md"
         self._bundle.write_text(_BUNDLE.format(url=server.url, home=self.home))
 
-    @contextmanager
     def chat(
         self, *arguments: str, columns: int = 80, rows: int = 40, **variables: str
-    ) -> Generator[TmuxScreen]:
+    ) -> AbstractContextManager[TmuxScreen]:
         """Open a chat in a terminal of its own."""
-        command = [sys.executable, "-m", "amplifier_cli", "chat", "-b", str(self._bundle)]
+        chat = ("chat", "-b", str(self._bundle))
+        return self.command(*chat, *arguments, columns=columns, rows=rows, **variables)
+
+    @contextmanager
+    def command(
+        self, *arguments: str, columns: int = 80, rows: int = 40, **variables: str
+    ) -> Generator[TmuxScreen]:
+        """Run `amplifier` in a terminal of its own."""
         environment = {
             "HOME": str(self.home),
             "AMPLIFIER_HOME": str(self.home),
@@ -70,7 +76,7 @@ class ChatRun:
             **variables,
         }
         with TmuxScreen(
-            [*command, *arguments],
+            [sys.executable, "-m", "amplifier_cli", *arguments],
             folder=self.project,
             environment=environment,
             columns=columns,

@@ -76,7 +76,7 @@ class ModelServer:
                         self.wfile.write(f"data: {chunk}\n\n".encode())
                         self.wfile.flush()
                     except OSError:
-                        # The client has hung up, as it should when the person stops the turn.
+                        # The client has hung up, as it should when the user stops the turn.
                         return
 
             def _head(self, kind: str) -> None:

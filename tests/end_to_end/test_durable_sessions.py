@@ -15,7 +15,7 @@ from amplifier_runtime.client import Client
 from amplifier_runtime.commands.worker import all_parts
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 PLAN = {
@@ -30,7 +30,7 @@ async def _run_turns(url: str) -> None:
     await migrate(database)
     client = Client(database, "acme")
     await client.create_session("s1", PLAN)
-    async with Worker(WorkerSettings(url, parts=all_parts(database))), asyncio.timeout(60):
+    async with Worker(WorkerSettings(url, parts=all_parts(database))), asyncio.timeout(120):
         for number, prompt in enumerate(("Note a todo.", "Note another todo.")):
             turn = await client.submit("s1", prompt, idempotency_key=str(number))
             await client.result(turn.turn_id)
@@ -107,7 +107,7 @@ def test_a_fork_of_a_durable_session_continues_from_its_first_turn(
     async def go_on() -> str:
         database = Database(url)
         client = Client(database, "acme")
-        async with Worker(WorkerSettings(url, parts=all_parts(database))), asyncio.timeout(60):
+        async with Worker(WorkerSettings(url, parts=all_parts(database))), asyncio.timeout(120):
             turn = await client.submit(copy, "Note a third todo.", idempotency_key="third")
             answer = (await client.result(turn.turn_id)).answer
         database.close()

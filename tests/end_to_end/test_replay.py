@@ -12,8 +12,8 @@ import pytest
 
 from amplifier_foundation.replay import replay, to_test
 from amplifier_foundation.store import SessionStore
-from amplifier_journal.replay.replaying import replay_tape
-from amplifier_journal.replay.tape import Tape
+from amplifier_journal.replay.recording import Recording
+from amplifier_journal.replay.replayer import replay_recording
 from end_to_end.recorded_sessions import NAMES, record
 
 _RESULT_WITH_TOOLS = "parallel_tools"
@@ -64,7 +64,7 @@ async def test_every_answer_of_a_model_matters_to_a_replay(tmp_path: Path) -> No
     answer = next(each for each in records if each.kind == "model.result")
     answer.data["response"]["content"][-1]["text"] = "Something else."
 
-    differences = (await replay_tape(Tape(session_id, records))).differences
+    differences = (await replay_recording(Recording(session_id, records))).differences
 
     shown = "\n".join(map(str, differences))
     assert "turn 1" in shown

@@ -47,6 +47,21 @@ def test_a_tool_runs_after_the_person_has_seen_exactly_what_it_will_do(tmp_path:
         assert_looks_like(screen.wait_for("│ second"), "expanded")
 
 
+def test_the_bare_command_opens_a_chat(tmp_path: Path) -> None:
+    with ModelServer([]) as server, ChatRun(tmp_path, server).command() as screen:
+        assert "using the mock model" in screen.wait_for("ready", "mock-model")
+
+
+def test_a_prompt_on_the_command_line_is_sent_first(tmp_path: Path) -> None:
+    with ModelServer([Said(["Good morning."]), Said(["Gladly."])]) as server:
+        with ChatRun(tmp_path, server).chat("good", "morning") as screen:
+            screen.wait_for("› good morning", "Good morning.", "ready")
+            screen.type("thanks")
+            screen.press("Enter")
+            screen.wait_for("Gladly.", "ready")
+        assert len(server.requests) == 2
+
+
 def test_enter_denies_what_nobody_chose_to_allow(tmp_path: Path) -> None:
     script = [Said(calls=[("bash", {"command": "touch made"})]), Said(["All right."])]
     with ModelServer(script) as server:
@@ -243,7 +258,7 @@ def test_commands_complete_and_answer(tmp_path: Path) -> None:
         screen.wait_for("Written to")
         screen.type("/fork")
         screen.press("Enter")
-        screen.wait_for("A copy goes on here", "ready")
+        screen.wait_for("A copy continues here", "ready")
         screen.type("/quit")
         screen.press("Enter")
         screen.wait_for_end()

@@ -62,7 +62,7 @@ def appender() -> Iterator[Appender]:
         yield Appender(process)
         assert process.stdin
         process.stdin.close()
-        process.wait(timeout=10)
+        process.wait(timeout=120)
 
 
 def whole(path: Path, content: str) -> str:

@@ -68,7 +68,7 @@ async def test_the_model_calls_a_tool_and_answers_with_its_result(
         [*shown(1, "notes.txt", "buy milk"), *shown(2, "todo.md", "fix the bug")]
     )
 
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(120):
         answer = await session.execute("Read the file plan.txt")
 
     assert tool.asked_for == ["plan.txt"]

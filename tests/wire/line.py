@@ -17,7 +17,7 @@ from wire.server import WireServer
 from wire.vendor import Vendor
 
 # Generous: the first call waits for the import of an SDK, on a machine that may be busy.
-LIMIT_SECONDS = 30
+LIMIT_SECONDS = 120
 QUICK: dict[str, Any] = {
     "max_retries": 2,
     "min_retry_delay_seconds": 0.01,

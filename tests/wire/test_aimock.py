@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import subprocess
-import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from threading import Timer
 from typing import Any
 from urllib.request import Request, urlopen
@@ -19,13 +16,13 @@ import pytest
 from amplifier_core import AmplifierSession, ChatRequest, ChatResponse, Message, MockTool
 from amplifier_core.models import HookResult
 from amplifier_core.testing import EventRecorder
+from npm_packages import npm_package
 from wire.vendor import Vendor
 
 pytestmark = pytest.mark.slow
 
 PACKAGE, VERSION = "@copilotkit/aimock", "1.43.0"
-FOLDER = Path(__file__).parents[2] / "build" / "aimock"
-START_SECONDS = 30.0
+START_SECONDS = 120.0
 
 TEXT = "One two three four five six seven eight nine ten eleven twelve."
 FIXTURES: list[dict[str, Any]] = [
@@ -78,23 +75,10 @@ def _send(request: Request) -> None:
     urlopen(request, timeout=10).close()
 
 
-def _installed() -> Path:
-    """Return the program, installed if it is not there in this version."""
-    home = FOLDER / "node_modules" / PACKAGE
-    manifest = home / "package.json"
-    if not manifest.exists() or json.loads(manifest.read_text("utf-8"))["version"] != VERSION:
-        npm = shutil.which("npm")
-        assert npm is not None, f"npm is needed to install {PACKAGE}, and it is not on the PATH"
-        wanted = f"{PACKAGE}@{VERSION}"
-        command = [npm, "install", "--prefix", str(FOLDER), "--no-save", wanted]
-        subprocess.run(command, check=True, stdout=sys.stderr, timeout=300)
-    return home / "dist" / "cli.js"
-
-
 @pytest.fixture(scope="session")
 def aimock(tmp_path_factory: pytest.TempPathFactory) -> Generator[Aimock]:
     """One aimock for the whole run."""
-    program = _installed()
+    program = npm_package(PACKAGE, VERSION) / "dist" / "cli.js"
     fixtures = tmp_path_factory.mktemp("aimock") / "fixtures.json"
     fixtures.write_text(json.dumps({"fixtures": FIXTURES}), encoding="utf-8")
     options = ["--port", "0", "--fixtures", str(fixtures), "--chunk-size", "5"]
@@ -134,7 +118,7 @@ async def open_session(vendor: Vendor, aimock: Aimock) -> AsyncGenerator[Open]:
 async def ask(session: AmplifierSession, prompt: str, *, stream: bool = True) -> ChatResponse:
     [provider] = session.coordinator.get("providers").values()
     messages = [Message(role="user", content=prompt)]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         return await provider.complete(ChatRequest(messages=messages, metadata={"stream": stream}))
 
 
@@ -182,7 +166,7 @@ async def test_a_turn_calls_a_tool_and_goes_on_with_its_result(
     tool = MockTool("weather", "sun")
     await session.coordinator.mount("tools", tool)
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         answer = await session.execute("What is the weather?")
 
     assert answer == "It is sunny."

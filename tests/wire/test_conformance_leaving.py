@@ -24,7 +24,7 @@ async def test_a_caller_who_leaves_in_mid_stream_hangs_up(connect: Connect) -> N
     with pytest.raises(asyncio.CancelledError):
         await call
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await line.server.requests[0].disconnected.wait()
     assert [each["error"]["type"] for each in line.of("llm:stream_aborted")] == ["CancelledError"]
 
@@ -45,7 +45,7 @@ async def test_a_caller_who_leaves_an_unstreamed_answer_hangs_up(connect: Connec
     with pytest.raises(asyncio.CancelledError):
         await call
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await line.server.requests[0].disconnected.wait()
 
 
@@ -55,7 +55,7 @@ async def test_a_caller_who_leaves_is_not_called_back(connect: Connect) -> None:
     await line.wait_for("provider:retry")
 
     call.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         with pytest.raises(asyncio.CancelledError):
             await call
 

@@ -170,11 +170,11 @@ async def test_the_thoughts_of_another_vendor_are_not_sent_to_be_refused(
 
 async def test_fields_of_the_house_stay_in_the_house(connect: Connect) -> None:
     line = await connect(Answer.of("ok"))
-    metadata = {"source": "hook", "hook_name": "secret-of-the-house"}
+    metadata = {"source": "hook", "hook_name": "secret-of-the-app"}
     block = {"type": "text", "text": "hi", "visibility": "user"}
 
     await line.ask({"role": "user", "content": [block], "metadata": metadata})
 
     raw = line.server.requests[0].raw
-    assert b"secret-of-the-house" not in raw
+    assert b"secret-of-the-app" not in raw
     assert b"visibility" not in raw

@@ -144,7 +144,7 @@ async def test_cleaning_up_closes_the_connections(connect: Connect) -> None:
 
     await line.close()
 
-    assert await wait_for(lambda: line.server.open_connections == 0, timeout=5)
+    assert await wait_for(lambda: line.server.open_connections == 0, timeout=120)
 
 
 async def test_cleaning_up_at_once_is_no_error(connect: Connect) -> None:

@@ -18,7 +18,7 @@ SCHEMA = {
 
 
 def was_told(line: Line, response: ChatResponse) -> bool:
-    """Whether the caller and the person learn that something was not done as asked."""
+    """Whether the caller and the user learn that something was not done as asked."""
     return response.degradation is not None and line.display.lines != []
 
 

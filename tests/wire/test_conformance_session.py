@@ -1,4 +1,4 @@
-"""A whole session: a loop, a memory and a tool of the house over the wire."""
+"""A whole session: a loop, a memory and a tool of the repository over the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A walk that goes on where the last one ended comes to what a walk from the beginning comes to."""
+"""A continued walk gives the same result as a walk from the beginning."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Screen:
         self.lines.append(f"{source} {level}: {message}")
 
 
-class House:
+class Harness:
     """A session under guard, and everything that can be seen of it."""
 
     def __init__(self, session: AmplifierSession, screen: Screen) -> None:
@@ -77,7 +77,7 @@ class House:
         self.recorder = EventRecorder()
         self.tools: dict[str, Recorder] = {}
 
-    async def furnish(self) -> House:
+    async def furnish(self) -> Harness:
         """Initialize the session and give it one tool of each kind."""
         await self.session.initialize()
         kinds = {"bash": "unsafe", "write": "idempotent", "read": "pure"}
@@ -89,7 +89,7 @@ class House:
         return self
 
     @property
-    def desk(self) -> Any:
+    def broker(self) -> Any:
         """The capability that apps use."""
         return self.coordinator.get_capability("approval.grants")
 
@@ -108,12 +108,12 @@ class House:
 
     async def run(self) -> list[str]:
         """Run one turn and return what the model was told."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             await self.session.execute("go")
         return await self.results()
 
 
-Build = Callable[..., Awaitable[House]]
+Build = Callable[..., Awaitable[Harness]]
 
 
 def call(tool: str, call_id: str | None = None, **arguments: Any) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def grants_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def build(grants_file: Path) -> AsyncGenerator[Build]:
-    """Build a house from the model's calls and the keys of the configuration."""
+    """Build a harness from the model's calls and the keys of the configuration."""
     async with AsyncExitStack() as exits:
 
         async def make(
@@ -152,7 +152,7 @@ async def build(grants_file: Path) -> AsyncGenerator[Build]:
             state: dict[str, Any] | None = None,
             project: str | None = None,
             **config: Any,
-        ) -> House:
+        ) -> Harness:
             screen = Screen()
             config = {"grants_file": str(grants_file), "batch_seconds": 0, **config}
             session = AmplifierSession(
@@ -166,7 +166,7 @@ async def build(grants_file: Path) -> AsyncGenerator[Build]:
             if project is not None:
                 session.coordinator.register_capability("session.working_dir", project)
             exits.push_async_callback(session.cleanup)
-            return await House(session, screen).furnish()
+            return await Harness(session, screen).furnish()
 
         yield make
 

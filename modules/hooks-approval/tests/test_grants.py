@@ -53,11 +53,11 @@ async def test_always_means_exactly_this_call_when_no_pattern_says_more(
 ) -> None:
     ann = person("Allow always", "Deny")
     calls = [[calling("bash", command=text)] for text in ("ls", "ls", "ls -a")]
-    house = await build(*calls, person=ann)
+    harness = await build(*calls, person=ann)
 
-    await house.run()
+    await harness.run()
 
-    assert house.ran() == [{"command": "ls"}] * 2
+    assert harness.ran() == [{"command": "ls"}] * 2
     assert len(ann.questions) == 2
     assert "`Allow always` means: exactly this call, for this session, until 2" in ann.questions[0]
 
@@ -67,13 +67,13 @@ async def test_always_means_the_pattern_of_the_rule_that_asked(
 ) -> None:
     ann = person("Allow always", "Deny")
     commands = ("git log", "git status", "git status; rm -r .")
-    house = await build(
+    harness = await build(
         *([calling("bash", command=text)] for text in commands), person=ann, rules=[ASK_PROJECT]
     )
 
-    await house.run()
+    await harness.run()
 
-    assert [each["command"] for each in house.ran()] == ["git log", "git status"]
+    assert [each["command"] for each in harness.ran()] == ["git log", "git status"]
     assert 'means: `bash` where command is "git *", for this session' in ann.questions[0]
 
 
@@ -118,45 +118,45 @@ async def test_a_grant_of_a_session_is_there_when_it_is_resumed(
 async def test_a_grant_can_be_listed_and_taken_back(build: Any, person: Any, calling: Any) -> None:
     for scope in ("session", "user"):
         calls = [calling("bash", command="ls")]
-        house = await build(
+        harness = await build(
             calls, calls, person=person("Allow always", "Deny"), remember_scope=scope
         )
-        await house.session.execute("go")
-        assert len(house.ran()) == 2
+        await harness.session.execute("go")
+        assert len(harness.ran()) == 2
 
-        (grant,) = house.desk.list()
+        (grant,) = harness.broker.list()
         assert grant["scope"] == scope
         assert '"command": "ls"' in grant["matches"]
         assert grant["until"] > grant["made"]
-        assert house.desk.revoke(grant["id"]) is True
-        assert house.desk.revoke(grant["id"]) is False
-        assert house.desk.list() == []
+        assert harness.broker.revoke(grant["id"]) is True
+        assert harness.broker.revoke(grant["id"]) is False
+        assert harness.broker.list() == []
 
 
 async def test_what_is_taken_back_elsewhere_is_gone_here_too(
     build: Any, person: Any, calling: Any, grants_file: Path
 ) -> None:
     calls = [calling("bash", command="ls")]
-    house = await build(calls, person=person("Allow always", "Deny"), remember_scope="user")
-    await house.run()
+    harness = await build(calls, person=person("Allow always", "Deny"), remember_scope="user")
+    await harness.run()
 
     other = await build()
-    assert other.desk.revoke(house.desk.list()[0]["id"]) is True
+    assert other.broker.revoke(harness.broker.list()[0]["id"]) is True
 
-    assert house.desk.list() == []
+    assert harness.broker.list() == []
     assert json.loads(_text(grants_file)) == []
 
 
 async def test_a_grant_ends(build: Any, person: Any, calling: Any) -> None:
     calls = [calling("bash", command="ls")]
-    house = await build(
+    harness = await build(
         calls, calls, person=person("Allow always", "Deny"), remember_seconds=0.000001
     )
 
-    await house.run()
+    await harness.run()
 
-    assert len(house.ran()) == 1
-    assert house.desk.list() == []
+    assert len(harness.ran()) == 1
+    assert harness.broker.list() == []
 
 
 async def test_a_no_can_be_remembered_and_beats_a_rule_that_allows(
@@ -167,9 +167,9 @@ async def test_a_no_can_be_remembered_and_beats_a_rule_that_allows(
             return ApprovalResponse(approved=False, remember=True)
 
     calls = [calling("bash", command="ls")]
-    house = await build(calls, remember_scope="user")
-    house.coordinator.get_capability("approval.register_provider")(Client())
-    await house.run()
+    harness = await build(calls, remember_scope="user")
+    harness.coordinator.get_capability("approval.register_provider")(Client())
+    await harness.run()
 
     later = await build(calls, rules=[{"tool": "bash", "action": "allow"}])
     results = await later.run()
@@ -186,16 +186,16 @@ async def test_no_grant_is_stronger_than_a_rule_that_denies(
     )
     await granted.run()
     deny = {"tool": "bash", "arguments": {"command": "rm"}, "action": "deny"}
-    house = await build([calling("bash", command="ls")], rules=[deny])
+    harness = await build([calling("bash", command="ls")], rules=[deny])
 
     async def edit(event: str, data: dict[str, Any]) -> HookResult:
         return HookResult(action="modify", data={**data, "tool_input": {"command": "rm"}})
 
-    house.coordinator.hooks.register("tool:pre", edit)
-    results = await house.run()
+    harness.coordinator.hooks.register("tool:pre", edit)
+    results = await harness.run()
 
     assert len(granted.ran()) == 1
-    assert house.ran() == []
+    assert harness.ran() == []
     assert "rule 1: deny" in results[0]
 
 
@@ -231,11 +231,11 @@ async def test_of_two_grants_the_one_that_denies_counts(
 async def test_the_file_is_the_owners_alone(
     build: Any, person: Any, calling: Any, grants_file: Path
 ) -> None:
-    house = await build(
+    harness = await build(
         [calling("bash", command="ls")], person=person("Allow always"), remember_scope="user"
     )
 
-    await house.run()
+    await harness.run()
 
     assert _mode(grants_file) == 0o600
     assert _mode(grants_file.parent) == 0o700
@@ -251,14 +251,14 @@ async def test_a_damaged_file_denies_everything_and_says_so(
     _write(grants_file, content)
     ann = person("Allow")
     allow = {"tool": "*", "action": "allow"}
-    house = await build([calling("bash"), calling("read")], person=ann, rules=[allow])
+    harness = await build([calling("bash"), calling("read")], person=ann, rules=[allow])
 
-    results = await house.run()
+    results = await harness.run()
 
-    assert house.ran("bash") == house.ran("read") == []
+    assert harness.ran("bash") == harness.ran("read") == []
     assert ann.questions == []
     assert all("is damaged" in each for each in results)
-    assert any("error: Every tool call is denied" in line for line in house.screen.lines)
+    assert any("error: Every tool call is denied" in line for line in harness.screen.lines)
     assert _text(grants_file) == content
 
 
@@ -269,22 +269,22 @@ async def test_a_file_that_others_could_have_made_denies_everything(
 ) -> None:
     _spoil(grants_file, way)
     state = {"hooks-approval": {"grants": ["x"]}} if way == "unreadable state" else {}
-    house = await build([calling("read")], state=state)
+    harness = await build([calling("read")], state=state)
 
-    await house.run()
+    await harness.run()
 
-    assert house.ran("read") == []
-    assert any("Every tool call is denied" in line for line in house.screen.lines)
+    assert harness.ran("read") == []
+    assert any("Every tool call is denied" in line for line in harness.screen.lines)
 
 
 async def test_a_repaired_file_is_used_again(build: Any, grants_file: Path) -> None:
     _write(grants_file, "{")
-    house = await build()
+    harness = await build()
     facts = {"tool_name": "read", "tool_call_id": "c1"}
-    before = await house.coordinator.hooks.emit("tool:pre", facts)
+    before = await harness.coordinator.hooks.emit("tool:pre", facts)
 
     _write(grants_file, "[]")
-    after = await house.coordinator.hooks.emit("tool:pre", facts)
+    after = await harness.coordinator.hooks.emit("tool:pre", facts)
 
     assert (before.action, after.action) == ("deny", "continue")
 
@@ -294,12 +294,14 @@ async def test_an_answer_that_cannot_be_remembered_goes_for_its_call_only(
 ) -> None:
     grants_file.with_name("grants.json.lock").mkdir(parents=True)
     calls = [calling("bash", command="ls")]
-    house = await build(calls, calls, person=person("Allow always", "Deny"), remember_scope="user")
+    harness = await build(
+        calls, calls, person=person("Allow always", "Deny"), remember_scope="user"
+    )
 
-    await house.run()
+    await harness.run()
 
-    assert len(house.ran()) == 1
-    assert any("goes for this call only" in line for line in house.screen.lines)
+    assert len(harness.ran()) == 1
+    assert any("goes for this call only" in line for line in harness.screen.lines)
 
 
 @pytest.mark.parametrize("scope", ["session", "user"])
@@ -307,8 +309,8 @@ async def test_grants_made_at_the_same_time_are_all_kept(
     build: Any, person: Any, calling: Any, scope: str
 ) -> None:
     calls = [calling("bash", command=str(number)) for number in range(12)]
-    house = await build(calls, person=person("Allow always"), remember_scope=scope)
+    harness = await build(calls, person=person("Allow always"), remember_scope=scope)
 
-    await house.run()
+    await harness.run()
 
-    assert len(house.desk.list()) == 12
+    assert len(harness.broker.list()) == 12

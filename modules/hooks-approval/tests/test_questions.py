@@ -32,8 +32,8 @@ class Client:
             raise
 
 
-def register(house: Any, client: Client) -> Any:
-    return house.coordinator.get_capability("approval.register_provider")(client)
+def register(harness: Any, client: Client) -> Any:
+    return harness.coordinator.get_capability("approval.register_provider")(client)
 
 
 @pytest.mark.parametrize("answer", ["Allow", "Allow once", "allow"])
@@ -41,26 +41,26 @@ async def test_a_clear_yes_runs_the_call(
     build: Any, person: Any, calling: Any, answer: str
 ) -> None:
     ann = person(answer)
-    house = await build([calling("bash", "c1", command="ls")], person=ann)
+    harness = await build([calling("bash", "c1", command="ls")], person=ann)
 
-    await house.run()
+    await harness.run()
 
-    assert house.ran() == [{"command": "ls"}]
-    required, granted = house.told("approval:required")[0], house.told("approval:granted")[0]
+    assert harness.ran() == [{"command": "ls"}]
+    required, granted = harness.told("approval:required")[0], harness.told("approval:granted")[0]
     assert required["request_id"] == granted["request_id"]
     assert granted["tool_call_id"] == "c1"
-    assert house.desk.explain("c1")["rule"] == "person allowed exactly this call"
+    assert harness.broker.explain("c1")["rule"] == "allowed by the user"
 
 
 @pytest.mark.parametrize("answer", ["Deny", "maybe", "", None, 1, RuntimeError("planted")])
 async def test_anything_else_is_a_no(build: Any, person: Any, calling: Any, answer: Any) -> None:
-    house = await build([calling("bash", command="ls")], person=person(answer))
+    harness = await build([calling("bash", command="ls")], person=person(answer))
 
-    results = await house.run()
+    results = await harness.run()
 
-    assert house.ran() == []
+    assert harness.ran() == []
     assert results[0].startswith("Denied by hook: hooks-approval: ")
-    assert len(house.told("approval:denied")) == 1
+    assert len(harness.told("approval:denied")) == 1
 
 
 @pytest.mark.attack("H2")
@@ -69,30 +69,30 @@ async def test_what_a_hook_made_of_a_call_is_what_is_asked_and_run(
     build: Any, person: Any, calling: Any, priority: int
 ) -> None:
     ann = person("Allow")
-    house = await build([calling("bash", command="innocent")], person=ann)
+    harness = await build([calling("bash", command="innocent")], person=ann)
 
     async def edit(event: str, data: dict[str, Any]) -> HookResult:
         return HookResult(action="modify", data={**data, "tool_input": {"command": "edited"}})
 
-    house.coordinator.hooks.register("tool:pre", edit, priority=priority)
-    await house.run()
+    harness.coordinator.hooks.register("tool:pre", edit, priority=priority)
+    await harness.run()
 
     assert '"edited"' in ann.questions[0]
     assert "innocent" not in ann.questions[0]
-    assert house.ran() == [{"command": "edited"}]
+    assert harness.ran() == [{"command": "edited"}]
 
 
 async def test_what_another_hook_denies_is_not_asked_about(
     build: Any, person: Any, calling: Any
 ) -> None:
     ann = person("Allow")
-    house = await build([calling("bash")], person=ann)
+    harness = await build([calling("bash")], person=ann)
 
     async def deny(event: str, data: dict[str, Any]) -> HookResult:
         return HookResult(action="deny", reason="no")
 
-    house.coordinator.hooks.register("tool:pre", deny, priority=500)
-    await house.run()
+    harness.coordinator.hooks.register("tool:pre", deny, priority=500)
+    await harness.run()
 
     assert ann.questions == []
 
@@ -102,17 +102,17 @@ async def test_calls_of_one_step_and_risk_are_asked_about_together(
 ) -> None:
     ann = person("Allow")
     calls = [calling("bash", command=f"make {n}") for n in range(3)]
-    house = await build([*calls, calling("write", path="a")], person=ann, batch_seconds=0.02)
+    harness = await build([*calls, calling("write", path="a")], person=ann, batch_seconds=0.02)
 
-    await house.run()
+    await harness.run()
 
     asked = sorted(ann.questions)
     assert len(asked) == 2
     assert asked[0].startswith("Allow these 3 calls? Risk: unsafe.")
     assert [f'"make {n}"' in asked[0] for n in range(3)] == [True] * 3
     assert asked[1].startswith("Allow this call? Risk: idempotent.")
-    assert len(house.ran()) == 3
-    assert len(house.told("approval:granted")) == 4
+    assert len(harness.ran()) == 3
+    assert len(harness.told("approval:granted")) == 4
 
 
 @pytest.mark.attack("review M2")
@@ -121,21 +121,21 @@ async def test_at_most_ten_calls_are_behind_one_answer(
 ) -> None:
     ann = person("Allow")
     calls = [calling("bash", command=f"make {n}") for n in range(25)]
-    house = await build(calls, person=ann, batch_seconds=0.02)
+    harness = await build(calls, person=ann, batch_seconds=0.02)
 
-    await house.run()
+    await harness.run()
 
     assert [each.count('Tool: "bash"') for each in ann.questions] == [10, 10, 5]
-    assert len(house.ran()) == 25
+    assert len(harness.ran()) == 25
 
 
 @pytest.mark.attack("review M2")
 async def test_long_calls_are_asked_about_alone(build: Any, person: Any, calling: Any) -> None:
     ann = person("Allow")
     calls = [calling("bash", command="x" * 3_000) for _ in range(3)]
-    house = await build(calls, person=ann, batch_seconds=0.02)
+    harness = await build(calls, person=ann, batch_seconds=0.02)
 
-    await house.run()
+    await harness.run()
 
     assert [each.count('Tool: "bash"') for each in ann.questions] == [1, 1, 1]
 
@@ -146,24 +146,24 @@ async def test_calls_of_one_question_can_be_answered_one_by_one(
 ) -> None:
     ann = person("One by one", "Allow once", "Deny", "Allow always", "Deny")
     calls = [calling("bash", f"c{n}", command=f"make {n}") for n in range(3)]
-    house = await build(calls, [calls[2], calls[1]], person=ann, batch_seconds=0.02)
+    harness = await build(calls, [calls[2], calls[1]], person=ann, batch_seconds=0.02)
 
-    await house.run()
+    await harness.run()
 
     assert ann.options[0] == ["Allow once", "Allow always", "One by one", "Deny"]
     assert ann.options[1] == ["Allow once", "Allow always", "Deny"]
     assert len(ann.questions) == 5
-    assert house.ran() == [{"command": "make 0"}, {"command": "make 2"}, {"command": "make 2"}]
+    assert harness.ran() == [{"command": "make 0"}, {"command": "make 2"}, {"command": "make 2"}]
 
 
 async def test_one_by_one_is_not_an_answer_to_a_question_about_one_call(
     build: Any, person: Any, calling: Any
 ) -> None:
-    house = await build([calling("bash", command="ls")], person=person("One by one"))
+    harness = await build([calling("bash", command="ls")], person=person("One by one"))
 
-    await house.run()
+    await harness.run()
 
-    assert house.ran() == []
+    assert harness.ran() == []
 
 
 async def test_an_answer_is_not_used_for_the_same_id_again(
@@ -171,18 +171,18 @@ async def test_an_answer_is_not_used_for_the_same_id_again(
 ) -> None:
     ann = person("Allow", "Deny")
     again = [calling("bash", "c1", command="pay")]
-    house = await build(again, again, person=ann)
+    harness = await build(again, again, person=ann)
 
-    await house.run()
+    await harness.run()
 
     assert len(ann.questions) == 2
-    assert house.ran() == [{"command": "pay"}]
+    assert harness.ran() == [{"command": "pay"}]
 
 
 async def test_each_of_two_questions_gets_its_own_answer(
     build: Any, person: Any, calling: Any
 ) -> None:
-    house = await build(
+    harness = await build(
         [calling("bash", "b", command="x"), calling("write", "w", path="y")], person=None
     )
     client = Client(None)
@@ -191,11 +191,11 @@ async def test_each_of_two_questions_gets_its_own_answer(
         return ApprovalResponse(approved=request.tool_name == "write", reason="only writing")
 
     client.request_approval = answer
-    register(house, client)
-    results = await house.run()
+    register(harness, client)
+    results = await harness.run()
 
-    assert house.ran("bash") == []
-    assert house.ran("write") == [{"path": "y"}]
+    assert harness.ran("bash") == []
+    assert harness.ran("write") == [{"path": "y"}]
     assert "only writing" in results[0]
 
 
@@ -203,13 +203,13 @@ async def test_a_registered_provider_is_asked_instead_of_the_app(
     build: Any, person: Any, calling: Any
 ) -> None:
     ann, client = person("Deny"), Client(ApprovalResponse(approved=True))
-    house = await build([calling("bash", "c1", command="ls")], person=ann, timeout_seconds=60)
+    harness = await build([calling("bash", "c1", command="ls")], person=ann, timeout_seconds=60)
 
-    register(house, client)
-    await house.run()
+    register(harness, client)
+    await harness.run()
 
     request = client.requests[0]
-    assert house.ran() == [{"command": "ls"}]
+    assert harness.ran() == [{"command": "ls"}]
     assert ann.questions == []
     assert (request.tool_name, request.risk_level, request.timeout) == ("bash", "unsafe", 60)
     assert request.details["calls"][0]["tool_call_id"] == "c1"
@@ -218,29 +218,29 @@ async def test_a_registered_provider_is_asked_instead_of_the_app(
 
 async def test_a_provider_can_be_taken_back(build: Any, person: Any, calling: Any) -> None:
     client = Client(ApprovalResponse(approved=True))
-    house = await build([calling("bash")], person=person("Deny"))
+    harness = await build([calling("bash")], person=person("Deny"))
 
-    register(house, client)()
-    await house.run()
+    register(harness, client)()
+    await harness.run()
 
     assert client.requests == []
-    assert house.ran() == []
+    assert harness.ran() == []
 
 
 @pytest.mark.parametrize("response", ["yes", {"approved": True}, None, 1])
 async def test_a_provider_that_answers_rubbish_denies(
     build: Any, calling: Any, response: Any
 ) -> None:
-    house = await build([calling("bash")])
+    harness = await build([calling("bash")])
     client = Client()
     client.response.set_result(response)
 
-    register(house, client)
-    results = await house.run()
+    register(harness, client)
+    results = await harness.run()
 
-    assert house.ran() == []
+    assert harness.ran() == []
     assert "asking for approval failed" in results[0]
-    assert any("asking for approval failed" in line for line in house.screen.lines)
+    assert any("asking for approval failed" in line for line in harness.screen.lines)
 
 
 @pytest.mark.attack("H3")
@@ -248,42 +248,42 @@ async def test_a_provider_that_answers_rubbish_denies(
 async def test_of_two_clients_the_first_answer_counts(
     build: Any, calling: Any, first_says: bool
 ) -> None:
-    house = await build([calling("bash", "c1")])
+    harness = await build([calling("bash", "c1")])
     one, other = Client(), Client()
-    register(house, one)
-    register(house, other)
+    register(harness, one)
+    register(harness, other)
 
-    async with asyncio.timeout(5):
-        turn = asyncio.create_task(house.run())
-        assert await wait_for(lambda: bool(one.requests and other.requests))
+    async with asyncio.timeout(120):
+        turn = asyncio.create_task(harness.run())
+        assert await wait_for(lambda: bool(one.requests and other.requests), timeout=120)
         one.response.set_result(ApprovalResponse(approved=first_says))
         await turn
     other.response.set_result(ApprovalResponse(approved=not first_says))
 
-    assert len(house.ran()) == first_says
+    assert len(harness.ran()) == first_says
     assert other.cancelled
-    assert len(house.told("approval:granted") + house.told("approval:denied")) == 1
+    assert len(harness.told("approval:granted") + harness.told("approval:denied")) == 1
 
 
 @pytest.mark.attack("H3")
 async def test_a_question_is_answered_once(build: Any, person: Any, calling: Any) -> None:
     ann = person("Allow")
     ann.gate.clear()
-    house = await build([calling("bash", "c1")], person=ann)
+    harness = await build([calling("bash", "c1")], person=ann)
 
-    async with asyncio.timeout(5):
-        turn = asyncio.create_task(house.run())
-        assert await wait_for(lambda: bool(ann.questions))
-        question = house.desk.waiting()[0]
-        assert house.desk.answer(question["id"], False, who="bob") is True
-        assert house.desk.answer(question["id"], True) is False
+    async with asyncio.timeout(120):
+        turn = asyncio.create_task(harness.run())
+        assert await wait_for(lambda: bool(ann.questions), timeout=120)
+        question = harness.broker.waiting()[0]
+        assert harness.broker.answer(question["id"], False, who="bob") is True
+        assert harness.broker.answer(question["id"], True) is False
         ann.gate.set()
         await turn
 
-    assert house.ran() == []
-    assert house.desk.waiting() == []
-    assert house.desk.answer(question["id"], True) is False
-    assert house.desk.explain("c1")["rule"] == "bob denied exactly this call"
+    assert harness.ran() == []
+    assert harness.broker.waiting() == []
+    assert harness.broker.answer(question["id"], True) is False
+    assert harness.broker.explain("c1")["rule"] == "denied by bob"
 
 
 @pytest.mark.attack("H3")
@@ -292,23 +292,23 @@ async def test_an_answer_after_the_time_is_over_changes_nothing(
 ) -> None:
     ann = person("Allow")
     ann.gate.clear()
-    house = await build([calling("bash", "c1")], person=ann, timeout_seconds=0.02)
+    harness = await build([calling("bash", "c1")], person=ann, timeout_seconds=0.02)
 
-    results = await house.run()
+    results = await harness.run()
     ann.gate.set()
     await asyncio.sleep(0)
 
-    assert house.ran() == []
+    assert harness.ran() == []
     assert "nobody answered within 0.02 s" in results[0]
-    assert any("nobody answered" in line for line in house.screen.lines)
+    assert any("nobody answered" in line for line in harness.screen.lines)
 
 
 async def test_an_app_that_gives_up_waiting_denies(build: Any, person: Any, calling: Any) -> None:
-    house = await build([calling("bash")], person=person(ApprovalTimeoutError()))
+    harness = await build([calling("bash")], person=person(ApprovalTimeoutError()))
 
-    results = await house.run()
+    results = await harness.run()
 
-    assert house.ran() == []
+    assert harness.ran() == []
     assert "nobody answered" in results[0]
 
 
@@ -319,19 +319,19 @@ async def test_a_call_never_runs_when_the_session_was_cancelled_meanwhile(
 ) -> None:
     ann = person("Allow")
     ann.gate.clear()
-    house = await build([calling("bash", "c1")], person=ann)
+    harness = await build([calling("bash", "c1")], person=ann)
 
-    async with asyncio.timeout(5):
-        turn = asyncio.create_task(house.session.execute("go"))
-        assert await wait_for(lambda: bool(ann.questions))
-        await house.coordinator.request_cancel(immediate)
+    async with asyncio.timeout(120):
+        turn = asyncio.create_task(harness.session.execute("go"))
+        assert await wait_for(lambda: bool(ann.questions), timeout=120)
+        await harness.coordinator.request_cancel(immediate)
         if not immediate:
             ann.gate.set()
         await turn
         ann.gate.set()
-        assert await wait_for(lambda: not house.desk.waiting())
+        assert await wait_for(lambda: not harness.broker.waiting(), timeout=120)
 
-    assert house.ran() == []
+    assert harness.ran() == []
 
 
 async def test_one_of_several_calls_that_is_cancelled_does_not_take_the_others_along(
@@ -339,16 +339,16 @@ async def test_one_of_several_calls_that_is_cancelled_does_not_take_the_others_a
 ) -> None:
     ann = person("Allow")
     ann.gate.clear()
-    house = await build(person=ann, batch_seconds=0.01)
-    hooks = house.coordinator.hooks
+    harness = await build(person=ann, batch_seconds=0.01)
+    hooks = harness.coordinator.hooks
 
     def ask(call_id: str) -> asyncio.Task[HookResult]:
         facts = {"tool_name": "bash", "tool_call_id": call_id, "parallel_group_id": "g"}
         return asyncio.create_task(hooks.emit("tool:pre", facts))
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         first, second = ask("1"), ask("2")
-        assert await wait_for(lambda: bool(ann.questions))
+        assert await wait_for(lambda: bool(ann.questions), timeout=120)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
@@ -362,7 +362,7 @@ async def test_one_of_several_calls_that_is_cancelled_does_not_take_the_others_a
 async def test_a_client_that_does_not_let_go_does_not_hold_the_call(
     build: Any, calling: Any
 ) -> None:
-    house = await build([calling("bash")], timeout_seconds=0.02)
+    harness = await build([calling("bash")], timeout_seconds=0.02)
     gate, left = asyncio.Event(), asyncio.Event()
 
     class Stubborn:
@@ -375,11 +375,11 @@ async def test_a_client_that_does_not_let_go_does_not_hold_the_call(
             left.set()
             return ApprovalResponse(approved=True)
 
-    house.coordinator.get_capability("approval.register_provider")(Stubborn())
-    results = await house.run()
+    harness.coordinator.get_capability("approval.register_provider")(Stubborn())
+    results = await harness.run()
     gate.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await left.wait()
 
-    assert house.ran() == []
+    assert harness.ran() == []
     assert "nobody answered" in results[0]

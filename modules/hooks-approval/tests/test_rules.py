@@ -24,48 +24,50 @@ async def test_a_tool_that_changes_nothing_is_never_asked_about(
     build: Any, person: Any, calling: Any
 ) -> None:
     nobody = person("Deny")
-    house = await build([calling("read", path="a")], person=nobody)
+    harness = await build([calling("read", path="a")], person=nobody)
 
-    await house.run()
+    await harness.run()
 
-    assert house.ran("read") == [{"path": "a"}]
+    assert harness.ran("read") == [{"path": "a"}]
     assert nobody.questions == []
 
 
 async def test_a_denied_tool_is_never_executed(build: Any, person: Any, calling: Any) -> None:
-    house = await build(
+    harness = await build(
         [calling("bash", "c1", command="rm -r .")],
         person=person("Allow"),
         rules=[allow(command="*"), {"tool": "b*", "action": "deny", "who": "ann", "why": "no"}],
     )
 
-    results = await house.run()
+    results = await harness.run()
 
-    assert house.ran() == []
+    assert harness.ran() == []
     assert "rule 2: deny `b*` (by ann, because no)" in results[0]
-    assert house.told("approval:denied")[0]["tool_call_id"] == "c1"
+    assert harness.told("approval:denied")[0]["tool_call_id"] == "c1"
 
 
 async def test_the_rule_that_decided_is_explained(build: Any, calling: Any) -> None:
-    house = await build([calling("bash", "c1", command="git log")], rules=[allow(command="git *")])
+    harness = await build(
+        [calling("bash", "c1", command="git log")], rules=[allow(command="git *")]
+    )
 
-    await house.run()
+    await harness.run()
 
-    explained = house.desk.explain("c1")
+    explained = harness.broker.explain("c1")
     assert explained["action"] == "allow"
     assert explained["by"] == "rule"
     assert explained["rule"] == 'rule 1: allow `bash` where command is "git *"'
     assert explained["arguments"] == '{"command": "git log"}'
-    assert house.desk.explain("unknown") is None
+    assert harness.broker.explain("unknown") is None
 
 
 async def test_the_first_rule_that_is_no_denial_decides(build: Any, calling: Any) -> None:
     ask = {"tool": "bash", "action": "ask"}
-    house = await build([calling("bash", command="ls")], rules=[ask, allow(command="ls")])
+    harness = await build([calling("bash", command="ls")], rules=[ask, allow(command="ls")])
 
-    results = await house.run()
+    results = await harness.run()
 
-    assert house.ran() == []
+    assert harness.ran() == []
     assert "rule 1: ask `bash`" in results[0]
 
 
@@ -73,13 +75,13 @@ async def test_the_first_rule_that_is_no_denial_decides(build: Any, calling: Any
 async def test_a_rule_ends_when_its_time_is_over(
     build: Any, calling: Any, until: str, runs: int
 ) -> None:
-    house = await build(
+    harness = await build(
         [calling("bash", command="ls")], rules=[{**allow(command="ls"), "until": until}]
     )
 
-    await house.run()
+    await harness.run()
 
-    assert len(house.ran()) == runs
+    assert len(harness.ran()) == runs
 
 
 @pytest.mark.parametrize(
@@ -93,26 +95,26 @@ async def test_a_rule_ends_when_its_time_is_over(
 async def test_what_no_rule_is_about_goes_by_its_risk(
     build: Any, calling: Any, classes: Any, ran: list[str]
 ) -> None:
-    house = await build([calling("bash"), calling("write")], classes=classes)
+    harness = await build([calling("bash"), calling("write")], classes=classes)
 
-    await house.run()
+    await harness.run()
 
-    assert [name for name in ("bash", "write") if house.ran(name)] == ran
+    assert [name for name in ("bash", "write") if harness.ran(name)] == ran
 
 
 @pytest.mark.parametrize("way", ["attribute", "state"])
 async def test_what_demands_approval_gets_it_though_it_changes_nothing(
     build: Any, calling: Any, way: str
 ) -> None:
-    house = await build([calling("read")])
+    harness = await build([calling("read")])
     if way == "attribute":
-        house.tools["read"].require_approval = True
+        harness.tools["read"].require_approval = True
     else:
-        house.coordinator.session_state["require_approval_tools"] = ["read"]
+        harness.coordinator.session_state["require_approval_tools"] = ["read"]
 
-    await house.run()
+    await harness.run()
 
-    assert house.ran("read") == []
+    assert harness.ran("read") == []
 
 
 @pytest.mark.attack("S2")
@@ -146,13 +148,13 @@ async def test_a_pattern_that_allows_is_not_stretched(command: Any) -> None:
 async def test_what_is_hung_onto_an_allowed_command_is_not_allowed(
     build: Any, calling: Any
 ) -> None:
-    house = await build(
+    harness = await build(
         [calling("bash", command="git log; rm -r .")], rules=[allow(command="git *")]
     )
 
-    await house.run()
+    await harness.run()
 
-    assert house.ran() == []
+    assert harness.ran() == []
 
 
 @pytest.mark.parametrize("command", ["git status", "git log --format='%h' -n 3", "git add a..b"])
@@ -180,41 +182,41 @@ async def test_no_argument_makes_a_pattern_slow() -> None:
 
 
 async def test_a_rule_about_an_argument_needs_that_argument(build: Any, calling: Any) -> None:
-    house = await build([calling("bash", other="ls")], rules=[allow(command="*")])
+    harness = await build([calling("bash", other="ls")], rules=[allow(command="*")])
 
-    await house.run()
+    await harness.run()
 
-    assert house.ran() == []
+    assert harness.ran() == []
 
 
 async def test_a_guard_that_fails_denies(build: Any, calling: Any) -> None:
-    house = await build([calling("bash", command="ls")], rules=[allow(command="ls")])
+    harness = await build([calling("bash", command="ls")], rules=[allow(command="ls")])
 
     class Broken:
         def get(self, *_: Any) -> Any:
             raise RuntimeError("planted")
 
-    house.desk.sessions["root"] = broken = Broken()
-    results = await house.run()
+    harness.broker.sessions["root"] = broken = Broken()
+    results = await harness.run()
 
     assert broken
-    assert house.ran() == []
+    assert harness.ran() == []
     assert "Guard `hooks-approval` failed" in results[0]
-    assert house.told("hook:failed")[0]["denied"] is True
+    assert harness.told("hook:failed")[0]["denied"] is True
 
 
 async def test_the_guards_cannot_be_overlooked(build: Any) -> None:
-    house = await build()
+    harness = await build()
 
-    assert house.coordinator.hooks.list_guards()["tool:pre"] == ["hooks-approval"] * 2
+    assert harness.coordinator.hooks.list_guards()["tool:pre"] == ["hooks-approval"] * 2
 
 
 async def test_a_session_that_ends_leaves_no_guard_behind(build: Any) -> None:
-    house = await build()
+    harness = await build()
 
-    await house.session.cleanup()
+    await harness.session.cleanup()
 
-    assert not house.coordinator.hooks.has_handlers("tool:pre")
+    assert not harness.coordinator.hooks.has_handlers("tool:pre")
 
 
 async def test_an_unknown_key_stops_the_mount_and_is_named() -> None:

@@ -127,7 +127,7 @@ class Screen:
         self.lines.append(f"{source} {level}: {message}")
 
 
-class House:
+class Harness:
     """A session under a budget, with everything that can be seen of it."""
 
     def __init__(self, session: AmplifierSession, vendor: Vendor, screen: Screen) -> None:
@@ -164,21 +164,21 @@ class House:
         overlay: dict[str, Any] | None = None,
         *,
         vendor: Vendor | None = None,
-    ) -> House:
+    ) -> Harness:
         """Fork a session that calls the same vendor, or one of its own."""
         session = self.session.fork(overlay, session_id=session_id)
         return await furnish(session, vendor or self.vendor, self.screen)
 
 
-async def furnish(session: AmplifierSession, vendor: Vendor, screen: Screen) -> House:
+async def furnish(session: AmplifierSession, vendor: Vendor, screen: Screen) -> Harness:
     """Initialize a session and give it the vendor and a tool."""
     await session.initialize()
     await session.coordinator.mount("providers", vendor)
     await session.coordinator.mount("tools", Dig())
-    return House(session, vendor, screen)
+    return Harness(session, vendor, screen)
 
 
-Build = Callable[..., Awaitable[House]]
+Build = Callable[..., Awaitable[Harness]]
 
 
 def plan(**budget: Any) -> dict[str, Any]:
@@ -190,18 +190,18 @@ def plan(**budget: Any) -> dict[str, Any]:
 
 @pytest.fixture
 async def build() -> AsyncGenerator[Build]:
-    """Build a house from the keys of a budget, and a vendor's answer."""
+    """Build a harness from the keys of a budget, and a vendor's answer."""
     async with AsyncExitStack() as exits:
 
         async def make(
             answer: Any = "Done.", *, state: dict[str, Any] | None = None, **budget: Any
-        ) -> House:
+        ) -> Harness:
             screen = Screen()
             session = AmplifierSession(plan(**budget), session_id="root", display_system=screen)
             if state is not None:
                 session.coordinator.session_state = state
-            house = await furnish(session, Vendor(answer), screen)
+            harness = await furnish(session, Vendor(answer), screen)
             exits.push_async_callback(session.cleanup)
-            return house
+            return harness
 
         yield make

@@ -24,7 +24,7 @@ class Screen:
         self.lines.append(f"{level}: {message}")
 
 
-class House:
+class Harness:
     """A session that is logged."""
 
     def __init__(self, coordinator: MockCoordinator, path: Path, log: Any) -> None:
@@ -49,7 +49,7 @@ class House:
         return [each["data"] for each in self.records() if each["event"] == event]
 
 
-Open = Callable[..., Awaitable[House]]
+Open = Callable[..., Awaitable[Harness]]
 
 
 @pytest.fixture(autouse=True)
@@ -62,17 +62,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest_asyncio.fixture
 async def open_log(tmp_path: Path) -> AsyncGenerator[Open]:
     """Opens logs with configurations of the test's choice, and closes them."""
-    opened: list[House] = []
+    opened: list[Harness] = []
 
-    async def open_one(coordinator: MockCoordinator | None = None, **config: Any) -> House:
+    async def open_one(coordinator: MockCoordinator | None = None, **config: Any) -> Harness:
         coordinator = coordinator or MockCoordinator()
         config.setdefault("path", f"{tmp_path}/logs/{{session_id}}/events.jsonl")
         stop: Any = await mount(coordinator, config)
         await on_session_ready(coordinator)
-        house = House(coordinator, stop.__self__.path, stop.__self__)
-        opened.append(house)
-        return house
+        harness = Harness(coordinator, stop.__self__.path, stop.__self__)
+        opened.append(harness)
+        return harness
 
     yield open_one
-    for house in opened:
-        await house.close()
+    for harness in opened:
+        await harness.close()

@@ -31,12 +31,12 @@ def read_log_of(session_id: str, home: Path) -> tuple[Path, list[dict[str, Any]]
 
 
 async def test_a_record_says_when_what_and_to_whom_it_happened(open_log: Open) -> None:
-    house = await open_log()
+    harness = await open_log()
 
-    await house.hooks.emit("tool:pre", {"tool_name": "x", "tool_input": {"n": 1}})
-    await house.close()
+    await harness.hooks.emit("tool:pre", {"tool_name": "x", "tool_input": {"n": 1}})
+    await harness.close()
 
-    (record,) = house.records()
+    (record,) = harness.records()
     assert list(record) == ["v", "ts", "seq", "session_id", "parent_id", "event", "data"]
     assert record["v"] == 1
     assert record["ts"].startswith("20")
@@ -64,38 +64,38 @@ async def test_a_turn_is_in_the_log_when_it_ends(home: Path) -> None:
 
 
 async def test_the_log_and_its_folders_are_the_owners_alone(open_log: Open) -> None:
-    house = await open_log()
+    harness = await open_log()
 
-    await house.hooks.emit("tool:pre", {})
-    await house.close()
+    await harness.hooks.emit("tool:pre", {})
+    await harness.close()
 
-    assert stat.S_IMODE(house.path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(house.path.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(harness.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(harness.path.parent.stat().st_mode) == 0o700
 
 
 async def test_a_log_that_others_could_read_is_closed_to_them(open_log: Open) -> None:
-    house = await open_log()
-    house.path.parent.mkdir(parents=True)
-    house.path.touch(mode=0o644)
+    harness = await open_log()
+    harness.path.parent.mkdir(parents=True)
+    harness.path.touch(mode=0o644)
 
-    await house.hooks.emit("tool:pre", {})
-    await house.close()
+    await harness.hooks.emit("tool:pre", {})
+    await harness.close()
 
-    assert stat.S_IMODE(house.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(harness.path.stat().st_mode) == 0o600
 
 
 async def test_a_link_in_place_of_the_log_is_not_followed(open_log: Open, tmp_path: Path) -> None:
-    house = await open_log()
+    harness = await open_log()
     victim = tmp_path / "victim"
     victim.write_text("mine", encoding="utf-8")
-    house.path.parent.mkdir(parents=True)
-    house.path.symlink_to(victim)
+    harness.path.parent.mkdir(parents=True)
+    harness.path.symlink_to(victim)
 
-    await house.hooks.emit("tool:pre", {})
-    await house.close()
+    await harness.hooks.emit("tool:pre", {})
+    await harness.close()
 
     assert victim.read_text(encoding="utf-8") == "mine"
-    assert any("cannot be written" in line for line in house.screen.lines)
+    assert any("cannot be written" in line for line in harness.screen.lines)
 
 
 async def test_events_that_modules_contribute_are_heard_whenever_they_were_mounted(
@@ -103,16 +103,16 @@ async def test_events_that_modules_contribute_are_heard_whenever_they_were_mount
 ) -> None:
     coordinator = MockCoordinator()
     coordinator.register_contributor("observability.events", "early", lambda: ["early:one"])
-    house = await open_log(coordinator, events=["named:one"])
+    harness = await open_log(coordinator, events=["named:one"])
     coordinator.register_contributor("observability.events", "late", lambda: "late:one")
     coordinator.register_contributor("observability.events", "rubbish", lambda: 7)
-    await house.hooks.emit("module:swapped", {})
+    await harness.hooks.emit("module:swapped", {})
 
     for event in ("early:one", "late:one", "named:one", "unheard:one"):
-        await house.hooks.emit(event, {})
-    await house.close()
+        await harness.hooks.emit(event, {})
+    await harness.close()
 
-    names = [record["event"] for record in house.records()]
+    names = [record["event"] for record in harness.records()]
     assert names == ["module:swapped", "early:one", "late:one", "named:one"]
 
 
@@ -120,10 +120,10 @@ async def test_deltas_are_left_out_unless_asked_for(open_log: Open) -> None:
     coordinator = MockCoordinator()
     streamed = ["llm:stream_block_delta", "llm:stream_block_end"]
     coordinator.register_contributor("observability.events", "provider", streamed.copy)
-    house = await open_log(coordinator)
-    assert not house.hooks.has_handlers("llm:stream_block_delta")
-    assert not house.hooks.has_handlers("content_block:delta")
-    assert house.hooks.has_handlers("llm:stream_block_end")
+    harness = await open_log(coordinator)
+    assert not harness.hooks.has_handlers("llm:stream_block_delta")
+    assert not harness.hooks.has_handlers("content_block:delta")
+    assert harness.hooks.has_handlers("llm:stream_block_end")
 
     everything = await open_log(coordinator, exclude=[])
 
@@ -131,26 +131,26 @@ async def test_deltas_are_left_out_unless_asked_for(open_log: Open) -> None:
 
 
 async def test_what_a_guard_denies_is_in_the_log(open_log: Open) -> None:
-    house = await open_log()
+    harness = await open_log()
 
     def deny(event: str, data: Any) -> dict[str, str]:
         return {"action": "deny", "reason": "no"}
 
-    house.hooks.register("tool:pre", deny, priority=-500, on_error="deny")
+    harness.hooks.register("tool:pre", deny, priority=-500, on_error="deny")
 
-    await house.hooks.emit("tool:pre", {"tool_name": "rm"})
-    await house.close()
+    await harness.hooks.emit("tool:pre", {"tool_name": "rm"})
+    await harness.close()
 
-    assert house.told("tool:pre") == [{"tool_name": "rm"}]
+    assert harness.told("tool:pre") == [{"tool_name": "rm"}]
 
 
 async def test_large_values_are_cut_with_their_count(open_log: Open) -> None:
-    house = await open_log(max_value_chars=100)
+    harness = await open_log(max_value_chars=100)
 
-    await house.hooks.emit("tool:post", {"result": "x" * 1_000_000, "n": 7})
-    await house.close()
+    await harness.hooks.emit("tool:post", {"result": "x" * 1_000_000, "n": 7})
+    await harness.close()
 
-    data = house.told("tool:post")[0]
+    data = harness.told("tool:post")[0]
     assert data["result"].startswith("x" * 100 + " [")
     assert data["result"].endswith(" more characters]")
     assert data["n"] == 7
@@ -167,27 +167,29 @@ async def test_large_values_are_cut_with_their_count(open_log: Open) -> None:
     ids=["rows", "fields", "escapes", "many escapes"],
 )
 async def test_no_record_is_larger_than_allowed(open_log: Open, data: dict[str, Any]) -> None:
-    house = await open_log(max_record_bytes=4_096)
+    harness = await open_log(max_record_bytes=4_096)
 
-    await house.hooks.emit("tool:post", data)
-    await house.close()
+    await harness.hooks.emit("tool:post", data)
+    await harness.close()
 
-    assert house.path.stat().st_size <= 4_096
-    assert "more" in house.path.read_text(encoding="utf-8") or "cut" in house.records()[0]["data"]
+    assert harness.path.stat().st_size <= 4_096
+    assert (
+        "more" in harness.path.read_text(encoding="utf-8") or "cut" in harness.records()[0]["data"]
+    )
 
 
 async def test_data_of_any_depth_and_any_text_is_written(open_log: Open) -> None:
-    house = await open_log()
+    harness = await open_log()
     deep: Any = "bottom"
     for _ in range(200):
         deep = [deep]
 
-    await house.hooks.emit("tool:post", {"deep": deep, "half": "\ud83d", "umlaut": "ä"})
-    await house.hooks.emit("tool:pre", None)
-    await house.hooks.emit("tool:pre", "just text")
-    await house.close()
+    await harness.hooks.emit("tool:post", {"deep": deep, "half": "\ud83d", "umlaut": "ä"})
+    await harness.hooks.emit("tool:pre", None)
+    await harness.hooks.emit("tool:pre", "just text")
+    await harness.close()
 
-    first, second, third = house.records()
+    first, second, third = harness.records()
     assert "more items" in json.dumps(first["data"])
     assert first["data"]["half"] == "\ud83d"
     assert first["data"]["umlaut"] == "ä"
@@ -195,19 +197,19 @@ async def test_data_of_any_depth_and_any_text_is_written(open_log: Open) -> None
 
 
 async def test_full_files_are_rotated_and_only_so_many_kept(open_log: Open) -> None:
-    house = await open_log(max_file_bytes=10_000, keep_files=2)
+    harness = await open_log(max_file_bytes=10_000, keep_files=2)
 
     for _ in range(400):
-        await house.hooks.emit("tool:pre", {"text": "x" * 100})
-    await house.close()
+        await harness.hooks.emit("tool:pre", {"text": "x" * 100})
+    await harness.close()
 
-    names = sorted(path.name for path in house.path.parent.iterdir())
+    names = sorted(path.name for path in harness.path.parent.iterdir())
     assert names == ["events.jsonl", "events.jsonl.1", "events.jsonl.2"]
-    assert all(path.stat().st_size <= 10_000 for path in house.path.parent.iterdir())
+    assert all(path.stat().st_size <= 10_000 for path in harness.path.parent.iterdir())
     numbers = [
         record["seq"]
         for name in reversed(names)
-        for record in house.records(house.path.with_name(name))
+        for record in harness.records(harness.path.with_name(name))
     ]
     assert numbers == list(range(numbers[0], 401))
 
@@ -262,8 +264,8 @@ async def test_an_unknown_key_stops_the_mount_by_name() -> None:
 
 
 async def test_a_session_that_announces_nothing_writes_nothing(open_log: Open) -> None:
-    house = await open_log()
+    harness = await open_log()
 
-    await house.close()
+    await harness.close()
 
-    assert not house.path.exists()
+    assert not harness.path.exists()

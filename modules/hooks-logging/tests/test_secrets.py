@@ -20,7 +20,7 @@ every_kind = pytest.mark.parametrize("kind", EXAMPLES)
 @pytest.mark.attack("K1")
 @every_kind
 async def test_no_kind_of_secret_is_in_the_bytes_of_the_log(open_log: Open, kind: str) -> None:
-    house = await open_log()
+    harness = await open_log()
     example = EXAMPLES[kind]
     places: dict[str, Any] = {
         "tool:post": {"result": {"success": True, "output": f"found\n{example}\n; end"}},
@@ -31,11 +31,11 @@ async def test_no_kind_of_secret_is_in_the_bytes_of_the_log(open_log: Open, kind
     }
 
     for event, data in places.items():
-        await house.hooks.emit(event, data)
-    await house.close()
+        await harness.hooks.emit(event, data)
+    await harness.close()
 
-    assert len(house.records()) == len(places)
-    assert _in_json(hidden_part(kind)) not in house.path.read_bytes()
+    assert len(harness.records()) == len(places)
+    assert _in_json(hidden_part(kind)) not in harness.path.read_bytes()
 
 
 @pytest.mark.attack("K1")
@@ -44,17 +44,17 @@ async def test_no_kind_of_secret_survives_in_two_pieces(open_log: Open, kind: st
     coordinator = MockCoordinator()
     streamed = ["llm:stream_block_delta", "llm:stream_block_end"]
     coordinator.register_contributor("observability.events", "provider", streamed.copy)
-    house = await open_log(coordinator, exclude=[])
+    harness = await open_log(coordinator, exclude=[])
     example = EXAMPLES[kind]
     identity = {"request_id": "r", "block_index": 0}
     middle = len(example) - len(hidden_part(kind)) // 2
 
     for text in (f"it is {example[:middle]}", f"{example[middle:]}; done"):
-        await house.hooks.emit("llm:stream_block_delta", {**identity, "text": text})
-    await house.hooks.emit("llm:stream_block_end", identity)
-    await house.close()
+        await harness.hooks.emit("llm:stream_block_delta", {**identity, "text": text})
+    await harness.hooks.emit("llm:stream_block_end", identity)
+    await harness.close()
 
-    texts = "".join(data["text"] for data in house.told("llm:stream_block_delta"))
+    texts = "".join(data["text"] for data in harness.told("llm:stream_block_delta"))
     assert hidden_part(kind) not in texts
     assert texts.startswith("it is ")
     assert texts.endswith(" done")
@@ -67,15 +67,15 @@ async def test_the_sessions_own_keys_are_not_in_the_log(
     monkeypatch.setenv("VENDOR_API_KEY", "own key, odd/1")
     coordinator = MockCoordinator()
     coordinator._config = {"providers": [{"config": {"api_key": "plan-value-77"}}]}
-    house = await open_log(coordinator)
+    harness = await open_log(coordinator)
     coordinator.register_capability("secrets.known", lambda: ["app-value-88"])
-    await house.hooks.emit("execution:start", {})
+    await harness.hooks.emit("execution:start", {})
 
     for text in ("own key, odd/1", "own%20key%2C%20odd%2F1", "plan-value-77", "app-value-88"):
-        await house.hooks.emit("tool:error", {"error": {"msg": f"bad: {text}."}})
-    await house.close()
+        await harness.hooks.emit("tool:error", {"error": {"msg": f"bad: {text}."}})
+    await harness.close()
 
-    log = house.path.read_bytes()
+    log = harness.path.read_bytes()
     assert not any(each in log for each in (b"odd", b"plan-value-77", b"app-value-88"))
     assert log.count(b"[REDACTED:VENDOR_API_KEY]") == 2
 
@@ -109,27 +109,27 @@ async def test_a_whole_turn_leaves_no_secret_in_the_log(tmp_path: Path, hooks: l
 
 @pytest.mark.attack("K1")
 async def test_a_cut_never_leaves_half_a_secret(open_log: Open) -> None:
-    house = await open_log(max_value_chars=100)
+    harness = await open_log(max_value_chars=100)
     key = "ghp_" + "a1B2" * 9
 
     for before in range(60, 110):
-        await house.hooks.emit("tool:post", {"result": "-" * before + key + " " + "x" * 50_000})
-    await house.close()
+        await harness.hooks.emit("tool:post", {"result": "-" * before + key + " " + "x" * 50_000})
+    await harness.close()
 
-    assert b"ghp_a1" not in house.path.read_bytes()
+    assert b"ghp_a1" not in harness.path.read_bytes()
 
 
 @pytest.mark.attack("K1")
 async def test_an_event_that_cannot_be_searched_is_withheld(open_log: Open) -> None:
-    house = await open_log()
+    harness = await open_log()
     # A value that is no text cannot be searched for.
-    house.log.watch._scrubbers[0].known = {7: "X"}
+    harness.log.watch._scrubbers[0].known = {7: "X"}
 
-    await house.hooks.emit("tool:post", {"result": "private"})
-    await house.close()
+    await harness.hooks.emit("tool:post", {"result": "private"})
+    await harness.close()
 
-    assert house.told("tool:post") == [{"withheld": "redaction failed: TypeError"}]
-    assert b"private" not in house.path.read_bytes()
+    assert harness.told("tool:post") == [{"withheld": "redaction failed: TypeError"}]
+    assert b"private" not in harness.path.read_bytes()
 
 
 def _in_json(text: str) -> bytes:

@@ -17,7 +17,7 @@ from amplifier_core import AmplifierSession
 from amplifier_core.testing import EventRecorder
 
 
-class House:
+class Harness:
     """Sessions that are recorded in memory, what a person sees of them, and what they announce."""
 
     def __init__(self) -> None:
@@ -101,8 +101,8 @@ class House:
 
 
 @pytest_asyncio.fixture
-async def house() -> AsyncGenerator[House]:
-    built = House()
+async def harness() -> AsyncGenerator[Harness]:
+    built = Harness()
     yield built
     for session in built.opened:
         await session.cleanup()

@@ -42,16 +42,18 @@ def test_operations_vendors_and_token_types_are_published_values() -> None:
     assert error_attributes.ErrorTypeValues.OTHER.value == conventions.UNKNOWN_ERROR
 
 
-async def test_every_attribute_and_metric_is_published_or_says_that_it_is_ours(house: Any) -> None:
-    script = [house.step(("todo", {}), cost="0.01"), house.step(text="Done.", cost="0.02")]
-    plan = house.plan(*script, tools=[{"module": "tool-todo"}], otel={"capture_content": True})
-    session = await house.open(plan)
+async def test_every_attribute_and_metric_is_published_or_says_that_it_is_ours(
+    harness: Any,
+) -> None:
+    script = [harness.step(("todo", {}), cost="0.01"), harness.step(text="Done.", cost="0.02")]
+    plan = harness.plan(*script, tools=[{"module": "tool-todo"}], otel={"capture_content": True})
+    session = await harness.open(plan)
     await session.execute("hello")
 
-    used = {key for span in house.spans() for key in span.attributes}
-    used |= set(house.metrics())
+    used = {key for span in harness.spans() for key in span.attributes}
+    used |= set(harness.metrics())
     used |= {
-        key for points in house.metrics().values() for each in points for key in each.attributes
+        key for points in harness.metrics().values() for each in points for key in each.attributes
     }
     ours = {each for each in used if each.startswith("amplifier.")}
     assert "gen_ai.usage.input_tokens" in used

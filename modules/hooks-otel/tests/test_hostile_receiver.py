@@ -73,32 +73,32 @@ def receivers(monkeypatch: pytest.MonkeyPatch) -> Generator[list[HostileReceiver
         thread.join(5)
 
 
-async def run(house: Any, receiver: HostileReceiver) -> None:
-    plan = house.plan(house.step(text="Done."), otel={"otlp": {"endpoint": receiver.url}})
-    async with AmplifierSession(plan, display_system=house) as session:
+async def run(harness: Any, receiver: HostileReceiver) -> None:
+    plan = harness.plan(harness.step(text="Done."), otel={"otlp": {"endpoint": receiver.url}})
+    async with AmplifierSession(plan, display_system=harness) as session:
         await session.execute("hello")
 
 
 @pytest.mark.attack("review untried")
 async def test_of_an_answer_without_end_only_the_beginning_is_read(
-    house: Any, receivers: list[HostileReceiver]
+    harness: Any, receivers: list[HostileReceiver]
 ) -> None:
-    await run(house, receivers[0])
+    await run(harness, receivers[0])
 
     # Spans and metrics each have an answer; what is in the buffers of the sockets comes on top.
     assert receivers[0].got
     assert receivers[0].sent < 50_000_000
-    assert all(len(line) < 1_100 for line in house.lines)
-    assert any("OpenTelemetry data is lost" in line for line in house.lines)
+    assert all(len(line) < 1_100 for line in harness.lines)
+    assert any("OpenTelemetry data is lost" in line for line in harness.lines)
 
 
 @pytest.mark.attack("review untried")
 async def test_a_redirect_takes_neither_headers_nor_spans_elsewhere(
-    house: Any, receivers: list[HostileReceiver]
+    harness: Any, receivers: list[HostileReceiver]
 ) -> None:
     receivers[0].location = receivers[1].url
 
-    await run(house, receivers[0])
+    await run(harness, receivers[0])
 
     assert receivers[0].headers[0]["x-team"] == "k-witness"
     assert receivers[1].got == []
@@ -106,10 +106,10 @@ async def test_a_redirect_takes_neither_headers_nor_spans_elsewhere(
 
 @pytest.mark.attack("review untried")
 async def test_names_that_somebody_else_makes_up_leave_short_and_without_secrets(
-    house: Any,
+    harness: Any,
 ) -> None:
     made_up = f"\x1b[2J{SECRET}\n" + "r" * 100_000
-    session = await house.open(house.plan(house.step(text="x")))
+    session = await harness.open(harness.plan(harness.step(text="x")))
     usage = {"input_tokens": 1, "output_tokens": 1}
     about = {"provider": made_up, "model": made_up, "request_id": "1", "session_id": made_up}
     answer = {"usage": usage, "response": {"finish_reason": made_up}}
@@ -124,12 +124,12 @@ async def test_names_that_somebody_else_makes_up_leave_short_and_without_secrets
     await emit("tool:pre", {**about, **tool})
     await emit("tool:error", {**about, **tool, **failure})
 
-    spans = [(span.name, dict(span.attributes)) for span in house.spans()]
-    counted = [dict(point.attributes) for points in house.metrics().values() for point in points]
+    spans = [(span.name, dict(span.attributes)) for span in harness.spans()]
+    counted = [dict(point.attributes) for points in harness.metrics().values() for point in points]
     texts = str((spans, counted))
 
     assert len(spans) == 3
     assert SECRET not in texts
-    assert "\x1b" not in "".join(span.name for span in house.spans())
+    assert "\x1b" not in "".join(span.name for span in harness.spans())
     assert "\\x1b" not in texts
     assert len(texts) < 30_000

@@ -9,34 +9,37 @@ from amplifier_core.testing import MockTool
 SECRET = "sk-ant-api03-" + "Ab3" * 30
 
 
-def everything(house: Any) -> str:
+def everything(harness: Any) -> str:
     return str(
-        [(span.name, dict(span.attributes), span.status.description) for span in house.spans()]
+        [(span.name, dict(span.attributes), span.status.description) for span in harness.spans()]
     )
 
 
-async def run(house: Any, **config: Any) -> None:
-    script = [house.step(("dig", {"where": f"garden {SECRET}"})), house.step(text="a pot of gold")]
-    session = await house.open(house.plan(*script, otel=config))
+async def run(harness: Any, **config: Any) -> None:
+    script = [
+        harness.step(("dig", {"where": f"garden {SECRET}"})),
+        harness.step(text="a pot of gold"),
+    ]
+    session = await harness.open(harness.plan(*script, otel=config))
     await session.coordinator.mount("tools", MockTool("dig", f"clay {SECRET} " + "x" * 50_000))
     await session.execute("dig for me")
 
 
-async def test_nothing_that_was_said_is_recorded_by_default(house: Any) -> None:
-    await run(house)
+async def test_nothing_that_was_said_is_recorded_by_default(harness: Any) -> None:
+    await run(harness)
 
-    assert len(house.spans()) == 4
+    assert len(harness.spans()) == 4
     for words in ("dig for me", "garden", "clay", "pot of gold"):
-        assert words not in everything(house)
+        assert words not in everything(harness)
 
 
-async def test_captured_content_is_cut_and_free_of_secrets(house: Any) -> None:
-    await run(house, capture_content=True)
+async def test_captured_content_is_cut_and_free_of_secrets(harness: Any) -> None:
+    await run(harness, capture_content=True)
 
-    text = everything(house)
+    text = everything(harness)
     for words in ("dig for me", "garden", "clay", "pot of gold"):
         assert words in text
     assert SECRET not in text
     assert "[REDACTED:" in text
-    (call,) = house.spans("execute_tool")
-    assert len(house.said(call, "gen_ai.tool.call.result")) <= 8_192
+    (call,) = harness.spans("execute_tool")
+    assert len(harness.said(call, "gen_ai.tool.call.result")) <= 8_192

@@ -27,150 +27,152 @@ def prompt_of(span: ReadableSpan) -> str:
     return json.loads(str(attributes["gen_ai.input.messages"]))[0]["parts"][0]["content"]
 
 
-def tree_plan(house: Any, **sections: Any) -> dict[str, Any]:
+def tree_plan(harness: Any, **sections: Any) -> dict[str, Any]:
     """Return the plan of a lead with two workers at once, each with two helpers at once."""
-    leaf = {"providers": [house.model(house.step(text="leaf", cost="0.10000000000000000000013"))]}
+    leaf = {
+        "providers": [harness.model(harness.step(text="leaf", cost="0.10000000000000000000013"))]
+    }
     helpers = [("task", {"prompt": f"help {each}", "agent": "helper"}) for each in range(2)]
-    worker = [house.step(*helpers, cost="0.1"), house.step(text="worked", cost="0.2")]
+    worker = [harness.step(*helpers, cost="0.1"), harness.step(text="worked", cost="0.2")]
     workers = [("task", {"prompt": f"work {each}", "agent": "worker"}) for each in range(2)]
-    return house.plan(
-        house.step(*workers, cost="3"),
-        house.step(text="Done.", cost="0.7"),
+    return harness.plan(
+        harness.step(*workers, cost="3"),
+        harness.step(text="Done.", cost="0.7"),
         tools=TASK,
-        agents={"worker": {"providers": [house.model(*worker)]}, "helper": leaf},
+        agents={"worker": {"providers": [harness.model(*worker)]}, "helper": leaf},
         **sections,
     )
 
 
 @pytest.mark.parametrize("loop", ["loop-basic", "loop-events", "loop-streaming"])
-async def test_the_costs_of_the_leaves_are_the_cost_of_the_session(house: Any, loop: str) -> None:
-    session = await house.open(tree_plan(house, loop=loop))
+async def test_the_costs_of_the_leaves_are_the_cost_of_the_session(harness: Any, loop: str) -> None:
+    session = await harness.open(tree_plan(harness, loop=loop))
 
-    await session.execute("build a house")
+    await session.execute("build a harness")
 
-    assert len(house.spans("chat")) == 10
-    assert house.leaf_costs() == await house.cost_of(session)
-    assert house.leaf_costs() == Decimal("4.70000000000000000000052")
-    assert sum(each.value for each in house.metrics()["amplifier.client.cost"]) == pytest.approx(
+    assert len(harness.spans("chat")) == 10
+    assert harness.leaf_costs() == await harness.cost_of(session)
+    assert harness.leaf_costs() == Decimal("4.70000000000000000000052")
+    assert sum(each.value for each in harness.metrics()["amplifier.client.cost"]) == pytest.approx(
         4.7
     )
 
 
-async def test_one_trace_reaches_from_the_request_to_the_deepest_child(house: Any) -> None:
-    session = await house.open(tree_plan(house, otel={"capture_content": True}))
+async def test_one_trace_reaches_from_the_request_to_the_deepest_child(harness: Any) -> None:
+    session = await harness.open(tree_plan(harness, otel={"capture_content": True}))
 
-    with house.tracers.get_tracer("app").start_as_current_span("request") as request:
-        await session.execute("build a house")
+    with harness.tracers.get_tracer("app").start_as_current_span("request") as request:
+        await session.execute("build a harness")
 
-    assert {each.context.trace_id for each in house.spans()} == {request.context.trace_id}
-    turns = house.spans("invoke_agent")
+    assert {each.context.trace_id for each in harness.spans()} == {request.context.trace_id}
+    turns = harness.spans("invoke_agent")
     assert Counter(map(prompt_of, turns)) == {
-        "build a house": 1, "work 0": 1, "work 1": 1, "help 0": 2, "help 1": 2,
+        "build a harness": 1, "work 0": 1, "work 1": 1, "help 0": 2, "help 1": 2,
     }  # fmt: skip
     for turn in turns:
-        above = house.parent_of(turn)
-        if prompt_of(turn) == "build a house":
+        above = harness.parent_of(turn)
+        if prompt_of(turn) == "build a harness":
             assert above.name == "request"
         else:
             # In parallel, each under the very call that gave it its work.
             assert above.name == "execute_tool task"
             assert prompt_of(above) == prompt_of(turn)
-            assert house.said(above, "gen_ai.conversation.id") != house.said(
+            assert harness.said(above, "gen_ai.conversation.id") != harness.said(
                 turn, "gen_ai.conversation.id"
             )
 
 
-async def test_model_calls_and_tools_hang_below_the_turn_of_their_own_session(house: Any) -> None:
-    session = await house.open(tree_plan(house))
+async def test_model_calls_and_tools_hang_below_the_turn_of_their_own_session(harness: Any) -> None:
+    session = await harness.open(tree_plan(harness))
 
-    await session.execute("build a house")
+    await session.execute("build a harness")
 
-    for span in [*house.spans("chat"), *house.spans("execute_tool")]:
-        turn = house.parent_of(span)
+    for span in [*harness.spans("chat"), *harness.spans("execute_tool")]:
+        turn = harness.parent_of(span)
         assert turn.name.startswith("invoke_agent")
-        mine, above = (house.said(each, "gen_ai.conversation.id") for each in (span, turn))
+        mine, above = (harness.said(each, "gen_ai.conversation.id") for each in (span, turn))
         assert mine == above
 
 
-async def test_concurrent_sessions_do_not_mix(house: Any) -> None:
-    sessions = [await house.open(tree_plan(house)) for _ in range(4)]
+async def test_concurrent_sessions_do_not_mix(harness: Any) -> None:
+    sessions = [await harness.open(tree_plan(harness)) for _ in range(4)]
 
-    await asyncio.gather(*(session.execute("build a house") for session in sessions))
+    await asyncio.gather(*(session.execute("build a harness") for session in sessions))
 
     traces: dict[int, list[ReadableSpan]] = {}
-    for span in house.spans():
+    for span in harness.spans():
         traces.setdefault(span.context.trace_id, []).append(span)
     assert len(traces) == 4
     assert all(len(spans) == 10 + 7 + 6 for spans in traces.values())
     roots = {
-        house.said(each, "gen_ai.conversation.id") for each in house.spans() if not each.parent
+        harness.said(each, "gen_ai.conversation.id") for each in harness.spans() if not each.parent
     }
     assert roots == {session.session_id for session in sessions}
 
 
-async def test_a_child_whose_plan_lacks_the_module_is_traced_all_the_same(house: Any) -> None:
-    session = await house.open(house.plan("Hello."))
+async def test_a_child_whose_plan_lacks_the_module_is_traced_all_the_same(harness: Any) -> None:
+    session = await harness.open(harness.plan("Hello."))
     child = session.fork({"hooks": []})
     await child.initialize()
 
-    with house.tracers.get_tracer("app").start_as_current_span("request") as request:
+    with harness.tracers.get_tracer("app").start_as_current_span("request") as request:
         await child.execute("hello")
     await child.cleanup()
 
-    (turn,) = house.spans("invoke_agent")
+    (turn,) = harness.spans("invoke_agent")
     assert turn.parent.span_id == request.context.span_id
-    assert house.said(turn, "amplifier.module") == "loop-basic"
-    assert len(house.spans("chat")) == 1
+    assert harness.said(turn, "amplifier.module") == "loop-basic"
+    assert len(harness.spans("chat")) == 1
 
 
-async def test_a_child_that_an_app_builds_itself_joins_the_trace_it_is_handed(house: Any) -> None:
-    session = await house.open(house.plan("Hello."))
+async def test_a_child_that_an_app_builds_itself_joins_the_trace_it_is_handed(harness: Any) -> None:
+    session = await harness.open(harness.plan("Hello."))
 
     class Spawn(MockTool):
         async def _execute(self, input: dict[str, Any]) -> ToolResult:
-            child = AmplifierSession(house.plan("Child."), parent_id=session.session_id)
+            child = AmplifierSession(harness.plan("Child."), parent_id=session.session_id)
             telemetry = session.coordinator.get_capability("otel.telemetry")
             child.coordinator.register_capability("otel.telemetry", telemetry)
             async with child:
                 return ToolResult(output=await child.execute("work"))
 
-    plan = house.plan(house.step(("spawn", {})), "Done.")
-    session = await house.open(plan)
+    plan = harness.plan(harness.step(("spawn", {})), "Done.")
+    session = await harness.open(plan)
     await session.coordinator.mount("tools", Spawn("spawn"))
     await session.execute("hello")
 
-    child_turn = house.spans("invoke_agent")[0]
-    assert house.parent_of(child_turn).name == "execute_tool spawn"
-    assert house.said(house.parent_of(child_turn), "amplifier.module") != "tool-task"
+    child_turn = harness.spans("invoke_agent")[0]
+    assert harness.parent_of(child_turn).name == "execute_tool spawn"
+    assert harness.said(harness.parent_of(child_turn), "amplifier.module") != "tool-task"
 
 
-async def test_a_background_child_hangs_below_the_call_that_started_it(house: Any) -> None:
-    slow = house.model(house.step(text="late", delay_seconds=0.05))
-    plan = house.plan(
-        house.step(("task", {"prompt": "dig", "agent": "digger", "background": True})),
+async def test_a_background_child_hangs_below_the_call_that_started_it(harness: Any) -> None:
+    slow = harness.model(harness.step(text="late", delay_seconds=0.05))
+    plan = harness.plan(
+        harness.step(("task", {"prompt": "dig", "agent": "digger", "background": True})),
         "Started.",
         tools=TASK,
         agents={"digger": {"providers": [slow]}},
     )
-    session = await house.open(plan)
+    session = await harness.open(plan)
 
     await session.execute("dig for gold")
-    assert await wait_for(lambda: len(house.spans("invoke_agent")) == 2)
+    assert await wait_for(lambda: len(harness.spans("invoke_agent")) == 2, timeout=120)
 
-    child = next(each for each in house.spans("invoke_agent") if "digger" in each.name)
+    child = next(each for each in harness.spans("invoke_agent") if "digger" in each.name)
     assert child.name == "invoke_agent digger"
-    assert house.parent_of(child).name == "execute_tool task"
+    assert harness.parent_of(child).name == "execute_tool task"
 
 
-async def test_a_model_call_says_what_it_used_and_nobody_else_does(house: Any) -> None:
-    plan = house.plan(
-        house.step(("todo", {}), cost="0.25"), "Done.", tools=[{"module": "tool-todo"}]
+async def test_a_model_call_says_what_it_used_and_nobody_else_does(harness: Any) -> None:
+    plan = harness.plan(
+        harness.step(("todo", {}), cost="0.25"), "Done.", tools=[{"module": "tool-todo"}]
     )
-    session = await house.open(plan)
+    session = await harness.open(plan)
 
     await session.execute("hello")
 
-    first = house.spans("chat")[0]
+    first = harness.spans("chat")[0]
     assert (first.name, first.kind) == ("chat mock-model", SpanKind.CLIENT)
     assert dict(first.attributes) == {
         "gen_ai.operation.name": "chat",
@@ -185,20 +187,20 @@ async def test_a_model_call_says_what_it_used_and_nobody_else_does(house: Any) -
         "amplifier.cost_usd_exact": "0.25",
         "amplifier.module": "provider-mock",
     }
-    others = [*house.spans("invoke_agent"), *house.spans("execute_tool")]
+    others = [*harness.spans("invoke_agent"), *harness.spans("execute_tool")]
     keys = {key for each in others for key in each.attributes}
     assert not any("usage" in key or "cost" in key for key in keys)
     assert {each.kind for each in others} == {SpanKind.INTERNAL}
-    modules = {house.said(each, "amplifier.module") for each in others}
+    modules = {harness.said(each, "amplifier.module") for each in others}
     assert modules == {"loop-basic", "tool-todo"}
 
 
-async def test_metrics_count_tokens_and_seconds_by_model(house: Any) -> None:
-    session = await house.open(house.plan(house.step(text="a"), house.step(text="b")))
+async def test_metrics_count_tokens_and_seconds_by_model(harness: Any) -> None:
+    session = await harness.open(harness.plan(harness.step(text="a"), harness.step(text="b")))
     await session.execute("one")
     await session.execute("two")
 
-    metrics = house.metrics()
+    metrics = harness.metrics()
     tokens = {
         each.attributes["gen_ai.token.type"]: each.sum
         for each in metrics["gen_ai.client.token.usage"]
@@ -215,20 +217,20 @@ async def test_metrics_count_tokens_and_seconds_by_model(house: Any) -> None:
     }
 
 
-async def test_the_first_chunk_of_a_streamed_answer_is_timed(house: Any) -> None:
-    plan = house.plan(loop="loop-streaming")
-    plan["providers"] = [house.model(house.step(text="one two three"), stream=True)]
-    session = await house.open(plan)
+async def test_the_first_chunk_of_a_streamed_answer_is_timed(harness: Any) -> None:
+    plan = harness.plan(loop="loop-streaming")
+    plan["providers"] = [harness.model(harness.step(text="one two three"), stream=True)]
+    session = await harness.open(plan)
 
     await session.execute("hello")
 
-    (call,) = house.spans("chat")
-    seconds = house.said(call, "gen_ai.response.time_to_first_chunk")
+    (call,) = harness.spans("chat")
+    seconds = harness.said(call, "gen_ai.response.time_to_first_chunk")
     assert 0 < seconds <= (call.end_time - call.start_time) / 1e9
 
 
-async def test_a_stream_with_an_id_of_its_own_still_belongs_to_the_only_call(house: Any) -> None:
-    session = await house.open(house.plan("unused"))
+async def test_a_stream_with_an_id_of_its_own_still_belongs_to_the_only_call(harness: Any) -> None:
+    session = await harness.open(harness.plan("unused"))
     hooks, call = session.coordinator.hooks, {"provider": "vendor", "model": "big"}
 
     await hooks.emit("llm:request", {**call, "request_id": "call"})
@@ -236,44 +238,44 @@ async def test_a_stream_with_an_id_of_its_own_still_belongs_to_the_only_call(hou
     await hooks.emit("llm:response", {**call, "request_id": "call", "status": "ok"})
     await session.cleanup()
 
-    (span,) = house.spans("chat")
-    assert house.said(span, "gen_ai.response.time_to_first_chunk") > 0
+    (span,) = harness.spans("chat")
+    assert harness.said(span, "gen_ai.response.time_to_first_chunk") > 0
 
 
-async def test_a_failed_model_call_has_its_error_and_fails_the_turn(house: Any) -> None:
-    session = await house.open(house.plan({"error": "RateLimitError"}))
+async def test_a_failed_model_call_has_its_error_and_fails_the_turn(harness: Any) -> None:
+    session = await harness.open(harness.plan({"error": "RateLimitError"}))
 
     with pytest.raises(Exception, match="scripted"):
         await session.execute("hello")
 
-    (call,), (turn,) = house.spans("chat"), house.spans("invoke_agent")
-    assert house.said(call, "error.type") == "RateLimitError"
+    (call,), (turn,) = harness.spans("chat"), harness.spans("invoke_agent")
+    assert harness.said(call, "error.type") == "RateLimitError"
     assert call.status.status_code is turn.status.status_code is StatusCode.ERROR
-    assert house.said(turn, "amplifier.turn.status") == "error"
-    (seconds,) = house.metrics()["gen_ai.client.operation.duration"]
+    assert harness.said(turn, "amplifier.turn.status") == "error"
+    (seconds,) = harness.metrics()["gen_ai.client.operation.duration"]
     assert seconds.attributes["error.type"] == "RateLimitError"
 
 
-async def test_a_failed_tool_has_its_error(house: Any) -> None:
+async def test_a_failed_tool_has_its_error(harness: Any) -> None:
     class Broken(MockTool):
         async def _execute(self, input: dict[str, Any]) -> ToolResult:
             if input:
                 return ToolResult(success=False, error={"message": "no"})
             raise OSError("disk")
 
-    session = await house.open(
-        house.plan(house.step(("dig", {}), ("dig", {"deep": True})), "Done.")
+    session = await harness.open(
+        harness.plan(harness.step(("dig", {}), ("dig", {"deep": True})), "Done.")
     )
     await session.coordinator.mount("tools", Broken("dig"))
 
     await session.execute("dig")
 
-    errors = [house.said(each, "error.type") for each in house.spans("execute_tool")]
+    errors = [harness.said(each, "error.type") for each in harness.spans("execute_tool")]
     assert sorted(errors) == ["OSError", "tool_failure"]
 
 
-async def test_a_call_that_a_guard_denies_has_no_span(house: Any) -> None:
-    session = await house.open(house.plan(house.step(("dig", {})), "Done."))
+async def test_a_call_that_a_guard_denies_has_no_span(harness: Any) -> None:
+    session = await harness.open(harness.plan(harness.step(("dig", {})), "Done."))
     await session.coordinator.mount("tools", MockTool("dig"))
 
     async def deny(event: str, data: dict[str, Any]) -> HookResult:
@@ -282,12 +284,14 @@ async def test_a_call_that_a_guard_denies_has_no_span(house: Any) -> None:
     session.coordinator.hooks.register("tool:pre", deny, priority=5, on_error="deny")
     await session.execute("dig")
 
-    assert house.spans("execute_tool") == []
-    assert len(house.spans("chat")) == 2
+    assert harness.spans("execute_tool") == []
+    assert len(harness.spans("chat")) == 2
 
 
-async def test_a_call_that_a_person_denies_ends_before_the_next_step(house: Any) -> None:
-    session = await house.open(house.plan(house.step(("dig", {})), house.step(text="Done.")))
+async def test_a_call_that_a_person_denies_ends_before_the_next_step(harness: Any) -> None:
+    session = await harness.open(
+        harness.plan(harness.step(("dig", {})), harness.step(text="Done."))
+    )
     await session.coordinator.mount("tools", MockTool("dig"))
 
     async def ask(event: str, data: dict[str, Any]) -> HookResult:
@@ -296,15 +300,15 @@ async def test_a_call_that_a_person_denies_ends_before_the_next_step(house: Any)
     session.coordinator.hooks.register("tool:pre", ask)
     await session.execute("dig")
 
-    (call,) = house.spans("execute_tool")
-    assert house.said(call, "error.type") == "no_result"
-    assert call.end_time <= house.spans("chat")[1].start_time
+    (call,) = harness.spans("execute_tool")
+    assert harness.said(call, "error.type") == "no_result"
+    assert call.end_time <= harness.spans("chat")[1].start_time
 
 
-async def test_a_cancelled_turn_leaves_no_span_open(house: Any) -> None:
-    session = await house.open(house.plan(house.step(text="late", delay_seconds=30)))
+async def test_a_cancelled_turn_leaves_no_span_open(harness: Any) -> None:
+    session = await harness.open(harness.plan(harness.step(text="late", delay_seconds=30)))
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         asked = asyncio.Event()
 
         async def note(event: str, data: dict[str, Any]) -> None:
@@ -316,13 +320,13 @@ async def test_a_cancelled_turn_leaves_no_span_open(house: Any) -> None:
         await session.coordinator.request_cancel(immediate=True)
         await turn
 
-    (turn_span,) = house.spans("invoke_agent")
-    assert house.said(turn_span, "amplifier.turn.status") == "cancelled"
-    assert [house.said(each, "error.type") for each in house.spans("chat")] == ["cancelled"]
+    (turn_span,) = harness.spans("invoke_agent")
+    assert harness.said(turn_span, "amplifier.turn.status") == "cancelled"
+    assert [harness.said(each, "error.type") for each in harness.spans("chat")] == ["cancelled"]
 
 
-async def test_a_model_call_beside_the_turn_is_counted_when_it_ends_after_it(house: Any) -> None:
-    session = await house.open(house.plan(house.step(text="Done.", cost="1")))
+async def test_a_model_call_beside_the_turn_is_counted_when_it_ends_after_it(harness: Any) -> None:
+    session = await harness.open(harness.plan(harness.step(text="Done.", cost="1")))
     hooks, call = session.coordinator.hooks, {"provider": "vendor", "request_id": "beside"}
     await hooks.emit("llm:request", call)
 
@@ -331,11 +335,11 @@ async def test_a_model_call_beside_the_turn_is_counted_when_it_ends_after_it(hou
     await hooks.emit("llm:response", {**call, "status": "ok", "usage": usage})
     await session.cleanup()
 
-    assert house.leaf_costs() == Decimal("1.5")
+    assert harness.leaf_costs() == Decimal("1.5")
 
 
-async def test_a_tool_that_asks_a_model_itself_has_the_call_below_it(house: Any) -> None:
-    session = await house.open(house.plan(house.step(("ask", {})), "inner", "Done."))
+async def test_a_tool_that_asks_a_model_itself_has_the_call_below_it(harness: Any) -> None:
+    session = await harness.open(harness.plan(harness.step(("ask", {})), "inner", "Done."))
 
     class Ask(MockTool):
         async def _execute(self, input: dict[str, Any]) -> ToolResult:
@@ -347,5 +351,5 @@ async def test_a_tool_that_asks_a_model_itself_has_the_call_below_it(house: Any)
     await session.coordinator.mount("tools", Ask("ask"))
     await session.execute("hello")
 
-    inner = next(each for each in house.spans("chat") if each.name == "chat small")
-    assert house.parent_of(inner).name == "execute_tool ask"
+    inner = next(each for each in harness.spans("chat") if each.name == "chat small")
+    assert harness.parent_of(inner).name == "execute_tool ask"

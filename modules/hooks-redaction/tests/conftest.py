@@ -25,7 +25,7 @@ class Screen:
         self.lines.append(f"{level}: {message}")
 
 
-class House:
+class Harness:
     """A session with the module, and an observer that was there before it."""
 
     def __init__(self) -> None:
@@ -65,22 +65,22 @@ class House:
         self.heard.append((event, data))
 
 
-Open = Callable[..., Awaitable[House]]
+Open = Callable[..., Awaitable[Harness]]
 
 
 @pytest.fixture
 def open_house() -> Iterator[Open]:
     """Opens sessions with configurations of the test's choice, and closes them after it."""
-    opened: list[House] = []
+    opened: list[Harness] = []
 
-    async def open_one(**config: Any) -> House:
-        house = House()
-        opened.append(house)
-        house.stop = await mount(house.coordinator, config)
-        await on_session_ready(house.coordinator)
-        house.watch("redaction:refused", "redaction:failed", *STREAMED)
-        return house
+    async def open_one(**config: Any) -> Harness:
+        harness = Harness()
+        opened.append(harness)
+        harness.stop = await mount(harness.coordinator, config)
+        await on_session_ready(harness.coordinator)
+        harness.watch("redaction:refused", "redaction:failed", *STREAMED)
+        return harness
 
     yield open_one
-    for house in opened:
-        house.stop()
+    for harness in opened:
+        harness.stop()

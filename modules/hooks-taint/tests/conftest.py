@@ -78,7 +78,7 @@ class Screen:
         self.lines.append(f"{source} {level}: {message}")
 
 
-class House:
+class Harness:
     """A session under guard, and everything that can be seen of it."""
 
     def __init__(self, session: AmplifierSession, page: Any, screen: Screen) -> None:
@@ -89,7 +89,7 @@ class House:
         self.recorder = EventRecorder()
         self.tools: dict[str, Any] = {}
 
-    async def furnish(self) -> House:
+    async def furnish(self) -> Harness:
         """Initialize the session and give it tools that read, act and send."""
         await self.session.initialize()
         tools = [
@@ -120,17 +120,17 @@ class House:
 
     async def run(self, prompt: str = "Summarise the page.") -> list[str]:
         """Run one turn and return what the model was told."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             await self.session.execute(prompt)
         return await self.results()
 
-    async def fork(self, session_id: str = "child", **overlay: Any) -> House:
-        """Return the house of a child session."""
+    async def fork(self, session_id: str = "child", **overlay: Any) -> Harness:
+        """Return the harness of a child session."""
         session = self.session.fork(overlay or None, session_id=session_id)
-        return await House(session, self.page, self.screen).furnish()
+        return await Harness(session, self.page, self.screen).furnish()
 
 
-Build = Callable[..., Awaitable[House]]
+Build = Callable[..., Awaitable[Harness]]
 
 
 def call(tool: str, **arguments: Any) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def plan(
 
 @pytest.fixture
 async def build() -> AsyncGenerator[Build]:
-    """Build a house from what the page says and the calls that the model makes."""
+    """Build a harness from what the page says and the calls that the model makes."""
     async with AsyncExitStack() as exits:
 
         async def make(
@@ -166,7 +166,7 @@ async def build() -> AsyncGenerator[Build]:
             resumed: bool = False,
             others: list[dict[str, Any]] | None = None,
             **config: Any,
-        ) -> House:
+        ) -> Harness:
             screen = Screen()
             session = AmplifierSession(
                 plan(list(calls), config, others or []),
@@ -178,7 +178,7 @@ async def build() -> AsyncGenerator[Build]:
             if state is not None:
                 session.coordinator.session_state = state
             exits.push_async_callback(session.cleanup)
-            return await House(session, page, screen).furnish()
+            return await Harness(session, page, screen).furnish()
 
         yield make
 

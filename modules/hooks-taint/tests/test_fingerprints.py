@@ -99,3 +99,18 @@ async def test_every_text_in_a_value_counts() -> None:
     value: Any = {"a": ["b", 1, None, True, {"c": 2.5}]}
 
     assert list(texts_in(value)) == ["a", "b", "1", "c", "2.5"]
+
+
+def test_a_copy_of_the_state_that_is_being_made_is_not_disturbed_by_what_is_read_meanwhile() -> (
+    None
+):
+    state: dict[str, Any] = {}
+    ledger = Ledger(TaintConfig(), state)
+    ledger.read("The first text is long enough to leave fingerprints behind it.", "web", "c1")
+    copying = iter(state["prints"].items())
+    next(copying)
+
+    ledger.read("The second text is another one, and as long as the first was.", "web", "c2")
+
+    assert dict(copying)
+    assert set(state["prints"].values()) == {0, 1}

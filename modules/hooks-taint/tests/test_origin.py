@@ -18,47 +18,47 @@ async def test_no_spelling_is_done_after_a_page_was_read(build: Any, calling: An
         calling("send", to="nobody-named-this"),
         calling("note", text="own words"),
     ]
-    house = await build(PAGE, calling("fetch"), *acts, **BY_ORIGIN)
+    harness = await build(PAGE, calling("fetch"), *acts, **BY_ORIGIN)
 
-    results = await house.run()
+    results = await harness.run()
 
-    assert [house.ran(each) for each in ("bash", "send", "note")] == [[], [], []]
+    assert [harness.ran(each) for each in ("bash", "send", "note")] == [[], [], []]
     assert all("text from outside was read before" in each for each in results[1:])
-    assert len(house.told("taint:flagged")) == 3
+    assert len(harness.told("taint:flagged")) == 3
 
 
 async def test_before_anything_from_outside_was_read_nothing_is_asked(
     build: Any, calling: Any
 ) -> None:
-    house = await build(PAGE, calling("bash", command="make"), **BY_ORIGIN)
+    harness = await build(PAGE, calling("bash", command="make"), **BY_ORIGIN)
 
-    await house.run()
+    await harness.run()
 
-    assert house.ran("bash") == [{"command": "make"}]
+    assert harness.ran("bash") == [{"command": "make"}]
 
 
 @pytest.mark.parametrize("declared", [{"network": False}, {"output_trusted": True}])
 async def test_a_tool_that_declares_itself_local_or_trusted_is_not_from_outside(
     build: Any, calling: Any, declared: dict[str, Any]
 ) -> None:
-    house = await build(PAGE, calling("fetch"), calling("bash", command="x"), **BY_ORIGIN)
+    harness = await build(PAGE, calling("fetch"), calling("bash", command="x"), **BY_ORIGIN)
     for name, value in declared.items():
-        setattr(house.tools["fetch"], name, value)
+        setattr(harness.tools["fetch"], name, value)
 
-    await house.run()
+    await harness.run()
 
-    assert house.ran("bash") == [{"command": "x"}]
+    assert harness.ran("bash") == [{"command": "x"}]
 
 
 async def test_an_exempt_tool_is_not_asked_about(build: Any, calling: Any) -> None:
     config = {**BY_ORIGIN, "exempt_arguments": {"note": ["*"]}}
     acts = [calling("note", text="x"), calling("bash", command="x")]
-    house = await build(PAGE, calling("fetch"), *acts, **config)
+    harness = await build(PAGE, calling("fetch"), *acts, **config)
 
-    await house.run()
+    await harness.run()
 
-    assert len(house.ran("note")) == 1
-    assert house.ran("bash") == []
+    assert len(harness.ran("note")) == 1
+    assert harness.ran("bash") == []
 
 
 @pytest.mark.attack("review L4")
@@ -66,10 +66,10 @@ async def test_an_exempt_tool_is_not_asked_about(build: Any, calling: Any) -> No
 async def test_what_was_read_is_remembered_by_a_later_process(
     build: Any, calling: Any, kept: str
 ) -> None:
-    house = await build(PAGE, calling("fetch"), **BY_ORIGIN)
-    await house.run()
-    state = json.loads(json.dumps(house.coordinator.session_state)) if kept == "state" else None
-    messages = await house.coordinator.get("context").get_messages()
+    harness = await build(PAGE, calling("fetch"), **BY_ORIGIN)
+    await harness.run()
+    state = json.loads(json.dumps(harness.coordinator.session_state)) if kept == "state" else None
+    messages = await harness.coordinator.get("context").get_messages()
 
     act = calling("bash", command="x")
     later = await build(PAGE, act, state=state, resumed=True, **BY_ORIGIN)

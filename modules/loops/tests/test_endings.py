@@ -7,9 +7,9 @@ import pytest
 from amplifier_core import ChatRequest, ChatResponse
 from amplifier_core.testing import MockTool
 from amplifier_module_loops.limits import STATUS, stop_reason_for
+from contract.doubles import Display
 from contract.installer import response
 from contract.requirements import requirement
-from contract.stand_ins import Display
 from contract.turns import Turn, calls, loop
 
 CUT = "orchestrator:answer_cut"

@@ -13,7 +13,7 @@ from amplifier_core.testing import MockCoordinator, MockTool
 from amplifier_module_loops import tool_calls
 from amplifier_module_loops.limits import DEADLINE
 from amplifier_module_loops.tool_calls import first_calls
-from contract.stand_ins import Display, Listener, broken_pairs
+from contract.doubles import Display, Listener, broken_pairs
 from contract.turns import Turn, calls
 
 LOOPS = ["loop-basic", "loop-streaming", "loop-events"]

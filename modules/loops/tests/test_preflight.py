@@ -85,5 +85,5 @@ async def test_a_tool_without_a_preflight_is_left_to_itself() -> None:
     class Plain:
         input_schema = SCHEMA
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         assert await objection(Plain(), {"path": "a"}) is None

@@ -10,8 +10,8 @@ from amplifier_core import ToolCall
 from amplifier_core.testing import MockTool
 from amplifier_module_loops.limits import STUCK
 from amplifier_module_loops.repetition import Circle, Repetition
+from contract.doubles import Approvals, Display
 from contract.installer import response
-from contract.stand_ins import Approvals, Display
 from contract.turns import Turn, calls, loop
 
 

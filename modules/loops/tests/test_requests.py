@@ -11,9 +11,9 @@ from amplifier_core import ChatRequest, ContextLengthError
 from amplifier_core.message_models import Message, TextBlock, ToolSpec
 from amplifier_core.testing import MockTool
 from amplifier_kit.tokens import Window, window_of
-from amplifier_module_loops.requests import Kept, Sizes
+from amplifier_module_loops.requests import RequestCache, Sizes
+from contract.doubles import Display
 from contract.installer import ScriptedProvider
-from contract.stand_ins import Display
 from contract.turns import Turn, calls, loop
 
 
@@ -274,4 +274,4 @@ def test_a_memory_whose_signature_cannot_be_read_is_given_the_provider() -> None
 
     context = SimpleNamespace(get_messages_for_request=Unreadable())
 
-    assert Kept().takes_provider(context)
+    assert RequestCache().takes_provider(context)

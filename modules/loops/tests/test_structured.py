@@ -10,8 +10,8 @@ from amplifier_core import ChatRequest, ProviderInfo
 from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_core.testing import MockTool
 from amplifier_module_loops.structured import OutputSchema
+from contract.doubles import Display, Listener, broken_pairs, deny
 from contract.installer import ScriptedProvider
-from contract.stand_ins import Display, Listener, broken_pairs, deny
 from contract.turns import Turn, calls, loop
 
 SCHEMA: dict[str, Any] = {

@@ -28,7 +28,7 @@ class Session:
         }
 
     async def execute(self) -> str:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             return await self.turn.loop.execute("hi", **self._around)
 
     @property
@@ -102,7 +102,7 @@ async def test_turns_at_the_same_time_are_kept_apart() -> None:
 
     session = Session(await loop(), "Before.", calls("t"), wait, "Second.")
     await session.execute()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         first = asyncio.create_task(session.execute())
         await asked.wait()
         second = await session.execute()

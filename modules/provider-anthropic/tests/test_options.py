@@ -82,6 +82,17 @@ def test_an_older_model_thinks_by_a_budget_that_leaves_room_for_the_answer(
     assert made.cached == {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
+@pytest.mark.parametrize(("effort", "budget"), [("none", 1_024), ("heroic", 7_000)])
+def test_an_effort_without_a_budget_is_not_the_largest_one_and_is_reported(
+    effort: str, budget: int
+) -> None:
+    configured = {"thinking_budget_tokens": 7_000}
+    made = options(True, configured, model=OLD, reasoning_effort=effort)
+
+    assert made.cached == {"thinking": {"type": "enabled", "budget_tokens": budget}}
+    assert lost(made) == [f"effort {effort}"]
+
+
 def test_a_limit_without_room_for_thinking_is_reported() -> None:
     made = options(True, model=OLD, max_output_tokens=2_000)
 

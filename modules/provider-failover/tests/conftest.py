@@ -42,7 +42,7 @@ class Screen:
         self.lines.append(f"{source} {level}: {message}")
 
 
-class House:
+class Harness:
     """A session whose failover has scripted members, and everything that can be seen of it."""
 
     def __init__(self, session: AmplifierSession, clock: Clock, screen: Screen) -> None:
@@ -71,15 +71,15 @@ class House:
         return [{key: data[key] for key in keys} for _, data in self.recorder.get_events(event)]
 
 
-Build = Callable[..., Awaitable[House]]
+Build = Callable[..., Awaitable[Harness]]
 
 
 @pytest.fixture
 async def build() -> AsyncGenerator[Build]:
-    """Build a house from the configuration of each member, in order."""
+    """Build a harness from the configuration of each member, in order."""
     async with AsyncExitStack() as houses:
 
-        async def make(members: dict[str, dict[str, Any]], **failover: Any) -> House:
+        async def make(members: dict[str, dict[str, Any]], **failover: Any) -> Harness:
             plan = {
                 "session": {"orchestrator": "loop-basic", "context": "context-simple"},
                 "providers": [
@@ -89,8 +89,8 @@ async def build() -> AsyncGenerator[Build]:
             }
             screen = Screen()
             session = AmplifierSession(plan, display_system=screen)
-            house = House(await houses.enter_async_context(session), Clock(), screen)
-            await house.mount(**{"providers": list(members), **failover})
-            return house
+            harness = Harness(await houses.enter_async_context(session), Clock(), screen)
+            await harness.mount(**{"providers": list(members), **failover})
+            return harness
 
         yield make

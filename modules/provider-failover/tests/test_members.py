@@ -54,46 +54,46 @@ async def test_a_missing_member_is_named_when_the_session_is_ready(caplog: Any) 
 
 
 async def test_a_missing_member_is_announced_once(build: Any) -> None:
-    house = await build({"south": says("South.")}, providers=["nobody", "south"])
+    harness = await build({"south": says("South.")}, providers=["nobody", "south"])
 
-    await house.session.execute("One")
-    await house.session.execute("Two")
+    await harness.session.execute("One")
+    await harness.session.execute("Two")
 
-    assert house.announced("provider:failover_missing", "provider") == [{"provider": "nobody"}]
-    assert len(house.screen.lines) == 1
+    assert harness.announced("provider:failover_missing", "provider") == [{"provider": "nobody"}]
+    assert len(harness.screen.lines) == 1
 
 
 async def test_without_any_member_a_call_says_what_to_mount(build: Any) -> None:
-    house = await build({}, providers=["north"])
+    harness = await build({}, providers=["north"])
 
-    with pytest.raises(ConfigurationError, match="mount north beside the failover"):
-        await house.failover.complete(HELLO)
+    with pytest.raises(ConfigurationError, match="mount north next to the failover"):
+        await harness.failover.complete(HELLO)
 
 
 async def test_without_a_list_all_other_providers_are_members(build: Any) -> None:
-    house = await build({"north": DOWN, "south": says("South.")}, providers=[])
+    harness = await build({"north": DOWN, "south": says("South.")}, providers=[])
 
-    assert await house.session.execute("Hello") == "South."
+    assert await harness.session.execute("Hello") == "South."
 
 
 async def test_a_failover_is_never_a_member(build: Any) -> None:
-    house = await build({"south": says("South.")}, providers=["failover", "south"])
+    harness = await build({"south": says("South.")}, providers=["failover", "south"])
 
-    assert await house.session.execute("Hello") == "South."
-    missing = house.announced("provider:failover_missing", "provider")
+    assert await harness.session.execute("Hello") == "South."
+    missing = harness.announced("provider:failover_missing", "provider")
     assert missing == [{"provider": "failover"}]
 
 
 async def test_its_limits_are_the_smallest_of_all_members(build: Any) -> None:
-    house = await build(
+    harness = await build(
         {
             "north": says("North.", context_window=200_000, max_output_tokens=4_000),
             "south": says("South.", context_window=100_000, max_output_tokens=8_000, model="small"),
         }
     )
-    await house.coordinator.mount("providers", Unlisted(), name="east")
+    await harness.coordinator.mount("providers", Unlisted(), name="east")
 
-    info = house.failover.get_info()
+    info = harness.failover.get_info()
 
     assert (info.id, info.display_name) == ("failover", "Failover (Mock)")
     expected = {"model": "mock-model", "context_window": 100_000, "max_output_tokens": 4_000}
@@ -101,35 +101,35 @@ async def test_its_limits_are_the_smallest_of_all_members(build: Any) -> None:
 
 
 async def test_it_describes_the_member_whose_turn_it_is(build: Any) -> None:
-    house = await build({"north": DOWN, "south": says("South.", model="small")})
-    await house.failover.complete(HELLO)
+    harness = await build({"north": DOWN, "south": says("South.", model="small")})
+    await harness.failover.complete(HELLO)
 
-    assert house.failover.get_info().defaults["model"] == "small"
+    assert harness.failover.get_info().defaults["model"] == "small"
 
 
 async def test_its_models_are_those_of_all_members(build: Any) -> None:
-    house = await build({"north": says("N.", model="big"), "south": says("S.", model="small")})
+    harness = await build({"north": says("N.", model="big"), "south": says("S.", model="small")})
 
-    models: list[ModelInfo] = await house.failover.list_models()
+    models: list[ModelInfo] = await harness.failover.list_models()
 
     assert [model.id for model in models] == ["north/big", "south/small"]
 
 
 async def test_a_member_that_cannot_list_its_models_is_shown(build: Any) -> None:
-    house = await build({"north": says("N.")}, providers=["east", "north"])
-    await house.coordinator.mount("providers", Unlisted(), name="east")
+    harness = await build({"north": says("N.")}, providers=["east", "north"])
+    await harness.coordinator.mount("providers", Unlisted(), name="east")
 
-    assert [model.id for model in await house.failover.list_models()] == ["north/mock-model"]
+    assert [model.id for model in await harness.failover.list_models()] == ["north/mock-model"]
     expected = "provider-failover warning: east cannot list its models: no route"
-    assert house.screen.lines == [expected]
+    assert harness.screen.lines == [expected]
 
 
 async def test_models_that_nobody_can_list_are_an_error(build: Any) -> None:
-    house = await build({}, providers=["east"])
-    await house.coordinator.mount("providers", Unlisted(), name="east")
+    harness = await build({}, providers=["east"])
+    await harness.coordinator.mount("providers", Unlisted(), name="east")
 
     with pytest.raises(LLMError, match="no route"):
-        await house.failover.list_models()
+        await harness.failover.list_models()
 
 
 @pytest.mark.parametrize(
@@ -144,71 +144,89 @@ async def test_models_that_nobody_can_list_are_an_error(build: Any) -> None:
 async def test_a_named_model_is_sent_to_its_owner_only(
     build: Any, named: str | None, sent: list[str]
 ) -> None:
-    house = await build({"north": DOWN, "south": says("South.")})
+    harness = await build({"north": DOWN, "south": says("South.")})
 
-    await house.failover.complete(HELLO.model_copy(update={"model": named}))
+    await harness.failover.complete(HELLO.model_copy(update={"model": named}))
 
-    assert house.announced("llm:request", "model") == [{"model": model} for model in sent]
+    assert harness.announced("llm:request", "model") == [{"model": model} for model in sent]
 
 
 async def test_a_model_of_another_member_puts_that_member_first(build: Any) -> None:
-    house = await build({"north": says("North."), "south": says("South.")})
+    harness = await build({"north": says("North."), "south": says("South.")})
 
-    answer = await house.failover.complete(HELLO, model="south/small")
+    answer = await harness.failover.complete(HELLO, model="south/small")
 
     assert answer.content[0].text == "South."
-    assert house.announced("llm:request", "model") == [{"model": "small"}]
+    assert harness.announced("llm:request", "model") == [{"model": "small"}]
 
 
 async def test_a_named_model_can_be_mapped_for_the_others(build: Any) -> None:
-    house = await build({"north": DOWN, "south": says("South.")}, models={"south": "middle"})
+    harness = await build({"north": DOWN, "south": says("South.")}, models={"south": "middle"})
 
-    await house.failover.complete(HELLO, model="big")
+    await harness.failover.complete(HELLO, model="big")
 
-    sent = house.announced("llm:request", "model")
+    sent = harness.announced("llm:request", "model")
     assert sent == [{"model": "big"}, {"model": "middle"}]
 
 
 async def test_tool_calls_are_read_by_the_member_that_made_them(build: Any) -> None:
-    house = await build({"north": DOWN}, providers=["north", "own"])
-    await house.coordinator.mount("providers", Counting(name="own"))
+    harness = await build({"north": DOWN}, providers=["north", "own"])
+    await harness.coordinator.mount("providers", Counting(name="own"))
 
-    answer = await house.failover.complete(HELLO)
+    answer = await harness.failover.complete(HELLO)
 
     assert answer.metadata == {"provider": "own"}
-    assert [call.id for call in house.failover.parse_tool_calls(answer)] == ["own"]
+    assert [call.id for call in harness.failover.parse_tool_calls(answer)] == ["own"]
 
 
 async def test_tool_calls_of_an_unknown_maker_are_read_all_the_same(build: Any) -> None:
-    house = await build({"north": says("North.")})
+    harness = await build({"north": says("North.")})
     call = ToolCall(id="call-1", name="clock", arguments={})
     response = ChatResponse(content=[TextBlock(text="hm")], tool_calls=[call])
 
-    assert house.failover.parse_tool_calls(response) == [call]
+    assert harness.failover.parse_tool_calls(response) == [call]
 
 
 async def test_tokens_are_counted_by_the_member_whose_turn_it_is(build: Any) -> None:
-    house = await build({"north": DOWN}, providers=["own", "north"])
-    await house.coordinator.mount("providers", Counting(name="own"))
+    harness = await build({"north": DOWN}, providers=["own", "north"])
+    await harness.coordinator.mount("providers", Counting(name="own"))
 
     named = HELLO.model_copy(update={"model": "own/four"})
-    assert await house.failover.count_tokens(named) == len("four")
+    assert await harness.failover.count_tokens(named) == len("four")
+
+
+async def test_tokens_are_counted_by_the_owner_of_the_requested_model(build: Any) -> None:
+    harness = await build({}, providers=["first", "other"])
+    for name in ("first", "other"):
+        await harness.coordinator.mount("providers", Counting(name=name))
+
+    named = HELLO.model_copy(update={"model": "other/four"})
+    assert await harness.failover.count_tokens(named) == len("four")
+
+
+async def test_tokens_are_counted_by_the_next_member_if_the_owner_cannot(build: Any) -> None:
+    models = {"own": "the-model"}
+    harness = await build({"north": DOWN}, providers=["own", "north"], models=models)
+    await harness.coordinator.mount("providers", Counting(name="own"))
+
+    named = HELLO.model_copy(update={"model": "north/four"})
+    assert await harness.failover.count_tokens(named) == len("the-model")
 
 
 @pytest.mark.parametrize("members", [{}, {"north": DOWN}], ids=["nobody", "one that cannot"])
 async def test_nothing_is_counted_when_no_member_can(build: Any, members: dict[str, Any]) -> None:
-    house = await build(members)
+    harness = await build(members)
 
-    assert getattr(house.failover, "count_tokens", None) is None
+    assert getattr(harness.failover, "count_tokens", None) is None
 
 
 async def test_loops_choose_it_before_its_members(build: Any) -> None:
-    house = await build({"north": says("North.", priority=1)})
-    house.coordinator.hooks.register("provider:request", house.recorder.record)
+    harness = await build({"north": says("North.", priority=1)})
+    harness.coordinator.hooks.register("provider:request", harness.recorder.record)
 
-    await house.session.execute("Hello")
+    await harness.session.execute("Hello")
 
-    assert house.announced("provider:request", "provider") == [{"provider": "failover"}]
+    assert harness.announced("provider:request", "provider") == [{"provider": "failover"}]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ async def test_a_turn_that_one_vendor_began_is_finished_by_another(
             "session": {"orchestrator": "loop-basic", "context": "context-simple"},
             "providers": [failover, entry(began), entry(finished)],
         }
-        async with asyncio.timeout(30), AmplifierSession(plan) as session:
+        async with asyncio.timeout(120), AmplifierSession(plan) as session:
             await session.coordinator.mount("tools", tool)
             answer = await session.execute("What is the weather?")
 

@@ -1,4 +1,4 @@
-"""A member fails and the same turn goes on with the next."""
+"""A member fails and the same turn continues with the next."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def says(text: str, **config: Any) -> dict[str, Any]:
 
 
 async def test_the_turn_goes_on_with_the_next_member(build: Any) -> None:
-    house = await build({"north": DOWN, "south": says("From the south.")})
+    harness = await build({"north": DOWN, "south": says("From the south.")})
 
-    assert await house.session.execute("Hello") == "From the south."
+    assert await harness.session.execute("Hello") == "From the south."
 
-    [(_, switch)] = house.recorder.get_events("provider:failover")
+    [(_, switch)] = harness.recorder.get_events("provider:failover")
     expected = {
         "from_provider": "north",
         "to_provider": "south",
@@ -47,20 +47,20 @@ async def test_the_turn_goes_on_with_the_next_member(build: Any) -> None:
         "cool_down_seconds": 300.0,
     }
     assert switch.items() >= expected.items()
-    line = "provider-failover warning: north: overloaded; going on with south for 5 min"
-    assert house.screen.lines == [line]
+    line = "provider-failover warning: north: overloaded; continuing with south for 5 min"
+    assert harness.screen.lines == [line]
 
 
 async def test_a_turn_goes_on_after_its_tool_calls(build: Any) -> None:
     """The second member reads what the first one asked for and got."""
     call: dict[str, Any] = {"tool_calls": [{"name": "clock", "arguments": {}}]}
-    house = await build(
+    harness = await build(
         {"north": {"script": [call, OVERLOADED]}, "south": {"mode": "tool_calling"}}
     )
     clock = MockTool("clock", "It is noon.")
-    await house.coordinator.mount("tools", clock)
+    await harness.coordinator.mount("tools", clock)
 
-    answer = await house.session.execute("What time is it?")
+    answer = await harness.session.execute("What time is it?")
 
     assert answer == "[mock] I called clock and got: It is noon."
     assert clock.call_count == 1
@@ -68,58 +68,58 @@ async def test_a_turn_goes_on_after_its_tool_calls(build: Any) -> None:
 
 async def test_a_streamed_answer_that_broke_off_is_given_again_by_the_next(build: Any) -> None:
     broken = {"text": "Half an", "error": "StreamError"}
-    house = await build(
+    harness = await build(
         {
             "north": {"script": [broken], "stream": True},
             "south": says("A whole answer.", stream=True),
         }
     )
 
-    assert await house.session.execute("Hello") == "A whole answer."
-    assert len(house.recorder.get_events("llm:stream_aborted")) == 1
+    assert await harness.session.execute("Hello") == "A whole answer."
+    assert len(harness.recorder.get_events("llm:stream_aborted")) == 1
 
 
 @pytest.mark.parametrize("error", sorted(set(llm_errors.__all__) - {"LLMError"}))
 async def test_only_what_another_vendor_could_do_better_switches(build: Any, error: str) -> None:
-    house = await build({"north": {"script": [{"error": error}]}, "south": says("South.")})
+    harness = await build({"north": {"script": [{"error": error}]}, "south": says("South.")})
 
     if error in SWITCHING:
-        answer = await house.failover.complete(HELLO)
+        answer = await harness.failover.complete(HELLO)
         assert answer.content[0].text == "South."
     else:
         with pytest.raises(getattr(llm_errors, error)):
-            await house.failover.complete(HELLO)
-        assert house.announced("llm:request", "model") == [{"model": "mock-model"}]
+            await harness.failover.complete(HELLO)
+        assert harness.announced("llm:request", "model") == [{"model": "mock-model"}]
 
 
 async def test_what_switches_can_be_chosen(build: Any) -> None:
     filtered = {"script": [{"error": "ContentFilterError"}]}
-    house = await build(
+    harness = await build(
         {"north": filtered, "south": says("South.")}, switch_on=["ContentFilterError"]
     )
 
-    assert await house.session.execute("Hello") == "South."
+    assert await harness.session.execute("Hello") == "South."
 
 
 async def test_a_cancelled_call_asks_nobody_else(build: Any) -> None:
     slow = {"script": ["Never."], "delay_seconds": 60}
-    house = await build({"north": slow, "south": says("South.")})
-    call = asyncio.create_task(house.failover.complete(HELLO))
-    assert await wait_for(lambda: house.recorder.get_events("llm:request"))
+    harness = await build({"north": slow, "south": says("South.")})
+    call = asyncio.create_task(harness.failover.complete(HELLO))
+    assert await wait_for(lambda: harness.recorder.get_events("llm:request"), timeout=120)
 
     call.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert house.recorder.get_events("provider:failover") == []
+    assert harness.recorder.get_events("provider:failover") == []
 
 
 async def test_when_all_fail_the_error_says_what_each_of_them_said(build: Any) -> None:
     wrong_key = {"script": [{"error": {"type": "AuthenticationError", "message": "bad key"}}]}
-    house = await build({"north": DOWN, "south": wrong_key})
+    harness = await build({"north": DOWN, "south": wrong_key})
 
     with pytest.raises(ProviderUnavailableError) as caught:
-        await house.session.execute("Hello")
+        await harness.session.execute("Hello")
 
     assert str(caught.value) == (
         "No provider could answer. north: ProviderUnavailableError: overloaded; "
@@ -132,17 +132,17 @@ async def test_when_all_fail_the_error_says_what_each_of_them_said(build: Any) -
 
 
 async def test_an_only_member_fails_with_its_own_error(build: Any) -> None:
-    house = await build({"north": {"script": [{"error": "QuotaExceededError"}]}})
+    harness = await build({"north": {"script": [{"error": "QuotaExceededError"}]}})
 
     with pytest.raises(llm_errors.QuotaExceededError):
-        await house.session.execute("Hello")
+        await harness.session.execute("Hello")
 
 
 async def test_a_request_that_is_none_is_refused(build: Any) -> None:
-    house = await build({"north": says("North.")})
+    harness = await build({"north": says("North.")})
 
     with pytest.raises(LLMError, match="not a dict"):
-        await house.failover.complete({"messages": []})
+        await harness.failover.complete({"messages": []})
 
 
 async def test_a_mount_plan_is_all_it_takes() -> None:
@@ -162,7 +162,7 @@ async def test_a_mount_plan_is_all_it_takes() -> None:
 
 
 async def test_a_wrapper_around_a_member_sees_its_calls(build: Any) -> None:
-    house = await build({"north": says("North."), "south": says("South.")})
+    harness = await build({"north": says("North."), "south": says("South.")})
     seen: list[str] = []
 
     class Wrapper:
@@ -174,9 +174,9 @@ async def test_a_wrapper_around_a_member_sees_its_calls(build: Any) -> None:
                 seen.append(self._name)
             return getattr(self._inner, name)
 
-    house.coordinator.interpose("providers", Wrapper, name="watch")
+    harness.coordinator.interpose("providers", Wrapper, name="watch")
 
-    await house.session.execute("Hello")
+    await harness.session.execute("Hello")
 
     assert seen == ["failover", "north"]
-    assert isinstance(house.coordinator.mount_points["providers"]["failover"], FailoverProvider)
+    assert isinstance(harness.coordinator.mount_points["providers"]["failover"], FailoverProvider)

@@ -149,7 +149,7 @@ async def test_a_stream_that_is_left_is_closed_even_while_its_error_is_kept(line
     with pytest.raises(asyncio.CancelledError) as caught:
         await call
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await line.server.requests[0].disconnected.wait()
     assert caught.traceback, "what holds the stream's frames"
 

@@ -28,14 +28,20 @@ LIST = tool("list_directory", "Show the files of a folder.")
         ("list what is there", LIST),
         ("Which folder is this?", LIST),
         ("Get me a page", FETCH),
-        ("What is the meaning of it all?", FETCH),
-        ("", FETCH),
+        ("Is fetch_list.py any good?", READ),
+        ("hello there", None),
+        ("What is the meaning of it all?", None),
+        ("", None),
     ],
 )
 def test_the_tool_that_shares_a_word_with_the_prompt_is_picked(
-    prompt: str, expected: ToolSpec
+    prompt: str, expected: ToolSpec | None
 ) -> None:
     assert pick_tool(prompt, [FETCH, READ, LIST]) is expected
+
+
+def test_a_single_tool_is_called_whatever_the_prompt_says() -> None:
+    assert pick_tool("hello there", [LIST]) is LIST
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ async def bash(mounted: Mounted) -> Callable[..., Awaitable[ToolResult]]:
     tool = await mounted()
 
     async def run(command: str, **more: Any) -> ToolResult:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             return await tool.execute({"command": command, **more})
 
     return run

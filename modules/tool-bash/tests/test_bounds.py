@@ -24,14 +24,14 @@ def plan_for(workspace: Path, **config: Any) -> dict[str, Any]:
 @pytest.mark.attack("review M1")
 async def test_a_forked_session_shares_the_limits_of_the_first_one(workspace: Path) -> None:
     plan = plan_for(workspace, parallel_commands=1, timeout_seconds=8, max_timeout_seconds=8)
-    async with asyncio.timeout(30), AmplifierSession(plan) as session:
+    async with asyncio.timeout(120), AmplifierSession(plan) as session:
         child = session.fork({})
         async with child:
             waits = "touch started; until [ -e go ]; do sleep 0.02; done"
             first: Any = session.coordinator.get("tools", "bash")
             second: Any = child.coordinator.get("tools", "bash")
             running = asyncio.create_task(first.execute({"command": waits}))
-            assert await wait_for((workspace / "started").exists, timeout=5)
+            assert await wait_for((workspace / "started").exists, timeout=120)
 
             refused = await second.execute({"command": "touch ran"})
             (workspace / "go").touch()

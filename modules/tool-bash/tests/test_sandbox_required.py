@@ -117,7 +117,7 @@ async def test_unprotected_every_result_and_every_line_says_so(
         True
     ] * 2
     assert len(heard) == 2
-    assert await wait_for(lambda: not processes_of(), timeout=2)
+    assert await wait_for(lambda: not processes_of(), timeout=120)
 
 
 @pytest.mark.attack("S4")

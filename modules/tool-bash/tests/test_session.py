@@ -1,4 +1,4 @@
-"""A whole session: the model calls `bash`, the person is asked, and the answer counts."""
+"""A whole session: the model calls `bash`, the user is asked, and the answer counts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def told_to_the_model(workspace: Path, person: Person | None, **config: An
             {"module": "tool-bash", "config": {"working_dir": str(workspace), **config}},
         ],
     }
-    async with asyncio.timeout(10), AmplifierSession(plan, approval_system=person) as session:
+    async with asyncio.timeout(120), AmplifierSession(plan, approval_system=person) as session:
         await session.execute("Run it.")
         context: Any = session.coordinator.get("context")
         messages = await context.get_messages()

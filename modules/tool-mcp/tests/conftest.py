@@ -21,7 +21,7 @@ PYTHON_PATHS = sorted({sys.prefix, sys.base_prefix})
 SCHEMA = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
 
 
-class House:
+class Harness:
     """The module in its workspace."""
 
     def __init__(self, workspace: Path) -> None:
@@ -56,7 +56,7 @@ class House:
         for event in ("starting", "connected", "lost", "refused", "approved", "trouble"):
             self.coordinator.hooks.register(f"mcp:{event}", self._hear)
         self.coordinator.hooks.register("sandbox:degraded", self._hear)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             self.close = await mount(
                 self.coordinator,
                 {
@@ -74,7 +74,7 @@ class House:
 
     async def call(self, name: str = "x__say", **arguments: Any) -> ToolResult:
         """Call a mounted tool."""
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(120):
             return await self.coordinator.get("tools", name).execute(arguments)
 
     async def load(self, name: str) -> ToolResult:
@@ -89,7 +89,7 @@ class House:
         return len(path.read_text("utf-8").splitlines()) if path.exists() else 0
 
     def lines(self) -> str:
-        """Return all that the person was shown."""
+        """Return all that the user was shown."""
         calls = self.coordinator.display_system.show_message.call_args_list
         return "\n".join(each.args[0] for each in calls)
 
@@ -109,15 +109,15 @@ class House:
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
+async def harness(tmp_path: Path) -> AsyncIterator[Harness]:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     for script in DATA.glob("*.py"):
         shutil.copy(script, workspace)
-    house = House(workspace)
-    house.plan()
-    yield house
-    if house.close is not None:
-        async with asyncio.timeout(10):
-            await house.close()
-    assert house.processes() == []
+    harness = Harness(workspace)
+    harness.plan()
+    yield harness
+    if harness.close is not None:
+        async with asyncio.timeout(120):
+            await harness.close()
+    assert harness.processes() == []

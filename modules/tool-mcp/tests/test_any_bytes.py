@@ -22,15 +22,15 @@ _ANSWERS: list[Any] = [
 
 
 @pytest.mark.attack("review M5")
-async def test_half_characters_and_nul_in_an_answer_are_replaced(house: Any) -> None:
+async def test_half_characters_and_nul_in_an_answer_are_replaced(harness: Any) -> None:
     answer = {
         "content": [{"type": "text", "text": "a\ud800\x00b"}],
         "structuredContent": {"\udfff": ["\ud83d", 1]},
     }
-    house.plan(does={"say": answer})
-    await house.mount()
+    harness.plan(does={"say": answer})
+    await harness.mount()
 
-    result = await house.call(word="hello")
+    result = await harness.call(word="hello")
 
     assert result.success
     assert result.output["text"] == "a\ufffd\u2400b"
@@ -39,23 +39,23 @@ async def test_half_characters_and_nul_in_an_answer_are_replaced(house: Any) -> 
 
 @pytest.mark.attack("review L7")
 @pytest.mark.parametrize("answer", _ANSWERS)
-async def test_an_answer_of_any_shape_is_a_result_or_a_failure(house: Any, answer: Any) -> None:
-    house.plan(does={"say": answer})
-    await house.mount()
+async def test_an_answer_of_any_shape_is_a_result_or_a_failure(harness: Any, answer: Any) -> None:
+    harness.plan(does={"say": answer})
+    await harness.mount()
 
-    result = await house.call(word="hello")
+    result = await harness.call(word="hello")
 
     assert result.success or result.error["type"] in ("server_error", "tool_error")
     json.dumps(result.model_dump(mode="json"), ensure_ascii=False).encode()
 
 
 @pytest.mark.attack("review M5")
-async def test_half_characters_in_a_definition_do_not_keep_a_server_away(house: Any) -> None:
-    house.plan(tools=[house.tool(), house.tool("odd\ud800", "half \ud83d")])
-    await house.mount()
+async def test_half_characters_in_a_definition_do_not_keep_a_server_away(harness: Any) -> None:
+    harness.plan(tools=[harness.tool(), harness.tool("odd\ud800", "half \ud83d")])
+    await harness.mount()
 
-    result = await house.call(word="hello")
+    result = await harness.call(word="hello")
 
     assert result.success
-    for name in house.names():
-        house.coordinator.get("tools", name).description.encode()
+    for name in harness.names():
+        harness.coordinator.get("tools", name).description.encode()

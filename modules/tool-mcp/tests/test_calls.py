@@ -16,42 +16,47 @@ from amplifier_module_tool_mcp import mount
 PIXEL = "R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
 
 
-async def test_a_tool_is_called_and_its_answer_is_marked_untrusted(house: Any) -> None:
-    await house.mount()
+async def test_a_tool_is_called_and_its_answer_is_marked_untrusted(harness: Any) -> None:
+    await harness.mount()
 
-    result = await house.call(word="hello")
+    result = await harness.call(word="hello")
 
     assert result.success
     assert result.output == {"server": "x", "trusted": False, "text": '{"word": "hello"}'}
-    assert house.names() == ["mcp_load", "x__say"]
-    assert house.coordinator.get("tools", "x__say").description == "Says a word."
-    assert house.events("mcp:connected")[0]["tools"] == ["x__say"]
+    assert harness.names() == ["mcp_load", "x__say"]
+    assert harness.coordinator.get("tools", "x__say").description == "Says a word."
+    assert harness.events("mcp:connected")[0]["tools"] == ["x__say"]
 
 
-async def test_wrong_arguments_never_reach_the_server(house: Any) -> None:
-    house.plan(does={"say": "die"})
-    await house.mount()
+async def test_wrong_arguments_never_reach_the_server(harness: Any) -> None:
+    harness.plan(does={"say": "die"})
+    await harness.mount()
 
-    result = await house.call(word=7)
+    result = await harness.call(word=7)
 
     assert result.error["type"] == "invalid_input"
     assert result.error["message"].startswith('word: 7 is not of type "string"')
-    assert not (house.workspace / "died").exists()
+    assert not (harness.workspace / "died").exists()
 
 
 @pytest.mark.parametrize("given", [None, [], "text", {"word": object()}])
-async def test_input_that_is_no_json_object_is_answered(house: Any, given: Any) -> None:
-    await house.mount()
+async def test_input_that_is_no_json_object_is_answered(harness: Any, given: Any) -> None:
+    await harness.mount()
 
-    result = await house.coordinator.get("tools", "x__say").execute(given)
+    result = await harness.coordinator.get("tools", "x__say").execute(given)
 
     assert result.error["type"] == "invalid_input"
 
 
-async def test_structured_answers_and_pictures_arrive(house: Any) -> None:
+async def test_structured_answers_and_pictures_arrive(harness: Any) -> None:
     picture = {"type": "image", "data": PIXEL, "mimeType": "image/gif"}
-    house.plan(
-        tools=[house.tool("draw"), house.tool("count"), house.tool("both"), house.tool("link")],
+    harness.plan(
+        tools=[
+            harness.tool("draw"),
+            harness.tool("count"),
+            harness.tool("both"),
+            harness.tool("link"),
+        ],
         does={
             "draw": {"content": [{"type": "text", "text": "a dot"}, picture]},
             "count": {
@@ -65,12 +70,12 @@ async def test_structured_answers_and_pictures_arrive(house: Any) -> None:
             "link": {"content": [{"type": "resource_link", "uri": "file:///a", "name": "a"}]},
         },
     )
-    await house.mount()
+    await harness.mount()
 
-    drawn = await house.call("x__draw", word="w")
-    counted = await house.call("x__count", word="w")
-    both = await house.call("x__both", word="w")
-    link = await house.call("x__link", word="w")
+    drawn = await harness.call("x__draw", word="w")
+    counted = await harness.call("x__count", word="w")
+    both = await harness.call("x__both", word="w")
+    link = await harness.call("x__link", word="w")
 
     assert [block.type for block in drawn.content] == ["text", "image"]
     assert drawn.content[1].source["data"] == PIXEL
@@ -79,26 +84,26 @@ async def test_structured_answers_and_pictures_arrive(house: Any) -> None:
     assert link.output["text"] == "[link to file:///a: a]"
 
 
-async def test_a_picture_that_is_none_is_left_out_and_counted(house: Any) -> None:
+async def test_a_picture_that_is_none_is_left_out_and_counted(harness: Any) -> None:
     picture = {"type": "image", "data": "%%%", "mimeType": "image/gif"}
-    house.plan(does={"say": {"content": [picture]}})
-    await house.mount()
+    harness.plan(does={"say": {"content": [picture]}})
+    await harness.mount()
 
-    result = await house.call(word="w")
+    result = await harness.call(word="w")
 
     assert result.success
     assert result.output["images_left_out"] == 1
 
 
-async def test_an_error_of_the_tool_is_a_failure_with_its_words(house: Any) -> None:
+async def test_an_error_of_the_tool_is_a_failure_with_its_words(harness: Any) -> None:
     words = [{"type": "text", "text": "no such city"}]
-    house.plan(
-        tools=[house.tool("say"), house.tool("print")],
+    harness.plan(
+        tools=[harness.tool("say"), harness.tool("print")],
         does={"say": {"content": words, "isError": True}, "print": "error"},
     )
-    await house.mount()
+    await harness.mount()
 
-    of_tool, of_server = await house.call(word="w"), await house.call("x__print", word="w")
+    of_tool, of_server = await harness.call(word="w"), await harness.call("x__print", word="w")
 
     assert of_tool.error == {"message": "no such city", "type": "tool_error"}
     assert of_tool.output["trusted"] is False
@@ -106,39 +111,39 @@ async def test_an_error_of_the_tool_is_a_failure_with_its_words(house: Any) -> N
     assert of_server.error["message"] == "MCP server `x` refused: out of paper."
 
 
-async def test_a_long_answer_is_shortened_with_true_counts(house: Any) -> None:
+async def test_a_long_answer_is_shortened_with_true_counts(harness: Any) -> None:
     words = [{"type": "text", "text": f"start{'x' * 5000}end"}]
-    house.plan(does={"say": {"content": words}})
-    await house.mount(max_output_chars=1000)
+    harness.plan(does={"say": {"content": words}})
+    await harness.mount(max_output_chars=1000)
 
-    text = (await house.call(word="w")).output["text"]
+    text = (await harness.call(word="w")).output["text"]
 
     assert text.startswith("startx")
     assert text.endswith("xend")
     assert "[4008 of 5008 characters left out]" in text
 
 
-async def test_a_server_made_with_the_sdk_answers_through_its_pipes(house: Any) -> None:
-    server = house.planned()
+async def test_a_server_made_with_the_sdk_answers_through_its_pipes(harness: Any) -> None:
+    server = harness.planned()
     server["args"] = ["sdk_server.py"]
-    await house.mount(server, connect_seconds=20)
+    await harness.mount(server, connect_seconds=20)
 
-    result = await house.call("x__add", first=2, second=3)
+    result = await harness.call("x__add", first=2, second=3)
 
     assert result.output["structured"] == {"result": 5}
 
 
-async def test_a_server_is_reached_by_http_and_again_after_it_was_gone(house: Any) -> None:
+async def test_a_server_is_reached_by_http_and_again_after_it_was_gone(harness: Any) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
 
     async def serve() -> Any:
-        arguments = [str(house.workspace / "sdk_server.py"), str(port)]
+        arguments = [str(harness.workspace / "sdk_server.py"), str(port)]
         process: Any = await asyncio.create_subprocess_exec(
             sys.executable, *arguments, stderr=asyncio.subprocess.PIPE
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while b"running on" not in (line := await process.stderr.readline()):
                 assert line
         return process
@@ -149,14 +154,14 @@ async def test_a_server_is_reached_by_http_and_again_after_it_was_gone(house: An
 
     url = {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"X-Key": "k"}, "trust": True}
     first = await serve()
-    await house.mount(url)
-    assert (await house.call("x__add", first=2, second=3)).output["structured"] == {"result": 5}
+    await harness.mount(url)
+    assert (await harness.call("x__add", first=2, second=3)).output["structured"] == {"result": 5}
 
     await stop(first)
-    lost = await house.call("x__add", first=2, second=3)
+    lost = await harness.call("x__add", first=2, second=3)
     second = await serve()
-    again = await house.call("x__add", first=2, second=3)
-    await house.close()
+    again = await harness.call("x__add", first=2, second=3)
+    await harness.close()
     await stop(second)
 
     assert lost.error["type"] == "connection_lost"
@@ -165,77 +170,77 @@ async def test_a_server_is_reached_by_http_and_again_after_it_was_gone(house: An
 
 
 async def test_a_server_that_cannot_be_started_is_told_of_and_can_be_tried_again(
-    house: Any,
+    harness: Any,
 ) -> None:
-    house.plan(hangs_at_start=True)
-    await house.mount(connect_seconds=0.5)
-    assert house.names() == ["mcp_load"]
-    assert "MCP server `x` cannot be reached: not ready within 0.5 s" in house.lines()
+    harness.plan(hangs_at_start=True)
+    await harness.mount(connect_seconds=0.5)
+    assert harness.names() == ["mcp_load"]
+    assert "MCP server `x` cannot be reached: not ready within 0.5 s" in harness.lines()
 
-    house.plan()
-    loaded = await house.load("x__say")
+    harness.plan()
+    loaded = await harness.load("x__say")
 
     assert loaded.success
-    assert (await house.call(word="w")).success
+    assert (await harness.call(word="w")).success
 
 
-async def test_a_missing_program_is_told_of_with_its_last_words(house: Any) -> None:
-    await house.mount({**house.planned(), "command": "/no/such/program"})
+async def test_a_missing_program_is_told_of_with_its_last_words(harness: Any) -> None:
+    await harness.mount({**harness.planned(), "command": "/no/such/program"})
 
-    assert "MCP server `x` cannot be reached" in house.lines()
-    assert "/no/such/program" in house.events("mcp:lost")[0]["message"]
+    assert "MCP server `x` cannot be reached" in harness.lines()
+    assert "/no/such/program" in harness.events("mcp:lost")[0]["message"]
 
 
-async def test_above_its_share_of_the_window_only_a_line_of_each_tool_stays(house: Any) -> None:
+async def test_above_its_share_of_the_window_only_a_line_of_each_tool_stays(harness: Any) -> None:
     wordy = {"type": "object", "properties": {"word": {"type": "string", "description": "w" * 400}}}
-    house.plan(tools=[house.tool(f"t{n}", f"Tool {n}.\nMore.", **wordy) for n in range(10)])
-    await house.mount(schema_share=0.01)
-    first: Any = house.coordinator.get("tools", "x__t1")
+    harness.plan(tools=[harness.tool(f"t{n}", f"Tool {n}.\nMore.", **wordy) for n in range(10)])
+    await harness.mount(schema_share=0.01)
+    first: Any = harness.coordinator.get("tools", "x__t1")
     brief = first.description, first.input_schema
 
-    loaded = await house.load("x__t1")
+    loaded = await harness.load("x__t1")
 
     assert brief == ("Tool 1. (first: mcp_load)", {"type": "object", "properties": {}})
     assert loaded.output["schema"] == wordy
     assert loaded.output["trusted"] is False
     assert (first.description, first.input_schema) == ("Tool 1.\nMore.", wordy)
-    assert house.coordinator.get("tools", "x__t2").input_schema == brief[1]
-    assert "mcp_load" in (await house.call("x__t2", word=1)).error["message"]
-    assert "shown in brief" in house.lines()
+    assert harness.coordinator.get("tools", "x__t2").input_schema == brief[1]
+    assert "mcp_load" in (await harness.call("x__t2", word=1)).error["message"]
+    assert "shown in brief" in harness.lines()
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [({}, "Give `tool`"), ({"tool": "y__a"}, "Servers: x"), ({"tool": "x__a"}, "x__say")],
 )
-async def test_loading_what_is_not_there_says_what_is(house: Any, given: Any, words: str) -> None:
-    await house.mount()
+async def test_loading_what_is_not_there_says_what_is(harness: Any, given: Any, words: str) -> None:
+    await harness.mount()
 
-    result = await house.call("mcp_load", **given)
+    result = await harness.call("mcp_load", **given)
 
     assert result.error["type"] == "invalid_input"
     assert words in result.error["message"]
 
 
 @pytest.mark.attack("M4")
-async def test_a_tool_never_takes_the_place_of_another(house: Any) -> None:
+async def test_a_tool_never_takes_the_place_of_another(harness: Any) -> None:
     bash, taken = MockTool("bash"), MockTool("x__taken")
-    await house.coordinator.mount("tools", bash)
-    await house.coordinator.mount("tools", taken)
+    await harness.coordinator.mount("tools", bash)
+    await harness.coordinator.mount("tools", taken)
     names = ["bash", "taken", "a.b", "a_b", "n" * 100]
-    house.plan(tools=[house.tool(name) for name in names])
+    harness.plan(tools=[harness.tool(name) for name in names])
 
-    await house.mount()
+    await harness.mount()
 
-    assert house.coordinator.get("tools", "bash") is bash
-    assert house.coordinator.get("tools", "x__taken") is taken
-    mounted = set(house.names()) - {"bash", "x__taken", "mcp_load"}
+    assert harness.coordinator.get("tools", "bash") is bash
+    assert harness.coordinator.get("tools", "x__taken") is taken
+    mounted = set(harness.names()) - {"bash", "x__taken", "mcp_load"}
     assert {"x__bash", "x__a_b"} <= mounted
     assert max(map(len, mounted)) == 64
-    refused = {event["tool"] for event in house.events("mcp:refused")}
+    refused = {event["tool"] for event in harness.events("mcp:refused")}
     assert refused == {"taken", "a_b"}
-    await house.close()
-    assert house.names() == ["bash", "mcp_load", "x__taken"]
+    await harness.close()
+    assert harness.names() == ["bash", "mcp_load", "x__taken"]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from amplifier_core.testing import wait_for
 
 
-def lying(house: Any, lie: str) -> dict[str, Any]:
+def lying(harness: Any, lie: str) -> dict[str, Any]:
     """Return the configuration of a server that lies in one way."""
-    server = house.planned()
+    server = harness.planned()
     return {**server, "args": ["lying_server.py", lie]}
 
 
@@ -29,15 +29,15 @@ def lying(house: Any, lie: str) -> dict[str, Any]:
     ],
 )
 async def test_a_server_that_sends_without_end_is_reported_and_everything_else_works(
-    house: Any, lie: str, words: str
+    harness: Any, lie: str, words: str
 ) -> None:
-    await house.mount(lying(house, lie), call_seconds=0.5)
+    await harness.mount(lying(harness, lie), call_seconds=0.5)
 
-    late = await house.call(word="w")
+    late = await harness.call(word="w")
 
     assert late.error["type"] == "timeout"
-    assert await wait_for(lambda: words in house.lines(), timeout=10)
-    assert house.lines().count(words) == 1
+    assert await wait_for(lambda: words in harness.lines(), timeout=120)
+    assert harness.lines().count(words) == 1
     # A request of a server has a task while it waits for its answer to be written.
     assert len(asyncio.all_tasks()) < 40
 
@@ -45,15 +45,15 @@ async def test_a_server_that_sends_without_end_is_reported_and_everything_else_w
 @pytest.mark.attack("review untried")
 @pytest.mark.parametrize("lie", ["no newline", "a large result"])
 async def test_a_message_of_a_hundred_megabytes_ends_the_call_and_not_the_session(
-    house: Any, lie: str
+    harness: Any, lie: str
 ) -> None:
-    await house.mount(lying(house, lie), call_seconds=10)
+    await harness.mount(lying(harness, lie), call_seconds=10)
 
-    result = await house.call(word="w")
+    result = await harness.call(word="w")
 
     assert result.error["type"] == "connection_lost"
-    assert "wrote a message longer than `max_message_bytes`" in house.lines()
-    assert "x__say" in house.names()
+    assert "wrote a message longer than `max_message_bytes`" in harness.lines()
+    assert "x__say" in harness.names()
 
 
 @pytest.mark.attack("review untried")
@@ -69,36 +69,36 @@ async def test_a_message_of_a_hundred_megabytes_ends_the_call_and_not_the_sessio
     ],
 )
 async def test_what_a_server_says_of_itself_fits_on_a_screen(
-    house: Any, lie: str, words: str
+    harness: Any, lie: str, words: str
 ) -> None:
-    await house.mount(lying(house, lie))
+    await harness.mount(lying(harness, lie))
 
-    assert words in house.lines()
-    assert len(house.lines()) < 5_000
-    assert len(house.lines().splitlines()) < 15
-    assert all(len(str(data)) < 20_000 for _, data in house.heard)
-
-
-@pytest.mark.attack("review untried")
-async def test_a_new_server_with_many_tools_names_a_few_of_them(house: Any) -> None:
-    await house.mount({**lying(house, "some tools"), "trust": False})
-
-    assert "withheld until you have seen them: x__say, " in house.lines()
-    assert "and 246 more" in house.lines()
+    assert words in harness.lines()
+    assert len(harness.lines()) < 5_000
+    assert len(harness.lines().splitlines()) < 15
+    assert all(len(str(data)) < 20_000 for _, data in harness.heard)
 
 
 @pytest.mark.attack("review untried")
-async def test_no_name_of_a_server_takes_the_place_of_a_tool_of_ours(house: Any) -> None:
-    await house.mount(lying(house, "built-in names"))
+async def test_a_new_server_with_many_tools_names_a_few_of_them(harness: Any) -> None:
+    await harness.mount({**lying(harness, "some tools"), "trust": False})
 
-    assert house.names() == ["mcp_load", "x_____bash", "x__bash", "x__mcp_load", "x__x_bash"]
-    assert (await house.load("x__nothing")).error["type"] == "invalid_input"
+    assert "withheld until you have seen them: x__say, " in harness.lines()
+    assert "and 246 more" in harness.lines()
 
 
 @pytest.mark.attack("review untried")
-async def test_nothing_hides_in_what_a_server_says_of_its_tools(house: Any) -> None:
-    await house.mount(lying(house, "hidden prose"))
+async def test_no_name_of_a_server_takes_the_place_of_a_tool_of_ours(harness: Any) -> None:
+    await harness.mount(lying(harness, "built-in names"))
 
-    told = house.coordinator.get("tools", "x__say").description
+    assert harness.names() == ["mcp_load", "x_____bash", "x__bash", "x__mcp_load", "x__x_bash"]
+    assert (await harness.load("x__nothing")).error["type"] == "invalid_input"
+
+
+@pytest.mark.attack("review untried")
+async def test_nothing_hides_in_what_a_server_says_of_its_tools(harness: Any) -> None:
+    await harness.mount(lying(harness, "hidden prose"))
+
+    told = harness.coordinator.get("tools", "x__say").description
     assert told == "Says\\u202e a word.\\u001b]0;x\\u0007"
-    assert "x__s_ay" in house.names()
+    assert "x__s_ay" in harness.names()

@@ -99,43 +99,43 @@ class HttpLiar:
 @pytest.mark.attack("review untried")
 @pytest.mark.parametrize("lie", ["body", "event"])
 async def test_an_answer_without_end_is_read_up_to_the_longest_message(
-    house: Any, lie: str
+    harness: Any, lie: str
 ) -> None:
     liar = HttpLiar(lie)
     async with liar.serving() as url:
-        await house.mount({"url": url, "trust": True}, max_message_bytes=2_000_000)
+        await harness.mount({"url": url, "trust": True}, max_message_bytes=2_000_000)
 
-        result = await house.call()
+        result = await harness.call()
 
         assert result.error["type"] in ("server_error", "connection_lost")
-        await house.close()
+        await harness.close()
     # What is on its way in the buffers of the sockets comes on top.
     assert liar.sent < 20_000_000
 
 
 @pytest.mark.attack("review untried")
-async def test_a_compressed_answer_is_not_unpacked(house: Any) -> None:
+async def test_a_compressed_answer_is_not_unpacked(harness: Any) -> None:
     liar = HttpLiar("compressed")
     async with liar.serving() as url:
-        await house.mount({"url": url, "trust": True})
+        await harness.mount({"url": url, "trust": True})
 
-        result = await house.call()
+        result = await harness.call()
 
         assert result.error["type"] == "connection_lost"
         assert all("accept-encoding: identity" in head.lower() for head in liar.heads)
-        await house.close()
+        await harness.close()
 
 
 @pytest.mark.attack("review untried")
-async def test_a_redirect_does_not_take_the_key_elsewhere(house: Any) -> None:
+async def test_a_redirect_does_not_take_the_key_elsewhere(harness: Any) -> None:
     liar = HttpLiar("elsewhere")
     other = HttpLiar()
     async with liar.serving() as url, other.serving() as elsewhere:
         liar.elsewhere = elsewhere
-        await house.mount({"url": url, "headers": {"X-Key": "k-witness"}, "trust": True})
+        await harness.mount({"url": url, "headers": {"X-Key": "k-witness"}, "trust": True})
 
-        result = await house.call()
-        await house.close()
+        result = await harness.call()
+        await harness.close()
 
     assert result.error["type"] == "server_error"
     assert other.heads == []
@@ -143,14 +143,14 @@ async def test_a_redirect_does_not_take_the_key_elsewhere(house: Any) -> None:
 
 
 @pytest.mark.attack("review untried")
-async def test_a_stream_that_ends_again_and_again_is_asked_for_slowly(house: Any) -> None:
+async def test_a_stream_that_ends_again_and_again_is_asked_for_slowly(harness: Any) -> None:
     liar = HttpLiar("a stream that ends")
     async with liar.serving() as url:
-        await house.mount({"url": url, "trust": True}, call_seconds=2)
+        await harness.mount({"url": url, "trust": True}, call_seconds=2)
 
-        result = await house.call()
-        await house.close()
+        result = await harness.call()
+        await harness.close()
 
     assert result.error["type"] in ("timeout", "connection_lost")
-    assert "ends its streams too often" in house.lines()
+    assert "ends its streams too often" in harness.lines()
     assert 10 < liar.asked.count("GET") < 40

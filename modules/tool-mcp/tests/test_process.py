@@ -19,18 +19,18 @@ from amplifier_module_tool_mcp.errors import ServerFailure
 from amplifier_module_tool_mcp.seen import SeenRecord
 from amplifier_module_tool_mcp.server import Server
 from amplifier_module_tool_mcp.surroundings import Surroundings
-from amplifier_module_tool_mcp.tools import Shelf
+from amplifier_module_tool_mcp.tools import ToolRegistry
 from amplifier_sandbox.processes.sandbox import Sandbox
 
 SECRET = "sk-witness-7f3a9c"
 
 
-def pid_of(house: Any) -> int:
+def pid_of(harness: Any) -> int:
     """Return the number of the sandboxed server among ours: the one at the end of the chain."""
     for folder in Path("/proc").iterdir():
         try:
             line = (folder / "cmdline").read_bytes() if folder.name.isdigit() else b""
-            works_here = line and (folder / "cwd").readlink() == house.workspace
+            works_here = line and (folder / "cwd").readlink() == harness.workspace
         except OSError:
             continue
         if works_here and line.split(b"\0")[1:2] == [b"planned_server.py"]:
@@ -39,27 +39,27 @@ def pid_of(house: Any) -> int:
 
 
 @pytest.mark.attack("M2")
-async def test_the_exact_command_is_shown_and_no_shell_reads_it(house: Any) -> None:
-    await house.mount(house.planned("; touch planted", "$(touch planted)", "a\u202eb"))
+async def test_the_exact_command_is_shown_and_no_shell_reads_it(harness: Any) -> None:
+    await harness.mount(harness.planned("; touch planted", "$(touch planted)", "a\u202eb"))
 
-    assert (await house.call(word="w")).success
-    assert not (house.workspace / "planted").exists()
-    assert "planned_server.py '; touch planted' '$(touch planted)' 'a\\u202eb'" in house.lines()
-    started = json.loads((house.workspace / "starts").read_text("utf-8"))
+    assert (await harness.call(word="w")).success
+    assert not (harness.workspace / "planted").exists()
+    assert "planned_server.py '; touch planted' '$(touch planted)' 'a\\u202eb'" in harness.lines()
+    started = json.loads((harness.workspace / "starts").read_text("utf-8"))
     assert started[1:] == ["; touch planted", "$(touch planted)", "a\u202eb"]
 
 
 @pytest.mark.attack("M2")
 @pytest.mark.parametrize("sandbox", ["auto", "off"])
 async def test_the_environment_holds_only_what_is_passed(
-    house: Any, monkeypatch: pytest.MonkeyPatch, sandbox: str
+    harness: Any, monkeypatch: pytest.MonkeyPatch, sandbox: str
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     monkeypatch.setenv("SERVER_KEY", "for the server")
-    house.plan(does={"say": "environment"})
-    await house.mount(house.planned(env_pass=["SERVER_KEY"], sandbox=sandbox))
+    harness.plan(does={"say": "environment"})
+    await harness.mount(harness.planned(env_pass=["SERVER_KEY"], sandbox=sandbox))
 
-    environment = json.loads((await house.call(word="w")).output["text"])
+    environment = json.loads((await harness.call(word="w")).output["text"])
 
     assert SECRET not in environment.values()
     assert environment["SERVER_KEY"] == "for the server"
@@ -67,151 +67,151 @@ async def test_the_environment_holds_only_what_is_passed(
 
 
 @pytest.mark.attack("M2")
-async def test_a_server_cannot_write_outside_its_workspace(house: Any) -> None:
-    house.plan(tools=[house.tool(type="object")], does={"say": "write"})
-    (house.workspace / ".git").mkdir()
-    await house.mount()
+async def test_a_server_cannot_write_outside_its_workspace(harness: Any) -> None:
+    harness.plan(tools=[harness.tool(type="object")], does={"say": "write"})
+    (harness.workspace / ".git").mkdir()
+    await harness.mount()
 
-    inside = await house.call(path="mine")
-    await house.call(path=str(house.workspace.parent / "planted"))
-    in_git = await house.call(path=".git/config")
+    inside = await harness.call(path="mine")
+    await harness.call(path=str(harness.workspace.parent / "planted"))
+    in_git = await harness.call(path=".git/config")
 
     assert inside.success
     assert not in_git.success
-    assert not (house.workspace.parent / "planted").exists()
+    assert not (harness.workspace.parent / "planted").exists()
 
 
-def without_bubblewrap(house: Any, **more: Any) -> Server:
+def without_bubblewrap(harness: Any, **more: Any) -> Server:
     """Return the planned server on a machine that has only Landlock."""
-    settings = McpConfig.model_validate({"servers": {"x": house.planned(**more)}})
+    settings = McpConfig.model_validate({"servers": {"x": harness.planned(**more)}})
     sandbox = Sandbox.detect(folders=())
-    record = SeenRecord(house.workspace.parent / "seen.json")
+    record = SeenRecord(harness.workspace.parent / "seen.json")
     around = Surroundings(
-        house.coordinator, settings, sandbox, record, LazyClient(lambda: Connection)
+        harness.coordinator, settings, sandbox, record, LazyClient(lambda: Connection)
     )
-    return Server("x", settings.servers["x"], around, Shelf(around))
+    return Server("x", settings.servers["x"], around, ToolRegistry(around))
 
 
 @pytest.mark.attack("M2")
-async def test_what_needs_a_sandbox_is_not_started_without_one(house: Any) -> None:
+async def test_what_needs_a_sandbox_is_not_started_without_one(harness: Any) -> None:
     with pytest.raises(ServerFailure, match="install bubblewrap"):
-        await without_bubblewrap(house, sandbox="required").connect()
+        await without_bubblewrap(harness, sandbox="required").connect()
 
-    assert house.starts() == 0
+    assert harness.starts() == 0
 
 
-async def test_a_weaker_sandbox_is_used_and_told_of(house: Any) -> None:
-    server = without_bubblewrap(house, env_pass=["NO_SUCH_NAME"])
+async def test_a_weaker_sandbox_is_used_and_told_of(harness: Any) -> None:
+    server = without_bubblewrap(harness, env_pass=["NO_SUCH_NAME"])
 
     await server.connect()
 
-    assert (await house.call(word="w")).success
-    assert "MCP server `x`: Programs run under Landlock" in house.lines()
-    assert "MCP server `x` is to get NO_SUCH_NAME, which is not set." in house.lines()
+    assert (await harness.call(word="w")).success
+    assert "MCP server `x`: Programs run under Landlock" in harness.lines()
+    assert "MCP server `x` is to get NO_SUCH_NAME, which is not set." in harness.lines()
     await server.close()
 
 
-async def test_without_protection_the_person_is_told(house: Any) -> None:
-    await house.mount(house.planned(sandbox="off"))
+async def test_without_protection_the_person_is_told(harness: Any) -> None:
+    await harness.mount(harness.planned(sandbox="off"))
 
-    assert (await house.call(word="w")).success
-    assert house.events("sandbox:degraded")[0]["level"] == "none"
-    assert "MCP server `x`: There is no sandbox" in house.lines()
+    assert (await harness.call(word="w")).success
+    assert harness.events("sandbox:degraded")[0]["level"] == "none"
+    assert "MCP server `x`: There is no sandbox" in harness.lines()
 
 
 @pytest.mark.attack("M5")
 @pytest.mark.parametrize("sandbox", ["auto", "off"])
 async def test_a_server_that_dies_in_mid_call_comes_back_with_other_tools(
-    house: Any, sandbox: str
+    harness: Any, sandbox: str
 ) -> None:
-    house.plan(tools=[house.tool(), house.tool("old")], does={"say": "hang"}, has_child=True)
-    await house.mount(house.planned(sandbox=sandbox), call_seconds=10)
-    call = asyncio.create_task(house.call(word="w"))
-    assert await wait_for((house.workspace / "hanging").exists, timeout=5)
-    house.plan(tools=[house.tool(), house.tool("new")])
+    harness.plan(tools=[harness.tool(), harness.tool("old")], does={"say": "hang"}, has_child=True)
+    await harness.mount(harness.planned(sandbox=sandbox), call_seconds=10)
+    call = asyncio.create_task(harness.call(word="w"))
+    assert await wait_for((harness.workspace / "hanging").exists, timeout=120)
+    harness.plan(tools=[harness.tool(), harness.tool("new")])
 
-    os.kill(pid_of(house), signal.SIGKILL)
+    os.kill(pid_of(harness), signal.SIGKILL)
     result = await call
 
     assert result.error["type"] == "connection_lost"
     assert "Whether the call took effect is not known" in result.error["message"]
-    assert house.starts() == 2
-    assert house.names() == ["mcp_load", "x__new", "x__say"]
-    assert not house.coordinator.get("tools", "x__new").is_approved
-    assert (await house.call(word="again")).success
-    lines = house.lines()
+    assert harness.starts() == 2
+    assert harness.names() == ["mcp_load", "x__new", "x__say"]
+    assert not harness.coordinator.get("tools", "x__new").is_approved
+    assert (await harness.call(word="again")).success
+    lines = harness.lines()
     assert "MCP server `x` ended in mid-call" in lines
     assert "`old` is not offered: the server has it no more" in lines
     assert "withheld until you have seen them: x__new" in lines
-    assert not any("sleep 301" in line for line in house.processes())
+    assert not any("sleep 301" in line for line in harness.processes())
 
 
 @pytest.mark.attack("M5")
 @pytest.mark.parametrize("sandbox", ["auto", "off"])
 async def test_a_server_that_hangs_at_the_end_is_killed_with_all_it_started(
-    house: Any, sandbox: str
+    harness: Any, sandbox: str
 ) -> None:
-    house.plan(hangs_at_end=True, has_child=True)
-    await house.mount(house.planned(sandbox=sandbox))
-    assert any("sleep 301" in line for line in house.processes())
+    harness.plan(hangs_at_end=True, has_child=True)
+    await harness.mount(harness.planned(sandbox=sandbox))
+    assert any("sleep 301" in line for line in harness.processes())
 
-    async with asyncio.timeout(5):
-        await house.close()
+    async with asyncio.timeout(120):
+        await harness.close()
 
-    assert house.processes() == []
-    assert "did not end when it was asked to, and was killed" in house.lines()
+    assert harness.processes() == []
+    assert "did not end when it was asked to, and was killed" in harness.lines()
 
 
 @pytest.mark.attack("M5")
-async def test_a_cancelled_cleanup_still_leaves_no_process(house: Any) -> None:
-    house.plan(hangs_at_end=True, has_child=True)
-    await house.mount()
-    closing = asyncio.create_task(house.close())
+async def test_a_cancelled_cleanup_still_leaves_no_process(harness: Any) -> None:
+    harness.plan(hangs_at_end=True, has_child=True)
+    await harness.mount()
+    closing = asyncio.create_task(harness.close())
     await asyncio.sleep(0)
 
     closing.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await closing
-    assert await wait_for(lambda: house.processes() == [], timeout=5)
+    assert await wait_for(lambda: harness.processes() == [], timeout=120)
 
 
 @pytest.mark.attack("M5")
-async def test_a_closed_session_starts_no_server_again(house: Any) -> None:
-    await house.mount()
-    tool: Any = house.coordinator.get("tools", "x__say")
-    await house.close()
+async def test_a_closed_session_starts_no_server_again(harness: Any) -> None:
+    await harness.mount()
+    tool: Any = harness.coordinator.get("tools", "x__say")
+    await harness.close()
 
     result = await tool.execute({"word": "w"})
 
     assert result.error == {"message": "The session is over.", "type": "unreachable"}
-    assert house.starts() == 1
+    assert harness.starts() == 1
 
 
 @pytest.mark.attack("M5")
-async def test_a_cancelled_mount_leaves_no_process(house: Any) -> None:
-    house.plan(hangs_at_start=True)
-    mounting = asyncio.create_task(house.mount())
-    assert await wait_for(lambda: house.starts() == 1, timeout=5)
+async def test_a_cancelled_mount_leaves_no_process(harness: Any) -> None:
+    harness.plan(hangs_at_start=True)
+    mounting = asyncio.create_task(harness.mount())
+    assert await wait_for(lambda: harness.starts() == 1, timeout=120)
 
     mounting.cancel()
 
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(120):
         with pytest.raises(asyncio.CancelledError):
             await mounting
-    assert house.processes() == []
+    assert harness.processes() == []
 
 
 @pytest.mark.attack("M5")
-async def test_a_call_without_an_answer_ends_and_the_next_one_works(house: Any) -> None:
-    house.plan(tools=[house.tool(), house.tool("hang")], does={"hang": "hang"})
-    await house.mount(call_seconds=0.3)
+async def test_a_call_without_an_answer_ends_and_the_next_one_works(harness: Any) -> None:
+    harness.plan(tools=[harness.tool(), harness.tool("hang")], does={"hang": "hang"})
+    await harness.mount(call_seconds=0.3)
 
-    late = await house.call("x__hang", word="w")
+    late = await harness.call("x__hang", word="w")
 
     assert late.error["type"] == "timeout"
-    assert (await house.call(word="w")).success
-    assert house.starts() == 1
+    assert (await harness.call(word="w")).success
+    assert harness.starts() == 1
 
 
 @pytest.mark.attack("M5")
@@ -220,65 +220,65 @@ async def test_a_call_without_an_answer_ends_and_the_next_one_works(house: Any) 
     [("foreign", "timeout"), ("nonsense", "server_error"), ("long", "connection_lost")],
 )
 async def test_a_wrong_answer_is_a_typed_error_and_the_session_goes_on(
-    house: Any, does: str, kind: str
+    harness: Any, does: str, kind: str
 ) -> None:
-    house.plan(tools=[house.tool(), house.tool("odd")], does={"odd": does})
-    await house.mount(call_seconds=1, max_message_bytes=1_000_000)
+    harness.plan(tools=[harness.tool(), harness.tool("odd")], does={"odd": does})
+    await harness.mount(call_seconds=1, max_message_bytes=1_000_000)
 
-    odd = await house.call("x__odd", word="w")
+    odd = await harness.call("x__odd", word="w")
 
     assert odd.error["type"] == kind
-    assert (await house.call(word="w")).output["text"] == '{"word": "w"}'
+    assert (await harness.call(word="w")).output["text"] == '{"word": "w"}'
 
 
 @pytest.mark.attack("M5")
-async def test_of_two_answers_the_first_counts(house: Any) -> None:
-    house.plan(tools=[house.tool(), house.tool("odd")], does={"odd": "twice"})
-    await house.mount()
+async def test_of_two_answers_the_first_counts(harness: Any) -> None:
+    harness.plan(tools=[harness.tool(), harness.tool("odd")], does={"odd": "twice"})
+    await harness.mount()
 
-    assert (await house.call("x__odd", word="w")).output["text"] == "first"
-    assert (await house.call(word="w")).output["text"] == '{"word": "w"}'
+    assert (await harness.call("x__odd", word="w")).output["text"] == "first"
+    assert (await harness.call(word="w")).output["text"] == '{"word": "w"}'
 
 
 @pytest.mark.attack("M5")
 async def test_a_flood_on_standard_error_is_bounded_and_told_of_once(
-    house: Any, caplog: pytest.LogCaptureFixture
+    harness: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house.plan(stderr_lines=20_000)
+    harness.plan(stderr_lines=20_000)
     caplog.set_level("DEBUG", "amplifier_module_tool_mcp.transports")
 
-    await house.mount()
+    await harness.mount()
 
-    assert (await house.call(word="w")).success
-    assert house.lines().count("floods its standard error") == 1
+    assert (await harness.call(word="w")).success
+    assert harness.lines().count("floods its standard error") == 1
     assert sum(len(record.getMessage()) for record in caplog.records) < 200_000
 
 
 @pytest.mark.attack("M5")
-async def test_too_many_tools_are_cut_and_told_of_once(house: Any) -> None:
-    house.plan(tools=[house.tool(f"t{number}") for number in range(1_000)])
+async def test_too_many_tools_are_cut_and_told_of_once(harness: Any) -> None:
+    harness.plan(tools=[harness.tool(f"t{number}") for number in range(1_000)])
 
-    await house.mount()
+    await harness.mount()
 
-    assert len(house.names()) == 257
-    assert house.lines().count("is not offered") == 1
-    assert "1000 tools are more than 256" in house.lines()
+    assert len(harness.names()) == 257
+    assert harness.lines().count("is not offered") == 1
+    assert "1000 tools are more than 256" in harness.lines()
 
 
 @pytest.mark.attack("M5")
-async def test_a_list_without_end_is_given_up(house: Any) -> None:
-    house.plan(endless_list=True)
+async def test_a_list_without_end_is_given_up(harness: Any) -> None:
+    harness.plan(endless_list=True)
 
-    await house.mount()
+    await harness.mount()
 
-    assert house.names() == ["mcp_load"]
-    assert "more than 20 pages" in house.lines()
+    assert harness.names() == ["mcp_load"]
+    assert "more than 20 pages" in harness.lines()
 
 
-async def test_what_is_no_message_on_the_output_is_ignored_and_told_of(house: Any) -> None:
-    house.plan(greets=True)
+async def test_what_is_no_message_on_the_output_is_ignored_and_told_of(harness: Any) -> None:
+    harness.plan(greets=True)
 
-    await house.mount()
+    await harness.mount()
 
-    assert (await house.call(word="w")).success
-    assert "writes to its output what is no message" in house.lines()
+    assert (await harness.call(word="w")).success
+    assert "writes to its output what is no message" in harness.lines()

@@ -1,4 +1,4 @@
-"""A whole session goes on while its server dies, changes and hangs."""
+"""A whole session continues while its server dies, changes and hangs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amplifier_core import AmplifierSession
 
 
 class Screen:
-    """Keeps what the person is shown."""
+    """Keeps what the user is shown."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -21,9 +21,9 @@ class Screen:
 
 
 @pytest.mark.attack("M5")
-async def test_a_session_outlives_a_server_that_dies_changes_and_hangs(house: Any) -> None:
-    house.plan(
-        tools=[house.tool(), house.tool("die")],
+async def test_a_session_outlives_a_server_that_dies_changes_and_hangs(harness: Any) -> None:
+    harness.plan(
+        tools=[harness.tool(), harness.tool("die")],
         does={"die": "die"},
         hangs_at_end=True,
         has_child=True,
@@ -31,8 +31,8 @@ async def test_a_session_outlives_a_server_that_dies_changes_and_hangs(house: An
     names = ["x__say", "x__die", "x__say", "x__die"]
     calls = [{"tool_calls": [{"name": name, "arguments": {"word": name}}]} for name in names]
     config = {
-        "servers": {"x": house.planned()},
-        "seen_file": str(house.workspace.parent / "seen.json"),
+        "servers": {"x": harness.planned()},
+        "seen_file": str(harness.workspace.parent / "seen.json"),
         "shutdown_seconds": 0.2,
     }
     plan: dict[str, Any] = {
@@ -41,8 +41,8 @@ async def test_a_session_outlives_a_server_that_dies_changes_and_hangs(house: An
         "tools": [{"module": "tool-mcp", "config": config}],
     }
     screen = Screen()
-    async with asyncio.timeout(20), AmplifierSession(plan, display_system=screen) as session:
-        house.plan(tools=[house.tool()], hangs_at_end=True, has_child=True)
+    async with asyncio.timeout(120), AmplifierSession(plan, display_system=screen) as session:
+        harness.plan(tools=[harness.tool()], hangs_at_end=True, has_child=True)
         answer = await session.execute("Go.")
         messages = await session.coordinator.get_mounted("context").get_messages()
     told = [str(message["content"]) for message in messages if message["role"] == "tool"]
@@ -52,8 +52,8 @@ async def test_a_session_outlives_a_server_that_dies_changes_and_hangs(house: An
     assert "Whether the call took effect is not known" in told[1]
     assert '"x__say' in told[2].replace("\\", "")
     assert "there is no tool `x__die`" in told[3]
-    assert house.starts() == 2
-    assert house.processes() == []
+    assert harness.starts() == 2
+    assert harness.processes() == []
     shown = "\n".join(screen.lines)
     assert "MCP server `x` ended in mid-call" in shown
     assert "`die` is not offered: the server has it no more" in shown

@@ -63,7 +63,7 @@ class Mounted:
 
 @pytest.fixture
 def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The person's folder of skills."""
+    """The user's folder of skills."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     folder = tmp_path / "home/.amplifier/skills"
     folder.mkdir(parents=True)

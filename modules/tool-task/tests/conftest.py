@@ -53,7 +53,7 @@ class Root:
 
     async def call(self, tool: str, /, **given: Any) -> ToolResult:
         """Call a tool as a loop does."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             return await self.coordinator.get_mounted("tools")[tool].execute(given)
 
     def told(self, event: str) -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ async def test_a_cancelled_task_gives_what_it_has(
     digger = says(asks("probe"), HANGS, tools=[{"module": "tool-probe"}])
     root = await build(agents={"digger": digger})
     await root.call("task", prompt="Dig.", agent="digger", background=True)
-    assert await wait_for(lambda: probe.calls > 0)
+    assert await wait_for(lambda: probe.calls > 0, timeout=120)
 
     result = await root.call("task_cancel", handle="task-1")
     again = await root.call("task_cancel", handle="task-1")
@@ -52,7 +52,7 @@ async def test_a_background_task_ends_at_its_deadline_unasked(build: Any, says: 
 
     await root.call("task", prompt="Go.", agent="slow", background=True)
 
-    assert await wait_for(lambda: bool(root.told("finished")), 5)
+    assert await wait_for(lambda: bool(root.told("finished")), timeout=120)
     assert root.told("finished")[0]["stop_reason"] == "deadline"
 
 
@@ -73,7 +73,7 @@ async def test_background_tasks_end_with_their_parent_while_its_guards_still_sta
     root.coordinator.hooks.register("task:finished", note)
     await root.call("task", prompt="Go.", agent="slow", background=True)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await root.session.cleanup()
 
     assert order == ["parent_ended", "guard gone"]
@@ -100,7 +100,7 @@ async def test_the_model_hears_once_that_a_background_task_has_ended(
     plant("provider-other", mount)
     root = await build(providers=[{"module": "provider-other"}])
     await root.call("task", prompt="Go.", background=True)
-    assert await wait_for(lambda: bool(root.told("finished")))
+    assert await wait_for(lambda: bool(root.told("finished")), timeout=120)
     model.complete.reset_mock()
 
     await root.session.execute("What now?")

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from amplifier_core import HookResult
+from contract.doubles import Listener
 from contract.requirements import requirement
-from contract.stand_ins import Listener
 
 HANGS = {"text": "Now I wait.", "delay_seconds": 3600}
 
 
 async def spawn(root: Any, *given: Any, **named: Any) -> str:
     """Call `agents.spawn` as another module of the session does."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         return await root.coordinator.get_capability("agents.spawn")(*given, **named)
 
 
@@ -146,7 +146,7 @@ async def test_a_spawned_agent_ends_with_the_call_that_waits_for_it(build: Any, 
     begun = asyncio.Event()
     root.coordinator.hooks.register("task:started", lambda event, data: begun.set())  # pyright: ignore[reportUnknownLambdaType] - untyped by contract
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         waiting = asyncio.create_task(spawn(root, "slow", "Take your time."))
         await begun.wait()
         waiting.cancel()

@@ -84,7 +84,7 @@ async def test_a_child_that_does_not_stop_is_left_behind_at_its_deadline(
 
     assert result.error["stop_reason"] == "deadline"
     assert len(root.told("abandoned")) == 1
-    assert any("left behind" in line for line in root.screen.lines)
+    assert any("it is abandoned" in line for line in root.screen.lines)
     deaf.release.set()
 
 
@@ -94,7 +94,7 @@ async def test_a_child_that_was_left_behind_gets_no_further_call(build: Any, dea
     await root.call("task", prompt="Go.", agent="deaf", timeout_seconds=0.1)
 
     deaf.release.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         late = [await deaf.answers.get() for _ in range(2)]
 
     assert [answer.action for answer in late] == ["deny", "deny"]
@@ -167,7 +167,7 @@ async def test_a_turn_that_its_limit_ended_is_marked_as_incomplete(
 async def test_a_cancelled_call_ends_its_child(build: Any, says: Any) -> None:
     root = await build(agents={"slow": says(HANGS)})
     call = asyncio.create_task(root.call("task", prompt="Go.", agent="slow"))
-    assert await wait_for(lambda: bool(root.told("started")))
+    assert await wait_for(lambda: bool(root.told("started")), timeout=120)
 
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -183,13 +183,13 @@ async def test_cancelling_the_root_at_once_ends_the_child_of_a_running_turn(
     agents = {"slow": says(HANGS)}
     root = await build(**says(asks("task", prompt="Go.", agent="slow")), agents=agents)
     turn = asyncio.create_task(root.session.execute("Start."))
-    assert await wait_for(lambda: bool(root.told("started")))
+    assert await wait_for(lambda: bool(root.told("started")), timeout=120)
 
     await root.coordinator.request_cancel(immediate=True)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await turn
 
-    assert await wait_for(lambda: bool(root.told("finished")))
+    assert await wait_for(lambda: bool(root.told("finished")), timeout=120)
     assert root.told("finished")[0]["stop_reason"] in ("cancelled", "interrupted")
 
 

@@ -147,14 +147,14 @@ async def test_a_restored_list_that_cannot_be_read_is_set_aside_loudly(
 async def test_open_items_are_kept_in_the_ledger_and_struck_out_when_done(
     session: Any, ledger: Any
 ) -> None:
-    ledger.add("todo", "of the person")
+    ledger.add("todo", "of the user")
     await mount(session)
     todo = session.get("tools", "todo")
 
     await todo.execute({"todos": PLAN})
-    assert ledger.entries()["todo"] == ["of the person", "write", "test"]
+    assert ledger.entries()["todo"] == ["of the user", "write", "test"]
     await todo.execute({"todos": [{"text": "write", "state": "done"}]})
-    assert ledger.entries()["todo"] == ["of the person"]
+    assert ledger.entries()["todo"] == ["of the user"]
 
 
 async def test_a_session_that_is_gone_on_with_has_its_open_items_in_the_ledger(

@@ -103,7 +103,7 @@ class Internet:
         return WebFetch(self.coordinator, Fetcher(WebConfig(**config), self.resolve, tls))
 
     async def fetch(self, url: str, *, start: int = 0, **config: Any) -> ToolResult:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             return await self.tool(**config).execute({"url": url, "start": start})
 
     async def resolve(self, host: str) -> list[str]:
@@ -122,7 +122,7 @@ class Internet:
         )
         try:
             transport.sendto(struct.pack(">HHHHHH", 7, 0x0100, 1, 0, 0, 0) + question)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(120):
                 data = await answer.received
         finally:
             transport.close()

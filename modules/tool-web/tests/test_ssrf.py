@@ -18,7 +18,7 @@ def redirect_to(location: str) -> bytes:
 
 
 def require_refused(internet: Any, result: Any) -> None:
-    """Nobody was connected to, and both the model and the person know why."""
+    """Nobody was connected to, and both the model and the user know why."""
     assert not result.success
     assert [event for event, _ in internet.events] == ["web:refused"]
     assert internet.events[0][1]["reason"] == result.error["message"]

@@ -17,7 +17,7 @@ _KEYS = ("API_KEY", "BASE_URL", "TOKEN")
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """The person's own folder of this test."""
+    """The user's own folder of this test."""
     return tmp_path / "home"
 
 

@@ -147,7 +147,7 @@ async def test_a_provider_that_never_gives_up_is_not_judged_and_is_cancelled() -
     stubborn = Stubborn()
     with pytest.raises(pytest.skip.Exception, match=r"still trying after 0.02 s"):
         await Impatient().test_an_unreachable_vendor_is_an_llm_error(stubborn)
-    assert await wait_for(lambda: stubborn.ended)
+    assert await wait_for(lambda: stubborn.ended, timeout=120)
 
 
 async def test_calls_must_be_tool_calls() -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession, HookResult, ModuleCoordinator, ToolResult
+from contract.doubles import Approvals, Display, Listener, Memory, deny, raising
 from contract.installer import Installer, ScriptedProvider, mounting
 from contract.requirements import requirement
-from contract.stand_ins import Approvals, Display, Listener, Memory, deny, raising
 from contract.turns import calls, loop
 
 
@@ -44,7 +44,7 @@ async def session_with_a_tool(installed: Installer, *answers: Any) -> tuple[Ampl
     return session, tool
 
 
-# --- 1. hook law ----------------------------------------------------------------------------
+# --- 1. hook merge ----------------------------------------------------------------------------
 
 
 @requirement("LAW-2")
@@ -70,7 +70,7 @@ async def test_a_hanging_guard_denies_after_its_timeout(installed: Installer) ->
     hooks = session.coordinator.hooks
     hooks.register("tool:pre", hang, name="slow", timeout=0.01, on_error="deny")
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         assert await session.execute("take a note") == "Done."
 
     assert tool.taken == []
@@ -110,13 +110,13 @@ async def test_a_child_obeys_its_parents_guards_even_those_that_come_later(
     await child.execute("before the guard")
     assert len(tool.taken) == 1
 
-    guard = Listener(deny("house rule"))
+    guard = Listener(deny("team rule"))
     remove = parent.coordinator.hooks.register("tool:pre", guard, name="guard", on_error="deny")
     child.coordinator.hooks.unregister("guard")
     await child.execute("behind the guard")
 
     assert len(tool.taken) == 1
-    assert installed.memory.messages[-2]["content"] == "Denied by hook: house rule"
+    assert installed.memory.messages[-2]["content"] == "Denied by hook: team rule"
     assert guard.data["session_id"] == child.session_id
     remove()
     assert child.coordinator.hooks.list_guards() == {}

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession, ToolResult
+from contract.doubles import broken_pairs
 from contract.installer import Installer
 from contract.requirements import requirement
-from contract.stand_ins import broken_pairs
 from contract.turns import calls, loop
 
 
@@ -65,7 +65,7 @@ async def foreign(context: Any, providers: Any, tools: Any, prompt: str, **_: An
             )
 
 
-class House:
+class Harness:
     """A session of our loop or a foreign one in which the provider or the tool hangs."""
 
     def __init__(self, installed: Installer, ours: Any, hanging: str) -> None:
@@ -91,19 +91,19 @@ class House:
             self.left_cancelled = task is not None and task.cancelling() > 0
 
 
-def from_another_task(house: House) -> None:
-    house.token.request_immediate()
+def from_another_task(harness: Harness) -> None:
+    harness.token.request_immediate()
 
 
-def from_another_thread(house: House) -> None:
+def from_another_thread(harness: Harness) -> None:
     # Later, when the event loop sleeps: it must be woken, and not just told.
-    threading.Timer(0.02, house.token.request_immediate).start()
+    threading.Timer(0.02, harness.token.request_immediate).start()
 
 
-def from_the_parent(house: House) -> None:
+def from_the_parent(harness: Harness) -> None:
     """Not used on the session itself: its parent is asked to stop."""
-    parent = AmplifierSession(house.session.config)
-    parent.coordinator.cancellation.register_child(house.token)
+    parent = AmplifierSession(harness.session.config)
+    parent.coordinator.cancellation.register_child(harness.token)
     parent.coordinator.cancellation.request_immediate()
 
 
@@ -112,32 +112,32 @@ def from_the_parent(house: House) -> None:
 @pytest.mark.parametrize("hanging", ["provider", "tool"])
 @pytest.mark.parametrize("whose", ["ours", "foreign"])
 async def test_an_immediate_stop_interrupts_what_hangs_and_the_session_can_go_on(
-    installed: Installer, whose: str, hanging: str, request_stop: Callable[[House], None]
+    installed: Installer, whose: str, hanging: str, request_stop: Callable[[Harness], None]
 ) -> None:
-    house = House(installed, await loop() if whose == "ours" else None, hanging)
-    async with asyncio.timeout(5):
-        await house.session.initialize()
-        turn = asyncio.create_task(house.turn("first"))
-        await house.part.started.wait()
-        request_stop(house)
+    harness = Harness(installed, await loop() if whose == "ours" else None, hanging)
+    async with asyncio.timeout(120):
+        await harness.session.initialize()
+        turn = asyncio.create_task(harness.turn("first"))
+        await harness.part.started.wait()
+        request_stop(harness)
         answer = await turn
 
-        assert house.part.interrupted == [hanging]
+        assert harness.part.interrupted == [hanging]
         assert answer in (None, "")
-        assert house.left_cancelled is False
-        assert house.session.status.status == "cancelled"
-        assert broken_pairs(house.memory.messages) == []
-        house.token.reset()
-        assert await house.turn("second") == "Going on."
+        assert harness.left_cancelled is False
+        assert harness.session.status.status == "cancelled"
+        assert broken_pairs(harness.memory.messages) == []
+        harness.token.reset()
+        assert await harness.turn("second") == "Going on."
 
-    assert broken_pairs(house.memory.messages) == []
-    assert house.session.status.status == "completed"
+    assert broken_pairs(harness.memory.messages) == []
+    assert harness.session.status.status == "completed"
 
 
 @requirement("LAW-12", "LAW-22")
 async def test_an_immediate_stop_of_the_parent_interrupts_its_child(installed: Installer) -> None:
-    parent = House(installed, None, "tool")
-    async with asyncio.timeout(5), parent.session.fork() as child:
+    parent = Harness(installed, None, "tool")
+    async with asyncio.timeout(120), parent.session.fork() as child:
         turn = asyncio.create_task(child.execute("delegated"))
         await parent.part.started.wait()
         parent.token.request_immediate()
@@ -151,34 +151,34 @@ async def test_an_immediate_stop_of_the_parent_interrupts_its_child(installed: I
 
 @requirement("LAW-22", "ORCH-19")
 async def test_a_graceful_stop_lets_the_running_tool_finish(installed: Installer) -> None:
-    house = House(installed, await loop(), "tool")
-    async with asyncio.timeout(5):
-        await house.session.initialize()
-        turn = asyncio.create_task(house.turn("first"))
-        await house.part.started.wait()
-        await house.session.coordinator.request_cancel()
-        house.part.release.set()
+    harness = Harness(installed, await loop(), "tool")
+    async with asyncio.timeout(120):
+        await harness.session.initialize()
+        turn = asyncio.create_task(harness.turn("first"))
+        await harness.part.started.wait()
+        await harness.session.coordinator.request_cancel()
+        harness.part.release.set()
         await turn
 
-    assert house.part.interrupted == []
-    assert house.memory.messages[-1]["content"] == "finished"
-    assert len(house.provider.requests) == 1
-    assert house.session.status.status == "cancelled"
-    assert broken_pairs(house.memory.messages) == []
+    assert harness.part.interrupted == []
+    assert harness.memory.messages[-1]["content"] == "finished"
+    assert len(harness.provider.requests) == 1
+    assert harness.session.status.status == "cancelled"
+    assert broken_pairs(harness.memory.messages) == []
 
 
 @requirement("LAW-22")
 async def test_a_graceful_stop_can_become_an_immediate_one(installed: Installer) -> None:
-    house = House(installed, await loop(), "tool")
-    async with asyncio.timeout(5):
-        await house.session.initialize()
-        turn = asyncio.create_task(house.turn("first"))
-        await house.part.started.wait()
-        await house.session.coordinator.request_cancel()
+    harness = Harness(installed, await loop(), "tool")
+    async with asyncio.timeout(120):
+        await harness.session.initialize()
+        turn = asyncio.create_task(harness.turn("first"))
+        await harness.part.started.wait()
+        await harness.session.coordinator.request_cancel()
         await asyncio.sleep(0)
-        assert house.part.interrupted == []
-        await house.session.coordinator.request_cancel(immediate=True)
+        assert harness.part.interrupted == []
+        await harness.session.coordinator.request_cancel(immediate=True)
         await turn
 
-    assert house.part.interrupted == ["tool"]
-    assert broken_pairs(house.memory.messages) == []
+    assert harness.part.interrupted == ["tool"]
+    assert broken_pairs(harness.memory.messages) == []

@@ -28,6 +28,7 @@ from amplifier_core._discovery import (
     stop_searching,
 )
 from amplifier_core.errors import ModuleLoadError
+from amplifier_core.loader import ModuleLoader
 from contract.installer import write_module
 
 MOUNT = "async def mount(coordinator, config): ...\n"
@@ -73,6 +74,18 @@ def test_a_type_that_does_not_exist_is_not_believed(tmp_path: Path) -> None:
 
     assert declared_type(tmp_path / "amplifier_module_odd") is None
     assert declared_type(None) is None
+
+
+async def test_a_package_that_is_not_utf_8_does_not_stop_discovery(tmp_path: Path) -> None:
+    home = tmp_path / "amplifier-module-tool-latin"
+    write_module(home, "tool-latin", "")
+    code = "# coding: latin-1\n# é\n__amplifier_module_type__ = 'hook'\n"
+    package = home / "amplifier_module_tool_latin"
+    (package / "__init__.py").write_text(code, encoding="latin-1")
+
+    found = {info.id: info.type for info in await ModuleLoader(search_paths=[tmp_path]).discover()}
+
+    assert found["tool-latin"] == "hook"
 
 
 @pytest.mark.parametrize("value", ["nowhere_at_all:mount", "json.decoder:mount", "json:", ".odd:m"])

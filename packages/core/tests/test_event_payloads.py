@@ -10,8 +10,8 @@ from amplifier_core import AmplifierSession, HookResult, MockTool, ToolCall
 from amplifier_core.event_payloads import PAYLOADS, EventName, ToolPreData, TypedHandler
 from amplifier_core.events import ALL_EVENTS
 from amplifier_core.hooks import HookRegistry
+from contract.doubles import Listener, raising
 from contract.installer import Installer
-from contract.stand_ins import Listener, raising
 from contract.turns import loop
 
 # By the providers' contract; no constant of the kernel names them.

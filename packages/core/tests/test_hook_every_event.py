@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from amplifier_core import HookRegistry, HookResult
+from contract.doubles import Listener, deny, modify, raising
 from contract.requirements import requirement
-from contract.stand_ins import Listener, deny, modify, raising
 
 
 @requirement("HOOK-56")

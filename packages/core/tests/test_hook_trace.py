@@ -11,8 +11,8 @@ import pytest
 
 from amplifier_core import HookRegistry, HookResult
 from amplifier_core.hooks import HookTrace
+from contract.doubles import Listener, deny, modify, raising
 from contract.requirements import requirement
-from contract.stand_ins import Listener, deny, modify, raising
 
 
 def short(traces: list[HookTrace]) -> list[tuple[str, str, str]]:

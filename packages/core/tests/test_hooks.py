@@ -1,4 +1,4 @@
-"""Tests of the hook registry: the law for any mix of handlers, guards, heirs and odd data."""
+"""Tests of the hook registry: the rule for any mix of handlers, guards, heirs and odd data."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import HookRegistry, HookResult, UserMessage
+from contract.doubles import Listener, ask, deny, inject, modify, raising
 from contract.requirements import requirement
-from contract.stand_ins import Listener, ask, deny, inject, modify, raising
 
 Kind = Literal["silent", "continue", "modify", "inject", "ask", "deny", "rubbish", "raise", "hang"]
 KINDS: tuple[Kind, ...] = (
@@ -158,7 +158,7 @@ def emit(cast: list[Role], data: dict[str, Any]) -> tuple[HookResult, list[Actor
 
 
 def expect(actors: list[Actor], data: dict[str, Any]) -> tuple[list[Actor], dict[str, Any]]:
-    """Give the actors that are heard, and the data they leave, by the words of the law."""
+    """Give the actors that are heard, and the data they leave, by the words of the rule."""
     heard: list[Actor] = []
     current = dict(data)
     for actor in actors:

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from amplifier_core import HookRegistry, HookResult, ToolResult
+from contract.doubles import Listener, modify
 from contract.requirements import requirement
-from contract.stand_ins import Listener, modify
 
 
 class Model(BaseModel):

@@ -128,6 +128,13 @@ def test_only_python_is_spoken_here(
         assert caught.value.reason_code == "invalid_module_metadata"
 
 
+def test_a_manifest_that_is_not_utf_8_is_refused_with_the_id_of_its_module(tmp_path: Path) -> None:
+    (tmp_path / "amplifier.toml").write_bytes(b"# \xe9")
+
+    with pytest.raises(ModuleLoadError, match="Module 'tool-x'.*is not valid TOML"):
+        check_transport("tool-x", tmp_path)
+
+
 def test_a_refusal_carries_the_id_and_the_reason_code() -> None:
     with pytest.raises(ModuleValidationError, match="Valid types: .*'context'.*'tool'") as unknown:
         check_package("tool-x", module(__amplifier_module_type__="ship"), good)

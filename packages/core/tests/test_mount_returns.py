@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession, ModuleCoordinator, ModuleLoadError, SessionError
+from contract.doubles import Listener
 from contract.installer import Installer
 from contract.requirements import requirement
-from contract.stand_ins import Listener
 
 
 class _CallableObject:

@@ -13,8 +13,8 @@ import pytest
 
 from amplifier_core import AmplifierSession, MockTool, ModuleCoordinator, ModuleLoader
 from amplifier_core.errors import ModuleNotFoundError  # noqa: A004 - our own
+from contract.doubles import Listener, raising
 from contract.installer import Installer, ScriptedProvider, mounting, write_module
-from contract.stand_ins import Listener, raising
 
 MOUNT = """
     from amplifier_core.testing import MockTool
@@ -104,7 +104,7 @@ async def test_an_app_that_hangs_before_a_provider_is_loaded_ends_at_the_mount_l
 
     session.coordinator.register_capability("provider.before_load", hang)
 
-    async with asyncio.timeout(5), session:
+    async with asyncio.timeout(120), session:
         failed = [each for each in session.status.modules if each.state == "failed"]
 
     assert [(each.module_type, each.error) for each in failed] == [

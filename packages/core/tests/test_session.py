@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession, ModuleLoader, NotInitializedError, SessionError
+from contract.doubles import Listener, raising
 from contract.installer import Installer, ScriptedProvider
 from contract.requirements import requirement
-from contract.stand_ins import Listener, raising
 
 
 @requirement("LAW-19")
@@ -148,7 +148,7 @@ async def test_turns_that_start_together_announce_the_session_once(installed: In
         return prompt
 
     installed.loop.act = act
-    async with session, asyncio.timeout(5):
+    async with session, asyncio.timeout(120):
         answers = await asyncio.gather(*(session.execute(str(number)) for number in range(5)))
 
     assert answers == ["0", "1", "2", "3", "4"]

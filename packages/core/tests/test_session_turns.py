@@ -41,7 +41,7 @@ async def test_turns_of_one_session_run_one_after_the_other_as_they_came(
     installed: Installer,
 ) -> None:
     turns = Turns(installed)
-    async with AmplifierSession(installed.basics()) as session, asyncio.timeout(5):
+    async with AmplifierSession(installed.basics()) as session, asyncio.timeout(120):
         running = [asyncio.create_task(session.execute(name)) for name in ("a", "b", "c")]
         for name in ("c", "b", "a"):
             turns.gate[name].set()
@@ -55,7 +55,7 @@ async def test_a_waiting_turn_that_is_cancelled_leaves_the_others_alone(
     installed: Installer,
 ) -> None:
     turns = Turns(installed)
-    async with AmplifierSession(installed.basics()) as session, asyncio.timeout(5):
+    async with AmplifierSession(installed.basics()) as session, asyncio.timeout(120):
         first = asyncio.create_task(session.execute("first"))
         await turns.began["first"].wait()
         cancelled = asyncio.create_task(session.execute("cancelled"))
@@ -76,7 +76,7 @@ async def test_a_turn_that_waited_until_the_session_ended_is_refused(installed: 
     turns = Turns(installed)
     session = AmplifierSession(installed.basics())
     await session.initialize()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         first = asyncio.create_task(session.execute("first"))
         await turns.began["first"].wait()
         waiting = asyncio.create_task(session.execute("waiting"))
@@ -101,7 +101,7 @@ async def test_a_turn_from_inside_a_turn_of_the_same_session_is_refused(
         return await session.execute("the same session")
 
     installed.loop.act = act
-    async with session, asyncio.timeout(5):
+    async with session, asyncio.timeout(120):
         with pytest.raises(SessionError, match="from inside a turn of the same session") as refused:
             await session.execute("outer")
         assert refused.value.session_id == session.session_id
@@ -128,7 +128,7 @@ async def test_what_a_turn_started_may_run_a_turn_when_that_one_has_ended(
         return prompt
 
     installed.loop.act = act
-    async with session, asyncio.timeout(5):
+    async with session, asyncio.timeout(120):
         await session.execute("first")
         ended.set()
         assert await later[0] == "follow up"

@@ -10,13 +10,13 @@ import pytest
 
 from amplifier_core import AmplifierSession, ModuleCoordinator, ModuleLoader
 from amplifier_core.testing import MockTool
+from contract.doubles import Listener, raising
 from contract.installer import Installer, ScriptedProvider, mounting
 from contract.requirements import requirement
-from contract.stand_ins import Listener, raising
 
 
 async def ready_session(installed: Installer, **more: Any) -> AmplifierSession:
-    """Give an initialised session of the basic stand-ins."""
+    """Give an initialised session of the basic mocks."""
     session = AmplifierSession(installed.basics(), **more)
     await session.initialize()
     return session
@@ -158,7 +158,7 @@ async def test_a_swap_that_is_cancelled_cleans_up_what_it_had_begun(installed: I
         await asyncio.Event().wait()
 
     installed.add("provider-hanging", hang)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         swapping = asyncio.create_task(session.swap("providers", {"module": "provider-hanging"}))
         await started.wait()
         swapping.cancel()
@@ -198,7 +198,7 @@ async def test_who_hears_of_a_rollback_may_swap_something_else_in(installed: Ins
     installed.object("provider-bad", "providers", ScriptedProvider(), "test")
     installed.object("provider-spare", "providers", spare, "test")
     installed.loop.act = raising(RuntimeError("boom"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await session.swap("providers", {"module": "provider-bad"})
         with pytest.raises(RuntimeError, match="boom"):
             await session.execute("hi")
@@ -219,7 +219,7 @@ async def test_who_hears_of_a_swap_may_run_a_turn(installed: Installer) -> None:
     session.coordinator.hooks.register("module:swapped", try_out)
     installed.object("provider-new", "providers", ScriptedProvider(), "test")
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await session.swap("providers", {"module": "provider-new"})
 
     assert answers == ["answer to how are you?"]

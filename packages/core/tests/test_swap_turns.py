@@ -10,9 +10,9 @@ import pytest
 
 from amplifier_core import AmplifierSession
 from amplifier_core.testing import MockTool
+from contract.doubles import Listener, Memory
 from contract.installer import Installer, ScriptedProvider, mounting
 from contract.requirements import requirement
-from contract.stand_ins import Listener, Memory
 
 
 async def ready_session(installed: Installer, **sections: Any) -> tuple[AmplifierSession, Listener]:
@@ -58,7 +58,7 @@ async def test_a_swap_waits_for_the_running_turn_and_comes_before_a_waiting_one(
     session, heard = await ready_session(installed)
     installed.object("provider-new", "providers", ScriptedProvider("new"), "test")
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         one = await gates.start(session, "one")
         two = asyncio.create_task(session.execute("two"))
         await session.swap("providers", {"module": "provider-new"})
@@ -82,7 +82,7 @@ async def test_who_hears_of_a_swap_may_run_a_turn(installed: Installer) -> None:
 
     session.coordinator.hooks.register("module:swapped", run_another)
     gates.open["another"].set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         turn = await gates.start(session, "one")
         await session.swap("providers", {"module": "provider-new"})
         gates.open["one"].set()
@@ -116,7 +116,7 @@ async def test_a_turn_that_came_during_an_exchange_finds_all_of_it_done(
     installed.object("context-new", "context", new)
     installed.object("provider-new", "providers", ScriptedProvider("new"), "test")
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         first = asyncio.create_task(session.swap("context", {"module": "context-new"}))
         await memory.asked.wait()
         turn = asyncio.create_task(session.execute("between"))
@@ -142,7 +142,7 @@ async def test_a_swap_that_is_cut_short_at_the_boundary_is_made_up_for_at_the_ne
     new = Memory()
     installed.object("context-new", "context", new)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         turn = await gates.start(session, "first")
         await session.swap("context", {"module": "context-new"})
         gates.open["first"].set()
@@ -188,7 +188,7 @@ async def test_a_turn_of_before_the_swap_says_nothing_about_the_new_module(
     session, heard = await ready_session(installed)
     installed.object("provider-bad", "providers", ScriptedProvider(RuntimeError("bad")), "test")
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         turn = await gates.start(session, "before")
         await session.swap("providers", {"module": "provider-bad"})
         gates.open["before"].set()

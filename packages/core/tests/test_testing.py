@@ -252,7 +252,7 @@ async def test_the_scripted_orchestrator_gives_its_responses_then_done() -> None
 async def test_waiting_tells_whether_it_came_true() -> None:
     countdown = iter([False, False, True])
 
-    assert await wait_for(lambda: next(countdown))
+    assert await wait_for(lambda: next(countdown), timeout=120)
     assert not await wait_for(lambda: False, timeout=0.02)
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from amplifier_core import AmplifierSession, SessionError
 from amplifier_core.history import INTERRUPTED
+from contract.doubles import Listener, broken_pairs, raising
 from contract.installer import Installer
 from contract.requirements import requirement
-from contract.stand_ins import Listener, broken_pairs, raising
 
 
 def call(*names: str) -> dict[str, Any]:
@@ -141,7 +141,7 @@ async def test_an_interruption_does_not_outlive_the_turn(
 ) -> None:
     turns = Turns(installed)
     turns.swallows = swallows
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await turns.session.initialize()
         calling = asyncio.create_task(turns.caller())
         await turns.started.wait()
@@ -172,7 +172,7 @@ async def test_a_second_request_after_a_reset_does_not_outlive_the_turn_either(
         return "stopped"
 
     installed.loop.act = stubborn
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await turns.session.initialize()
         calling = asyncio.create_task(turns.caller())
         for _ in range(2):
@@ -193,7 +193,7 @@ async def test_a_request_that_came_before_the_turn_interrupts_it_too(installed: 
         turns.token.request_immediate()
 
     turns.session.coordinator.hooks.register("session:start", stop)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await turns.session.initialize()
         outcome, left = await turns.caller()
 
@@ -208,7 +208,7 @@ async def test_a_cancellation_of_the_caller_is_not_lost_in_an_interruption(
     """Both arrive at once; the loop cannot tell them apart, the session must."""
     turns = Turns(installed)
     turns.swallows = swallows
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await turns.session.initialize()
         calling = asyncio.create_task(turns.session.execute("hi"))
         await turns.started.wait()
@@ -234,7 +234,7 @@ async def test_a_cancellation_that_comes_while_a_turn_is_being_settled_is_not_lo
         return "stopped"
 
     installed.loop.act = act
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await turns.session.initialize()
         calling = asyncio.create_task(turns.session.execute("hi"))
         await turns.started.wait()
@@ -273,7 +273,7 @@ async def test_a_turn_of_a_task_that_was_cancelled_before_can_be_interrupted(
         finally:
             outcomes.append(await turns.caller())
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await turns.session.initialize()
         closing = asyncio.create_task(shut_down())
         await asyncio.sleep(0)
@@ -299,7 +299,7 @@ async def test_putting_an_interruption_in_order_waits_for_nothing(
         timers.append(when)
         return call_at(when, *args, **kwargs)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await turns.session.initialize()
         calling = asyncio.create_task(turns.caller())
         await turns.started.wait()

@@ -104,6 +104,13 @@ def test_two_entries_of_one_provider_must_be_told_apart() -> None:
     ]
 
 
+@pytest.mark.parametrize("first", [{"instance_id": "y"}, {"module": "y"}])
+def test_two_providers_may_not_be_mounted_under_one_name(first: dict[str, Any]) -> None:
+    same: list[Any] = [{"module": "provider-x", **first}, {"module": "x", "instance_id": "y"}]
+
+    assert "'y'" in validate(plan(providers=same))["providers_instance_id"]
+
+
 @requirement("VALID-15")
 def test_the_short_form_is_accepted_only_when_asked_for() -> None:
     short = {

@@ -8,8 +8,8 @@ import pytest
 
 from amplifier_core import ContextInjection, HookRegistry, HookResult, ModuleCoordinator
 from amplifier_core.models import UserMessage
+from contract.doubles import Approvals, Display, Listener, ask, deny, inject, modify
 from contract.requirements import requirement
-from contract.stand_ins import Approvals, Display, Listener, ask, deny, inject, modify
 
 
 async def emit(*answers: Any) -> HookResult:

@@ -21,6 +21,7 @@ from amplifier_foundation.installation import (
     own_versions,
     refuse_foreign_kernel,
     repair_command,
+    runtime_command,
 )
 
 
@@ -78,6 +79,43 @@ def test_a_kernel_without_a_version_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(ForeignKernelError, match="of unknown version"):
         refuse_foreign_kernel("0.2.0")
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Have this environment made by the script of a clone, with one extra."""
+    script = tmp_path / "a clone" / "install.sh"
+    script.parent.mkdir()
+    script.touch()
+    prefix = tmp_path / ".local" / "share" / "amplifier"
+    prefix.mkdir(parents=True)
+    told = f"{script}\n{tmp_path / '.local' / 'bin'}\nmcp\n"
+    (prefix / "installed-by").write_text(told, encoding="utf-8")
+    monkeypatch.setattr(sys, "prefix", str(prefix))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    _installed_from(monkeypatch, {})
+    return script
+
+
+def test_the_repair_of_an_install_by_the_script_runs_it_again(script: Path) -> None:
+    assert repair_command() == f"'{script}' mcp"
+    assert runtime_command() == f"'{script}' mcp,durable"
+
+
+def test_a_script_that_installed_elsewhere_is_given_the_same_folders(
+    monkeypatch: pytest.MonkeyPatch, script: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", "/nobody")
+
+    folders = f"AMPLIFIER_INSTALL={sys.prefix} AMPLIFIER_BIN={tmp_path}/.local/bin"
+    assert repair_command() == f"{folders} '{script}' mcp"
+
+
+def test_a_script_that_is_gone_is_not_named(script: Path) -> None:
+    script.unlink()
+
+    assert "--find-links FOLDER" in repair_command()
+    assert "--find-links FOLDER 'amplifier-cli[durable]'" in runtime_command()
 
 
 def test_the_repair_of_an_install_from_a_clone_runs_the_documented_lines_there(

@@ -79,21 +79,21 @@ def test_the_first_preference_that_the_plan_can_meet_is_applied_and_the_plan_is_
     None
 ):
     before = copy.deepcopy(PLAN)
-    wishes = [ProviderPreference("nobody", "x"), ProviderPreference("team-b", "gpt")]
+    options = [ProviderPreference("nobody", "x"), ProviderPreference("team-b", "gpt")]
 
-    made = apply_provider_preferences(PLAN, wishes)
+    made = apply_provider_preferences(PLAN, options)
 
     assert made["providers"][1]["config"] == {"priority": 0, "default_model": "gpt"}
     assert made["providers"][0] == PLAN["providers"][0]
     assert before == PLAN
 
 
-@pytest.mark.parametrize("wishes", [[], [ProviderPreference("nobody", "x")]])
+@pytest.mark.parametrize("options", [[], [ProviderPreference("nobody", "x")]])
 def test_a_plan_that_meets_no_preference_is_returned_as_it_is(
-    wishes: list[ProviderPreference],
+    options: list[ProviderPreference],
 ) -> None:
-    assert apply_provider_preferences(PLAN, wishes) is PLAN
-    assert apply_provider_preferences({"session": {}}, wishes) == {"session": {}}
+    assert apply_provider_preferences(PLAN, options) is PLAN
+    assert apply_provider_preferences({"session": {}}, options) == {"session": {}}
 
 
 @pytest.mark.parametrize(
@@ -178,14 +178,14 @@ async def test_of_several_instances_that_of_the_lowest_priority_lists_the_models
 
 async def test_a_preference_whose_pattern_fits_nothing_gives_way_to_the_next() -> None:
     mounted = Mounted(anthropic=Lists("large-1"), team_b=Lists("gpt-1", "gpt-2"))
-    wishes = [
+    options = [
         ProviderPreference("gemini", "g"),
         ProviderPreference("anthropic", "small-*"),
         ProviderPreference("team-b", "gpt-*"),
     ]
 
-    made = await apply_provider_preferences_with_resolution(PLAN, wishes, mounted)
-    none = await apply_provider_preferences_with_resolution(PLAN, wishes[:2], mounted)
+    made = await apply_provider_preferences_with_resolution(PLAN, options, mounted)
+    none = await apply_provider_preferences_with_resolution(PLAN, options[:2], mounted)
 
     assert made["providers"][1]["config"]["default_model"] == "gpt-2"
     assert none is PLAN

@@ -193,7 +193,7 @@ async def test_a_cancellation_is_recorded_with_what_it_interrupted(
         tool = Waiting()
         await live.session.coordinator.mount("tools", tool)
         running = asyncio.ensure_future(live.execute("Wait."))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             await tool.started.wait()
             await live.cancel(immediate=True)
             await running
@@ -231,7 +231,7 @@ async def test_approvals_and_lines_are_recorded(store: SessionStore, tmp_path: P
     assert all("write_file" in each["prompt"] for each in asked)
     failed_over = await record("failover", store, tmp_path)
     shown = [each.data["message"] for each in records_of(store, failed_over, "display")]
-    assert any("going on with second" in each for each in shown)
+    assert any("continuing with second" in each for each in shown)
 
 
 async def test_a_streamed_answer_is_recorded_and_replays(
@@ -247,6 +247,27 @@ async def test_a_streamed_answer_is_recorded_and_replays(
     (result,) = records_of(store, live.session_id, "model.result")
     assert [each.get("content") for each in result.data["chunks"]] == ["Piece ", "by piece.", None]
     assert str(await replay(store.read(live.session_id))).endswith("without a difference.")
+
+
+class StreamingWithoutKeywords(Streaming):
+    """A provider whose `stream` takes no keywords but `tools`."""
+
+    async def stream(  # pyright: ignore[reportIncompatibleMethodOverride] - the point of it
+        self, request: Any, tools: Any
+    ) -> AsyncIterator[dict[str, Any]]:
+        yield {"content": "Narrow."}
+
+
+async def test_a_recorded_stream_gets_no_keyword_that_its_provider_does_not_accept(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    loop = {"module": "loop-streaming", "config": {"extended_thinking": True}}
+    plan = plan_of(["unused"], loop=loop)
+    async with open_live(plan, store=store, project=tmp_path) as live:
+        coordinator = live.session.coordinator
+        _ = coordinator.unmount("providers", "mock")
+        await coordinator.mount("providers", StreamingWithoutKeywords())
+        assert await live.execute("Stream.") == "Narrow."
 
 
 async def test_a_message_that_is_refused_is_not_recorded(

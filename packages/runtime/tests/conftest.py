@@ -14,7 +14,7 @@ import pytest
 
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 
 # The programs that the tests start and the modules that their plans name are beside them.
 _HERE = Path(__file__).parent

@@ -32,10 +32,10 @@ from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.limits.budgets import Budgets
 from amplifier_runtime.limits.limits import Limits
-from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.log.reader import LogReader
 from amplifier_runtime.log.session_log import SessionLog
-from amplifier_runtime.signals.signal_watch import SignalWatch
 from amplifier_runtime.signals.signals import Signals
+from amplifier_runtime.signals.watcher import SignalWatch
 from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 from amplifier_runtime.worker.liveness import Observer
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
@@ -173,7 +173,7 @@ async def _run(case: Case, at: int | None) -> None:
     await client.create_session(case.session_id, plan_with(case.loop))
     await Budgets(database).set_tree("t", case.session_id, usd=_BUDGET)
     # Whoever ran before in this database is dead, and that is known without waiting.
-    await Observer(database, dead_after_seconds=0).bury_the_dead()
+    await Observer(database, dead_after_seconds=0).reap_dead_workers()
     await _answer_open(signals, case.session_id)
     settings = _settings(database, case, _Point(at, case.trace), code_version=case.session_id)
     async with Worker(settings), asyncio.timeout(60):
@@ -194,7 +194,7 @@ async def _finish(cases: Sequence[Case]) -> None:
     one = cases[0]
     database = Database(one.url, connections=4)
     client, signals = Client(database, "t"), Signals(database, "t")
-    await Observer(database, dead_after_seconds=0).bury_the_dead()
+    await Observer(database, dead_after_seconds=0).reap_dead_workers()
     await _answer_open(signals)
     versions = [case.session_id for case in cases]
     settings = _settings(database, one, _NoPoint(one.folder), accepts=versions)

@@ -25,7 +25,7 @@ from warm_forks import fork, share
 
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 
 _DATABASES = ("sqlite", "postgresql")
 _ANSWERS: tuple[When, ...] = ("late", "early")

@@ -20,7 +20,7 @@ from warm_forks import fork, say, share, warm_up
 
 from amplifier_journal.readings.state import state_of
 from amplifier_journal.records import Record
-from amplifier_journal.replay.replaying import replay
+from amplifier_journal.replay.replayer import replay
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.log.session_log import SessionLog
@@ -57,7 +57,7 @@ async def run(url: str, session_id: str, loop: str, point: CrashPoint, trace: Tr
         client = Client(database, "t")
         await client.create_session(session_id, plan_with(loop))
         turn = await client.submit(session_id, "buy", idempotency_key="k")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             result = await end_of(client, turn, trace)
         messages = await client.messages(session_id)
         log = await read_log(database, "t", session_id)

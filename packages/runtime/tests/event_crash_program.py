@@ -54,7 +54,7 @@ async def run(url: str, session_id: str, point: KillPoint, trace: Trace) -> None
     async with Worker(WorkerSettings(url, parts=parts, boundary=point, crash_limit=9, **QUICK)):
         client = Client(database, "t")
         turn = await client.submit(session_id, "buy", idempotency_key="k")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await end_of(client, turn, trace)
         # A good end takes its time, and nothing here depends on it.
         os._exit(0)

@@ -11,7 +11,7 @@ from amplifier_core import events
 from amplifier_core.message_models import ChatRequest, ChatResponse
 from amplifier_kit.calls.block_stream import BLOCK_DELTA, BlockStream
 from amplifier_runtime.log.log_rows import SUPERSEDED
-from amplifier_runtime.log.reading import GONE, LogEntry, LogReader
+from amplifier_runtime.log.reader import GONE, LogEntry, LogReader
 from amplifier_runtime.turns.turn_run import TurnRun
 
 WORDS = ("Let ", "me ", "see ", "about ", "that. ")

@@ -69,5 +69,5 @@ def claims(database: Database, worker_id: str = "w") -> Claims:
 async def answer(client: Client, session: str, given: dict[str, Any], key: str = "k") -> str:
     await client.create_session(session, given)
     turn = await client.submit(session, "Go on.", idempotency_key=key)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         return (await client.result(turn.turn_id)).answer or ""

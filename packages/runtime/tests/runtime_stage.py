@@ -182,7 +182,7 @@ async def end_of(client: Client, turn: Turn, trace: Trace) -> Turn:
 async def pause(pid: int, database: Database) -> None:
     """Stop a process where it is, if that is not in the middle of writing to SQLite.
 
-    There it would hold up everybody until it goes on. PostgreSQL gives such a one up.
+    There it would hold up everybody until it continues. PostgreSQL gives such a one up.
     """
     while True:
         os.kill(pid, signal.SIGSTOP)

@@ -13,7 +13,7 @@ from pathlib import Path
 from runtime_stage import Stage, Trace
 from signals_stage import AskUser
 
-from amplifier_runtime.signals.signal_watch import SignalWatch
+from amplifier_runtime.signals.watcher import SignalWatch
 from amplifier_runtime.worker.worker import WorkerSettings, run_worker
 
 

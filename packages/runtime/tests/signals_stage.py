@@ -21,8 +21,8 @@ from amplifier_core.models import HookResult
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.store import Turn
-from amplifier_runtime.signals.signal_watch import SignalWatch
 from amplifier_runtime.signals.signals import Approval, Signals
+from amplifier_runtime.signals.watcher import SignalWatch
 from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
@@ -125,13 +125,13 @@ class Scene:
         return await self._until(look)
 
     async def _until(self, look: Callable[[], Awaitable[T | None]]) -> T:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while (found := await look()) is None:  # noqa: ASYNC110 - a row sets no events
                 await asyncio.sleep(0.02)
         return found
 
     async def result(self, turn: Turn) -> Turn:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             return await self.client.result(turn.turn_id)
 
 

@@ -12,7 +12,7 @@ from signals_stage import AskUser, Hold, Scene
 
 from amplifier_core.models import ToolResult
 from amplifier_runtime.database.database import Database
-from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.log.reader import LogReader
 from amplifier_runtime.log.session_log import SessionLog
 from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 
@@ -90,7 +90,7 @@ async def test_each_question_of_one_call_is_in_the_log_though_its_worker_left_be
         turn = await scene.submit(plan_with("loop-basic"))
         [first] = await scene.asked()
         await scene.signals.answer(first.approval_id, "Allow", by="ann")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await hold.reached.wait()
     hold.opened.set()
     async with scene.worker(*parts):

@@ -149,7 +149,7 @@ async def test_what_a_dead_worker_had_set_aside_is_charged_to_all_in_its_line(
     await Store(database).create_session("t", "s-child", PLAN)
     await budgets.set_tree("t", "s-child", usd=Decimal(1))
     assert isinstance(await budgets.hold(lost, purse, "llm:1/1", CALL), Hold)
-    await Observer(database, dead_after_seconds=0).bury_the_dead()
+    await Observer(database, dead_after_seconds=0).reap_dead_workers()
     await Liveness(database, "u", code_version="1", concurrency=9).register()
     [claim] = await claims(database, "u").take(1)
     refused = await budgets.hold(claim, purse, "llm:1/1", CALL)

@@ -55,7 +55,7 @@ async def submit(client: Client, given: dict[str, Any], session: str = "root") -
     return turn.turn_id
 
 
-async def finished(client: Client, turn_id: str, seconds: float = 30.0) -> Turn:
+async def finished(client: Client, turn_id: str, seconds: float = 120.0) -> Turn:
     async with asyncio.timeout(seconds):
         return await client.result(turn_id)
 
@@ -66,7 +66,7 @@ async def rows(database: Database, sql: str, **values: Any) -> list[dict[str, An
 
 async def until(database: Database, sql: str, **values: Any) -> None:
     """Wait until there is such a row."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not await rows(database, sql, **values):  # noqa: ASYNC110 - a worker sets no events
             await asyncio.sleep(0.02)
 

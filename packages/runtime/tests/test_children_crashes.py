@@ -75,7 +75,7 @@ async def rows(database: Database, sql: str, **values: Any) -> list[dict[str, An
 async def up(database: Database, count: int) -> None:
     """Wait until so many workers beat: their engines cannot make their tables at the same time."""
     sql = "SELECT 1 FROM workers WHERE state = 'alive' AND beat > 1"
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while len(await rows(database, sql)) < count:  # noqa: ASYNC110 - a worker sets no events
             await asyncio.sleep(0.02)
 
@@ -86,13 +86,13 @@ async def pid_of(database: Database, turn_sql: str) -> int:
         "SELECT w.address FROM turns t JOIN workers w ON w.worker_id = t.worker_id "
         f"WHERE t.state = 'running' AND {turn_sql}"
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not (found := await rows(database, sql)):  # noqa: ASYNC110 - a worker sets no events
             await asyncio.sleep(0.01)
     return int(found[0]["address"].rsplit(":", 1)[1])
 
 
-async def result(client: Client, turn_id: str, seconds: float = 60) -> str | None:
+async def result(client: Client, turn_id: str, seconds: float = 120) -> str | None:
     async with asyncio.timeout(seconds):
         return (await client.result(turn_id)).answer
 
@@ -134,7 +134,7 @@ async def test_a_parent_whose_worker_dies_while_its_children_run_reads_them_once
     await client.create_session("root", plan(tmp_path / "trace", 3, 0.4))
     only = start()
     turn = await client.submit("root", "Start.", idempotency_key="k")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while len(await rows(database, "SELECT 1 FROM children")) < 3:  # noqa: ASYNC110 - rows
             await asyncio.sleep(0.005)
     only.kill()

@@ -20,8 +20,10 @@ from amplifier_foundation.errors import FoundationError
 from amplifier_runtime.client import Client
 from amplifier_runtime.cluster import EXAMPLE
 from amplifier_runtime.commands.runtime import runtime
+from amplifier_runtime.commands.sessions import DurableSessions
 from amplifier_runtime.database.database import Database, execute, one_of
 from amplifier_runtime.errors import NoWorkerError
+from amplifier_runtime.worker.liveness import Liveness
 
 StartWorker = Callable[..., subprocess.Popen[str]]
 
@@ -81,6 +83,15 @@ async def test_a_command_on_a_database_without_tables_says_what_to_type(
 ) -> None:
     with pytest.raises(FoundationError, match="amplifier runtime migrate"):
         await typed(*command, url=empty_url)
+
+
+async def test_a_session_in_a_database_without_tables_says_what_to_type(empty_url: str) -> None:
+    sessions = DurableSessions(empty_url, "default")
+
+    with pytest.raises(FoundationError, match="amplifier runtime migrate"):
+        await asyncio.to_thread(sessions.read, "s1")
+    with pytest.raises(FoundationError, match="amplifier runtime migrate"):
+        await asyncio.to_thread(sessions.fork, "s1")
 
 
 @pytest.mark.slow
@@ -153,6 +164,23 @@ async def test_a_crashed_turn_is_requeued_and_no_other(
         await typed("requeue", "none", url=url)
 
 
+async def test_a_turn_of_another_version_waits_unless_a_living_worker_accepts_it(
+    url: str, database: Database, echo_plan: dict[str, Any]
+) -> None:
+    client = Client(database, "t")
+    await client.create_session("s", echo_plan)
+    await client.submit("s", "hello", idempotency_key="k")
+    sql = "UPDATE turns SET code_version = '1'"
+    await database.run(lambda connection: execute(connection, sql))
+    await Liveness(database, "other", code_version="3", concurrency=1).register()
+    assert "--accepts 1" in await typed("status", url=url)
+    accepting = Liveness(database, "w", code_version="2", concurrency=1, accepts=["0", "1"])
+    await accepting.register()
+    assert "--accepts" not in await typed("status", url=url)
+    await accepting.leave("gone")
+    assert "--accepts 1" in await typed("status", url=url)
+
+
 @pytest.mark.slow
 async def test_a_worker_runs_turns_and_leaves_when_it_is_told_from_anywhere(
     url: str, database: Database, echo_plan: dict[str, Any], start_worker: StartWorker
@@ -166,7 +194,7 @@ async def test_a_worker_runs_turns_and_leaves_when_it_is_told_from_anywhere(
     assert "code 7, 0 of 3 turns" in await typed("status", url=url)
     assert "durable  yes\n" in await typed("status", "s", url=url)
     assert "has left" in await typed("drain", url=url)
-    assert worker.wait(timeout=20) == 0
+    assert worker.wait(timeout=120) == 0
     assert await typed("drain", url=url) == "No worker is running.\n"
     with pytest.raises(FoundationError, match="No running worker `w`"):
         await typed("drain", "w", url=url)

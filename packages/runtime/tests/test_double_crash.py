@@ -14,7 +14,7 @@ from event_stage import all_entries
 from amplifier_kit.history_repair import repair_history
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
-from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.log.reader import LogReader
 
 PROGRAM = Path(__file__).parent / "double_crash_program.py"
 SEED, COUNT, AT_ONCE = 11, 8, 4
@@ -31,7 +31,7 @@ async def test_killed_at_two_places_the_turn_completes_with_the_same_result(
     program = await asyncio.create_subprocess_exec(
         sys.executable, str(PROGRAM), *given, stdout=asyncio.subprocess.PIPE
     )
-    async with asyncio.timeout(110):
+    async with asyncio.timeout(120):
         said, _ = await program.communicate()
     assert program.returncode == 0
     pairs = [json.loads(line) for line in said.splitlines()]

@@ -18,7 +18,7 @@ from amplifier_runtime.database.database import Connection, Database, all_of, ex
 from amplifier_runtime.database.store import wake_turn
 from amplifier_runtime.errors import CursorError, NotFoundError
 from amplifier_runtime.log.log_rows import SUPERSEDED, LogRow, append
-from amplifier_runtime.log.reading import GONE, LogEntry, LogReader
+from amplifier_runtime.log.reader import GONE, LogEntry, LogReader
 from amplifier_runtime.log.session_log import LogLimits, SessionLog, sweep_log, trim_log
 from amplifier_runtime.turns.turn_run import RESUMED, TurnPart, TurnRun
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
@@ -75,7 +75,7 @@ async def write(database: Database, *records: LogRow) -> None:
 
 async def first(reader: LogReader, count: int, after: str = "") -> list[LogEntry]:
     entries = reader.tail("t", "s", after=after)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         found = [await anext(entries) for _ in range(count)]
     await entries.aclose()
     return found
@@ -85,7 +85,7 @@ async def test_a_reader_sees_each_event_once_and_live_ones_in_their_place(
     url: str, database: Database, tmp_path: Path
 ) -> None:
     client, reader, view = await open_session(database), LogReader(database), View()
-    async with working(url, database, tmp_path), asyncio.timeout(30):
+    async with working(url, database, tmp_path), asyncio.timeout(120):
         following = asyncio.create_task(
             follow(reader, "s", view, turns=2, reconnect_after=range(2, 999, 3))
         )
@@ -124,10 +124,10 @@ async def test_a_turn_that_is_run_again_adds_only_that_it_was(
     for session in ("whole", "parts"):
         await open_session(database, session)
     client = Client(database, "t")
-    async with working(url, database, tmp_path), asyncio.timeout(30):
+    async with working(url, database, tmp_path), asyncio.timeout(120):
         turn = await client.submit("whole", "buy", idempotency_key="k")
         await client.result(turn.turn_id)
-    async with working(url, database, tmp_path, PauseOnce()), asyncio.timeout(30):
+    async with working(url, database, tmp_path, PauseOnce()), asyncio.timeout(120):
         turn = await client.submit("parts", "buy", idempotency_key="k")
         while (await client.turn(turn.turn_id)).state != "parked":  # noqa: ASYNC110 - a row
             await asyncio.sleep(0.01)
@@ -173,7 +173,7 @@ async def test_no_secret_reaches_the_log_nor_a_reader_not_even_in_pieces(
     log = SessionLog(database)
     stage = Careless(Trace(tmp_path / "trace"))
     settings = WorkerSettings(url, parts=[log, stage])
-    async with Worker(settings), asyncio.timeout(30):
+    async with Worker(settings), asyncio.timeout(120):
         turn = await client.submit("s", "buy", idempotency_key="k")
         entries = reader.tail("t", "s")
         async for entry in entries:
@@ -195,7 +195,7 @@ async def test_no_secret_reaches_the_log_nor_a_reader_not_even_in_pieces(
 
 async def test_a_record_is_never_cut(url: str, database: Database, tmp_path: Path) -> None:
     client, reader = await open_session(database), LogReader(database)
-    async with working(url, database, tmp_path), asyncio.timeout(30):
+    async with working(url, database, tmp_path), asyncio.timeout(120):
         turn = await client.submit("s", "word " * 100_000, idempotency_key="k")
         await client.result(turn.turn_id)
     entries = await all_entries(reader, "s")
@@ -324,7 +324,7 @@ async def test_j4_a_reader_whose_connection_is_cut_goes_on(
         )
         return len(all_of(connection, sql))
 
-    async with working(url, database, tmp_path), asyncio.timeout(20):
+    async with working(url, database, tmp_path), asyncio.timeout(120):
         following = asyncio.create_task(follow(LogReader(database), "s", view, turns=3))
         for key in "abc":
             while not await database.run(cut):  # noqa: ASYNC110 - the server tells nobody
@@ -359,7 +359,7 @@ async def test_what_is_shown_faster_than_it_can_be_written_is_void_and_not_lost_
     client, view = await open_session(database), View()
     log = SessionLog(database)
     settings = WorkerSettings(url, parts=[log, Flood(Trace(tmp_path / "trace"))])
-    async with Worker(settings), asyncio.timeout(20):
+    async with Worker(settings), asyncio.timeout(120):
         await client.submit("s", "buy", idempotency_key="k")
         await follow(LogReader(database), "s", view)
     await log.aclose()

@@ -16,7 +16,7 @@ from event_stage import WORDS, View, all_entries, follow
 from amplifier_core import events
 from amplifier_runtime.database.database import Database, all_of
 from amplifier_runtime.log.log_rows import SUPERSEDED
-from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.log.reader import LogReader
 from amplifier_runtime.turns.steps import OUTCOME_UNKNOWN
 from amplifier_runtime.turns.turn_run import RESUMED
 
@@ -46,7 +46,7 @@ async def read_along(url: str, said: asyncio.Queue[Facts | None]) -> list[Seen]:
         view, session = View(), begun["session"]
         # Lets go and comes back every few entries, each time with its cursor only.
         breaks = range(3, 1000, 4)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await follow(reader, session, view, reconnect_after=breaks)
             ended = await said.get()
         check(view, await all_entries(reader, session))

@@ -23,7 +23,7 @@ from amplifier_runtime.client import Client
 from amplifier_runtime.commands.worker import all_parts
 from amplifier_runtime.database.database import Database, Row, all_of, execute
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import BREAKING, applied, check_schema, migrate
+from amplifier_runtime.database.migrate import BREAKING, applied, check_schema, migrate
 from amplifier_runtime.database.store import Turn
 from amplifier_runtime.errors import SchemaError
 from amplifier_runtime.worker.liveness import Observer
@@ -68,7 +68,7 @@ async def test_a_commit_whose_answer_is_lost_is_looked_up_and_not_guessed(
             await client.create_session(session, plan_with("loop-basic"))
             proxy.cut(TRANSACTIONS[name], when)
             turn = await client.submit(session, "buy", idempotency_key="k")
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 finished = await client.result(turn.turn_id)
             await until(lambda expected=number + 1: proxy.cuts == expected)
             assert (finished.answer, finished.crashes) == ("price 42, paid", 0), session
@@ -111,7 +111,7 @@ async def test_a_session_that_kills_its_workers_is_parked_and_the_others_go_on(
             assert await bury_all(database) == [worker.worker_id]
     survivor = workers.start("--concurrency", "1")
     healthy = await client.submit("healthy", "buy", idempotency_key="k")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         assert (await client.result(healthy.turn_id)).answer == "price 42, paid"
         while (parked := await client.turn(poison.turn_id)).state != "parked":  # noqa: ASYNC110 - a row
             await asyncio.sleep(0.05)
@@ -153,7 +153,7 @@ def newer(tmp_path: Path, url: str) -> NewerVersion:
 
 
 async def finished(client: Client, turn: Turn) -> str | None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         return (await client.result(turn.turn_id)).answer
 
 
@@ -231,7 +231,7 @@ async def test_a_worker_that_starts_in_the_middle_of_a_breaking_migration_does_n
 
 async def bury_all(database: Database) -> list[str]:
     """Do at once what the other workers do after a while to one that is silent."""
-    return await Observer(database, dead_after_seconds=0).bury_the_dead()
+    return await Observer(database, dead_after_seconds=0).reap_dead_workers()
 
 
 async def left_as_too_old(worker: subprocess.Popen[str]) -> bool:

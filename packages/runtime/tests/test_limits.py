@@ -9,10 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from limits_stage import CALL, PLAN, USED, answer, claimed, claims, plan, status_call, worker
+from limits_stage import (
+    CALL,
+    PLAN,
+    PRICES,
+    USED,
+    answer,
+    claimed,
+    claims,
+    plan,
+    status_call,
+    worker,
+)
 from runtime_stage import Trace, rows
 
 from amplifier_kit.calls.call_costs import NOTHING, Amount
+from amplifier_runtime.children.children import Children
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database, execute
 from amplifier_runtime.database.store import Store
@@ -20,6 +32,8 @@ from amplifier_runtime.errors import Fenced
 from amplifier_runtime.limits.budgets import Budgets, Hold, Purse, Shortage
 from amplifier_runtime.limits.limits import Limits, admit
 from amplifier_runtime.limits.rates import set_rate_limit
+from amplifier_runtime.log.session_log import SessionLog
+from amplifier_runtime.log.stored import read_log
 from amplifier_runtime.turns.claims import Claim, Claims
 from amplifier_runtime.worker.liveness import Liveness, Observer
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
@@ -93,7 +107,7 @@ async def test_what_a_dead_worker_had_set_aside_is_charged_and_leaks_not(
     waits = await budgets.hold(lost, purse, "llm:2/1", CALL)
     assert isinstance(waits, Shortage)
     assert waits.may_wait
-    assert await Observer(database, dead_after_seconds=0).bury_the_dead() == ["dead"]
+    assert await Observer(database, dead_after_seconds=0).reap_dead_workers() == ["dead"]
     await Liveness(database, "u", code_version="1", concurrency=9).register()
     [claim] = await claims(database, "u").take(1)
     again = await budgets.hold(claim, purse, "llm:1/1", CALL)
@@ -106,6 +120,24 @@ async def test_what_a_dead_worker_had_set_aside_is_charged_and_leaks_not(
     status = await budgets.status("t", "s")
     assert status is not None
     assert (status["used"]["usd"], status["held"]["usd"]) == ("1", "0")
+
+
+async def test_what_is_announced_of_a_budget_is_in_the_log(url: str, database: Database) -> None:
+    client = Client(database, "t")
+    await client.create_session("s", plan(*(status_call(n) for n in range(9))))
+    await Budgets(database).set_tree("t", "s", calls=3)
+    parts = [SessionLog(database), Limits(prices=PRICES), Children(look_seconds=0.05)]
+    settings = WorkerSettings(url, poll_seconds=0.02, drain_seconds=0.5, parts=parts)
+    async with Worker(settings):
+        await answer(client, "s", {})
+
+    log = await read_log(database, "t", "s")
+
+    named = [each.data["name"] for each in log.written if each.kind == "event"]
+    shown = [each.data["source"] for each in log.written if each.kind == "display"]
+    assert named.count("budget:warning") == 1
+    assert named.count("budget:exhausted") == 1
+    assert shown.count("runtime-limits") == 2
 
 
 async def test_a_turn_ends_with_a_readable_answer_when_its_budget_is_used_up(
@@ -210,7 +242,7 @@ async def test_an_attempt_that_failed_is_charged_in_full_unless_it_came_to_nothi
     await client.create_session("s", plan(step))
     await Budgets(database).set_tree("t", "s", usd=Decimal(1))
     turn = await client.submit("s", "Go on.", idempotency_key="k")
-    async with worker(url), asyncio.timeout(20):
+    async with worker(url), asyncio.timeout(120):
         while not (await client.turn(turn.turn_id)).is_finished:  # noqa: ASYNC110 - a worker's
             await asyncio.sleep(0.02)
     holds = await rows(database, "SELECT usd, usd_charged FROM holds ORDER BY call_key")
@@ -226,7 +258,7 @@ async def test_a_failure_before_the_model_began_costs_nothing_and_no_retry_is_ma
         await client.create_session(session, plan(step))
         await Budgets(database).set_tree("t", session, calls=1)
         turn = await client.submit(session, "Go on.", idempotency_key="k")
-        async with worker(url), asyncio.timeout(20):
+        async with worker(url), asyncio.timeout(120):
             while not (await client.turn(turn.turn_id)).is_finished:  # noqa: ASYNC110 - a worker's
                 await asyncio.sleep(0.02)
     free, dear = [await Budgets(database).status("t", each) for each in ("free", "dear")]
@@ -246,7 +278,7 @@ async def test_a_model_without_a_price_is_not_called_when_money_is_limited(
     await Budgets(database).set_tree("t", "s", usd=Decimal(1))
     turn = await client.submit("s", "Go on.", idempotency_key="k")
     async with Worker(WorkerSettings(url, poll_seconds=0.02, parts=[Limits()])):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while not (await client.turn(turn.turn_id)).is_finished:  # noqa: ASYNC110 - a worker's
                 await asyncio.sleep(0.02)
     found = await client.turn(turn.turn_id)

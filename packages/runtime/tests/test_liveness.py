@@ -149,7 +149,7 @@ async def test_j1_a_worker_paused_in_the_middle_of_a_transaction_is_given_up_and
     await until(lambda: is_stopped(worker.pid))
     try:
         async with asyncio.timeout(4 * IDLE_SECONDS):
-            assert await Observer(database, dead_after_seconds=0).bury_the_dead() == ["w"]
+            assert await Observer(database, dead_after_seconds=0).reap_dead_workers() == ["w"]
         worker.send(signal.SIGCONT)
         assert worker.wait() == 0
     finally:

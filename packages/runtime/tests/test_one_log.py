@@ -16,7 +16,7 @@ from amplifier_foundation.live import LiveSession, open_live
 from amplifier_foundation.store import SessionStore
 from amplifier_journal.log import LogReader
 from amplifier_journal.records import Record
-from amplifier_journal.replay.replaying import replay
+from amplifier_journal.replay.replayer import replay
 from amplifier_runtime.children.children import Children
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.log.session_log import SessionLog
@@ -102,7 +102,7 @@ async def durable(
 ) -> LogReader:
     log = SessionLog(scene.database)
     await scene.client.create_session("s", plan)
-    async with scene.worker(log, Children(look_seconds=0.05)), asyncio.timeout(60):
+    async with scene.worker(log, Children(look_seconds=0.05)), asyncio.timeout(120):
         for number, prompt in enumerate(prompts):
             turn = await scene.client.submit("s", prompt, idempotency_key=str(number))
             if during is not None:

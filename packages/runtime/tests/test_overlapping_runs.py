@@ -26,7 +26,7 @@ class CloseLate(TurnPart):
 
     async def close(self, run: TurnRun) -> None:
         if run.claim.runs == 1:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 await self._second.wait()
 
 

@@ -19,6 +19,8 @@ from amplifier_runtime.database.database import Database, all_of, execute
 from amplifier_runtime.database.plan_references import clear_keys_in, mapped, refuse_clear_keys
 from amplifier_runtime.database.secret_store import KEY_VARIABLE, SHARED, SecretStore, new_key
 from amplifier_runtime.errors import ClearKeyError, MissingKeyError, SecretsError
+from amplifier_runtime.log.session_log import SessionLog
+from amplifier_runtime.log.stored import read_log
 from amplifier_runtime.turns.plan_keys import PlanKeys
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
@@ -193,7 +195,7 @@ async def test_what_is_stored_of_a_child_refers_to_the_key_of_its_parent(
     database, client = Database(url), Client(Database(url), "t")
     settings = WorkerSettings(url, poll_seconds=0.02, parts=[Children(look_seconds=0.05)])
     with caplog.at_level(logging.DEBUG):
-        async with Worker(settings), asyncio.timeout(60):
+        async with Worker(settings), asyncio.timeout(120):
             await client.create_session("root", plan)
             turn = await client.submit("root", "Start.", idempotency_key="k")
             assert (await client.result(turn.turn_id)).answer == "Done."
@@ -203,6 +205,53 @@ async def test_what_is_stored_of_a_child_refers_to_the_key_of_its_parent(
     assert len(plans) == 2
     assert all("${FLEET_KEY}" in each and CANARY not in each for each in plans)
     assert CANARY not in caplog.text
+    database.close()
+
+
+@pytest.mark.usefixtures("no_keys")
+@pytest.mark.parametrize("lacking", ["helper", "root"])
+async def test_a_child_without_its_key_fails_and_its_log_has_the_prompt_and_the_end(
+    url: str, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    call = {"id": "c1", "name": "task", "arguments": {"agent": "helper", "prompt": "Help."}}
+    steps = [{"tool_calls": [call]}, "{0}"]
+    config = {"steps": ["Helped."]}
+    agent = {"description": "helps", "providers": [{"module": "provider-steps", "config": config}]}
+    plan: dict[str, Any] = {
+        "session": SESSION,
+        "tools": [{"module": "tool-task", "config": {}}],
+        "providers": [{"module": "provider-steps", "config": {"steps": steps}}],
+        "agents": {"helper": agent},
+    }
+    resolve = PlanKeys.resolve
+
+    async def refuse(keys: PlanKeys, given: dict[str, Any]) -> dict[str, Any]:
+        """Refuse the plan of the child, or that of its parent when it is opened for the child."""
+        providers = given["providers"]
+        whose = "helper" if providers and providers[0]["config"] == config else "root"
+        if whose == lacking and (whose == "helper" or not providers):
+            raise MissingKeyError("CHILD_KEY")
+        return await resolve(keys, given)
+
+    monkeypatch.setattr(PlanKeys, "resolve", refuse)
+    database = Database(url)
+    client = Client(database, "t")
+    parts = [SessionLog(database), Children(look_seconds=0.05)]
+    async with Worker(WorkerSettings(url, poll_seconds=0.02, parts=parts)), asyncio.timeout(120):
+        await client.create_session("root", plan)
+        turn = await client.submit("root", "Start.", idempotency_key="k")
+        answer = (await client.result(turn.turn_id)).answer
+    sql = (
+        "SELECT c.session_id, c.stop_reason, t.state FROM children c "
+        "JOIN turns t ON t.turn_id = c.turn_id"
+    )
+    [child] = await database.run(lambda c: list(all_of(c, sql)))
+    assert (child["state"], child["stop_reason"]) == ("failed", "error")
+    assert "CHILD_KEY" in (answer or "")
+    log = await read_log(database, "t", child["session_id"])
+    kinds = [record.kind for record in log.written]
+    assert "prompt" in kinds
+    assert kinds[-1] == "turn.ended"
     database.close()
 
 

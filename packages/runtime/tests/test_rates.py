@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from runtime_stage import rows, until
 from sqlalchemy import event
 
+from amplifier_core.message_models import ChatRequest, Message
+from amplifier_core.models import ProviderInfo
 from amplifier_runtime.database.database import Database, execute
+from amplifier_runtime.limits.limits import RatedProvider
 from amplifier_runtime.limits.rates import Bucket, set_rate_limit
+from amplifier_runtime.turns.turn_run import TurnRun
 
 RATE_PROGRAM = Path(__file__).parent / "rate_program.py"
 
@@ -51,7 +57,7 @@ async def test_all_that_wait_are_asked_for_with_one_statement(database: Database
         database.engine, "before_cursor_execute", lambda *given: statements.append(given[2])
     )
     bucket = Bucket(database, "hot:requests")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         await asyncio.gather(*(bucket.take(1) for _ in range(1_000)))
     assert 1 <= sum("UPDATE" in each for each in statements) < 20
 
@@ -64,7 +70,7 @@ async def test_a_large_call_gathers_what_it_needs_and_keeps_its_place(database: 
         await bucket.take(amount)
         order.append(name)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         gone = asyncio.create_task(bucket.take(10_000_000))
         await asyncio.sleep(0)
         calls = [asyncio.create_task(take("large", 300)), asyncio.create_task(take("small", 1))]
@@ -84,5 +90,40 @@ async def test_what_was_taken_too_much_is_given_back(database: Database) -> None
 async def test_a_limit_that_was_taken_away_holds_nobody_back(database: Database) -> None:
     await set_rate_limit(database, "vendor", requests_per_minute=60)
     await set_rate_limit(database, "vendor")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await Bucket(database, "vendor:requests").take(100)
+
+
+class StreamingModel:
+    def get_info(self) -> ProviderInfo:
+        return ProviderInfo(id="m", display_name="M", defaults={"max_output_tokens": 500})
+
+    async def stream(self, request: ChatRequest, **kwargs: Any) -> AsyncIterator[dict[str, Any]]:
+        yield {"content": "yes"}
+        yield {"usage": {"input_tokens": 3, "output_tokens": 1, "total_tokens": 4}}
+
+
+class RunningTurn:
+    def check(self) -> None:
+        pass
+
+
+async def test_a_streamed_call_waits_for_the_rate_and_returns_what_it_did_not_use(
+    database: Database,
+) -> None:
+    await set_rate_limit(database, "m", requests_per_minute=6_000, tokens_per_minute=6_000_000)
+    rates = {kind: Bucket(database, f"m:{kind}") for kind in ("requests", "tokens")}
+    returned: list[float] = []
+
+    async def take_back(amount: float) -> None:
+        returned.append(amount)
+
+    rates["tokens"].take_back = take_back  # pyright: ignore[reportAttributeAccessIssue] - seen here
+    provider = RatedProvider(StreamingModel(), rates, cast(TurnRun, RunningTurn()))
+    request = ChatRequest(messages=[Message(role="user", content="Go.")])
+    async with asyncio.timeout(120):
+        chunks = [chunk async for chunk in provider.stream(request)]
+    assert chunks[0] == {"content": "yes"}
+    granted = await rows(database, "SELECT bucket, granted FROM rate_buckets ORDER BY bucket")
+    assert [each["granted"] > 0 for each in granted] == [True, True]
+    assert returned == [granted[1]["granted"] - 4]

@@ -21,7 +21,7 @@ class Nap(TurnPart):
 
 
 async def until_found(database: Database, sql: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while await database.run(lambda c: one_of(c, sql)) is None:  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.02)
 
@@ -40,6 +40,6 @@ async def test_a_worker_that_was_buried_by_mistake_runs_turns_again(
         await database.run(lambda c: execute(c, "UPDATE workers SET state = 'dead'"))
         await until_found(database, "SELECT 1 FROM workers WHERE state = 'alive'")
         await database.run(lambda c: wake_turn(c, turn.turn_id))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             finished = await client.result(turn.turn_id)
     assert (finished.state, finished.runs) == ("done", 2)

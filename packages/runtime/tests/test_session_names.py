@@ -11,11 +11,11 @@ import pytest
 from amplifier_runtime.client import Client
 from amplifier_runtime.commands.status import describe_session
 from amplifier_runtime.commands.worker import all_parts
-from amplifier_runtime.database import migrating
+from amplifier_runtime.database import migrate as migrate_module
 from amplifier_runtime.database.database import Connection, Database, execute, one_of
-from amplifier_runtime.database.migrating import Migration, known_migrations, migrate
+from amplifier_runtime.database.migrate import Migration, known_migrations, migrate
 from amplifier_runtime.limits.budgets import Budgets
-from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.log.reader import LogReader
 from amplifier_runtime.signals.signals import Signals
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
@@ -67,7 +67,7 @@ async def test_tenants_that_take_an_id_in_the_same_moment_all_get_one(database: 
 async def test_turns_of_the_same_id_run_apart(url: str, echo_plan: dict[str, Any]) -> None:
     database = Database(url)
     settings = WorkerSettings(url, poll_seconds=0.05, parts=all_parts(database))
-    async with Worker(settings), asyncio.timeout(60):
+    async with Worker(settings), asyncio.timeout(120):
         for tenant in TENANTS:
             client = Client(database, tenant)
             await client.create_session("same", echo_plan)
@@ -94,7 +94,7 @@ async def test_sessions_of_a_database_of_before_keep_their_ids(
         return [each for each in known_migrations() if each.number < 8]
 
     with monkeypatch.context() as patched:
-        patched.setattr(migrating, "known_migrations", of_before)
+        patched.setattr(migrate_module, "known_migrations", of_before)
         await migrate(database)
 
     def fill(connection: Connection) -> None:

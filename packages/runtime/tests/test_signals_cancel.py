@@ -68,7 +68,7 @@ async def test_a_signal_that_could_not_be_read_is_read_at_the_next_look(
             raise OSError("The database is away.")
 
         with monkeypatch.context() as broken:
-            broken.setattr("amplifier_runtime.signals.signal_watch._TurnSignals.listen", fail)
+            broken.setattr("amplifier_runtime.signals.watcher._TurnSignals.listen", fail)
             await scene.signals.cancel(turn.turn_id)
             await failed.wait()
         token = worker.runner.runs[turn.turn_id].session.coordinator.cancellation

@@ -33,10 +33,10 @@ def worker(database: Database, name: str) -> Liveness:
 
 async def watch(observer: Observer, clock: Clock, seconds: int) -> list[str]:
     """Look every second, the first time at once, and return who was buried."""
-    buried = await observer.bury_the_dead()
+    buried = await observer.reap_dead_workers()
     for _ in range(seconds):
         clock.now += 1.0
-        buried += await observer.bury_the_dead()
+        buried += await observer.reap_dead_workers()
     return buried
 
 
@@ -61,10 +61,10 @@ async def test_what_two_see_at_the_same_time_counts_once(database: Database, clo
     await worker(database, "silent").register()
     first, second = Observer(database), Observer(database)
     for _ in range(5):
-        assert await first.bury_the_dead() == []
-        assert await second.bury_the_dead() == []
+        assert await first.reap_dead_workers() == []
+        assert await second.reap_dead_workers() == []
         clock.now += 1.0
-    assert await first.bury_the_dead() == ["silent"]
+    assert await first.reap_dead_workers() == ["silent"]
 
 
 async def test_an_observer_that_could_not_look_has_seen_nothing(

@@ -108,7 +108,7 @@ class Stage:
         await self.client.create_session(session, plan)
         turn = await self.client.submit(session, "Start.", idempotency_key="k")
         async with self.worker(concurrency):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 return await self.client.result(turn.turn_id)
 
     async def rows(self, sql: str, **values: Any) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from typing import Any
 
@@ -18,7 +19,7 @@ from amplifier_runtime.database.engine import Write
 from amplifier_runtime.errors import Fenced, Suspended
 from amplifier_runtime.turns.claims import Claim
 from amplifier_runtime.turns.journal import Journal, kept_model
-from amplifier_runtime.turns.steps import DIVERGED, OUTCOME_UNKNOWN, stand_between
+from amplifier_runtime.turns.steps import DIVERGED, OUTCOME_UNKNOWN, install_durable_steps
 from amplifier_runtime.turns.turn_run import TurnRun
 
 SAID = ChatResponse(content=[TextBlock(text="yes")])
@@ -85,7 +86,7 @@ class Play:
             self.session.coordinator.mount_points[point][name] = module
         journal = Journal(dict(entries), epoch)
         self.run = TurnRun(claim, self.session, journal, write or self._write, lambda name: None)
-        stand_between(self.run)
+        install_durable_steps(self.run)
         for event in (DIVERGED, OUTCOME_UNKNOWN):
             self.session.coordinator.hooks.register(event, self._hear)
 
@@ -161,6 +162,11 @@ async def test_another_question_at_the_same_place_takes_the_new_path_loudly_and_
     assert third.events == []
 
 
+async def test_a_kept_stream_shows_the_keywords_that_the_model_accepts() -> None:
+    stream = Play({}, 1, model=Model()).get("model").stream
+    assert inspect.signature(stream) == inspect.signature(Model().stream)
+
+
 async def test_a_stream_is_kept_whole_and_given_again_without_the_model() -> None:
     entries: dict[str, Any] = {}
     request = ChatRequest(messages=[Message(role="user", content="q")])
@@ -201,7 +207,7 @@ async def test_only_what_may_be_run_again_is_run_again(effect: str, runs: int) -
     entries: dict[str, Any] = {}
     hanging = Play(entries, 1, tool=Tool(effect, wait=asyncio.Event()))
     task = asyncio.create_task(hanging.use({}, "a"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await hanging.get("tool").begun.wait()
     task.cancel()
     tool = Tool(effect)
@@ -231,7 +237,7 @@ async def test_a_run_that_is_to_stop_keeps_what_is_in_flight_and_begins_nothing(
     slow, other = Tool("unsafe", wait=gate), Tool("unsafe", "other")
     play = Play(entries, 1, tool=slow, other=other)
     task = asyncio.create_task(play.use({}, "a"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await slow.begun.wait()
     play.run.stop("drain")
     late = asyncio.create_task(play.use({}, "b", name="other"))
@@ -265,7 +271,7 @@ async def test_a_worker_given_up_between_intent_and_effect_does_not_run_the_tool
 
     tool, entries = Tool("unsafe"), dict[str, Any]()
     play = Play(entries, 1, tool=tool)
-    play.run.standing = given_up
+    play.run.fence_check = given_up
     with pytest.raises(Fenced):
         await play.use({}, "a")
     assert tool.calls == []

@@ -10,7 +10,7 @@ from runtime_stage import rows
 
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database, execute
-from amplifier_runtime.database.migrating import check_schema, known_migrations, migrate, pending
+from amplifier_runtime.database.migrate import check_schema, known_migrations, migrate, pending
 from amplifier_runtime.database.store import Store, wake_turn
 from amplifier_runtime.errors import (
     Fenced,
@@ -170,7 +170,7 @@ async def test_a_fenced_run_can_finish_nothing_park_nothing_and_give_back_nothin
     turn_id = await submit(database, "s", "k")
     late = await worker(database, "late")
     [old] = await late.take(1)
-    assert await undertaker(database).bury_the_dead() == ["late"]
+    assert await undertaker(database).reap_dead_workers() == ["late"]
     living = await worker(database, "other")
     [new] = await living.take(1)
     assert new.epoch > old.epoch
@@ -199,9 +199,13 @@ async def test_j5_a_turn_that_kills_its_workers_is_parked_with_the_reason(
     for number in range(3):
         claims = await worker(database, f"w{number}")
         assert turn_id in [claim.turn_id for claim in await claims.take(1)]
-        assert await undertaker(database).bury_the_dead() == [f"w{number}"]
+        assert await undertaker(database).reap_dead_workers() == [f"w{number}"]
     turn = await Store(database).turn("t", turn_id)
     assert (turn.state, turn.reason, turn.crashes) == ("parked", "crashed", 3)
+    # A signal, such as the answer to a question, does not replace the operator.
+    await database.run(lambda c: wake_turn(c, turn_id))
+    woken = await Store(database).turn("t", turn_id)
+    assert (woken.state, woken.reason, woken.signals) == ("parked", "crashed", turn.signals + 1)
     [claim] = await (await worker(database, "last")).take(5)
     assert claim.session_id == "other"
 
@@ -215,13 +219,13 @@ async def test_j5_nobody_is_parked_for_having_been_beside_a_turn_that_kills(
         await submit(database, f"s{number}", "k")
     for number in range(2):
         assert len(await (await worker(database, f"w{number}")).take(4)) == 4
-        await undertaker(database).bury_the_dead()
+        await undertaker(database).reap_dead_workers()
     await submit(database, "fresh", "k")
     first = await worker(database, "first")
     [suspect, fresh] = await first.take(4)
     assert (suspect.session_id, fresh.session_id) == ("s0", "fresh")
     assert await first.take(4) == []
-    await undertaker(database).bury_the_dead()
+    await undertaker(database).reap_dead_workers()
     states = await rows(database, "SELECT session_id, state FROM turns ORDER BY session_id")
     assert [each["session_id"] for each in states if each["state"] == "parked"] == ["s0"]
     assert [each["session_id"] for each in states if each["state"] == "ready"] == [
@@ -276,7 +280,7 @@ async def test_a_turn_that_needs_a_worker_is_refused_when_there_is_none(
 async def test_a_worker_that_was_given_up_registers_again(database: Database) -> None:
     worker = await register(database, "w")
     assert await worker.beat()
-    assert await undertaker(database).bury_the_dead() == ["w"]
+    assert await undertaker(database).reap_dead_workers() == ["w"]
     assert not await worker.beat()
     await worker.register()
     assert await worker.beat()

@@ -42,7 +42,7 @@ async def test_a_turn_that_the_version_before_left_is_finished_and_repeats_nothi
     trace = Trace(tmp_path / "trace")
 
     async with Worker(WorkerSettings(database.url, parts=[Stage(trace)], **_QUICK)):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             result = await Client(database, "t").result("turn-before")
 
     assert result.answer == "price 42, paid"
@@ -61,7 +61,7 @@ async def test_the_names_in_the_engines_tables_are_those_of_every_version(
     async with worker:
         await client.create_session("s", plan_with("loop-basic"))
         turn = await client.submit("s", "buy", idempotency_key="k")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await client.result(turn.turn_id)
         queues = await rows(database, "SELECT name, application_name FROM queues")
         assert queues == [{"name": worker.worker_id, "application_name": "amplifier"}]

@@ -24,7 +24,7 @@ class Nap(TurnPart):
 
 
 async def until_count(database: Database, sql: str, number: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while len(await rows(database, sql)) != number:  # noqa: ASYNC110 - a sweep sets no event
             await asyncio.sleep(0.05)
 
@@ -53,5 +53,5 @@ async def test_what_ended_without_its_worker_is_swept_and_what_only_waits_is_not
         await until_count(database, "SELECT 1 FROM workers", 1)
         [waiting] = await client.turns("waiting")
         await database.run(lambda c: wake_turn(c, waiting.turn_id))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             assert (await client.result(waiting.turn_id)).answer == "[mock] You said: hello"

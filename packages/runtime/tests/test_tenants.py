@@ -17,7 +17,7 @@ from amplifier_runtime.database.database import SCHEMA, Connection, Database, al
 from amplifier_runtime.database.store import Store, Turn
 from amplifier_runtime.errors import NotFoundError
 from amplifier_runtime.limits.budgets import Budgets
-from amplifier_runtime.log.reading import LogReader
+from amplifier_runtime.log.reader import LogReader
 from amplifier_runtime.signals.signals import Signals
 
 PLAN: dict[str, Any] = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}}

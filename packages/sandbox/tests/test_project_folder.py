@@ -11,7 +11,7 @@ import pytest
 from amplifier_sandbox.files.names import RefusedError
 from amplifier_sandbox.files.rooted import Root
 from amplifier_sandbox.files.workspace import Workspace
-from amplifier_sandbox.project_folder import why_not_a_project
+from amplifier_sandbox.project_folder import project_root, why_not_a_project
 
 
 @pytest.fixture
@@ -101,3 +101,49 @@ def test_a_folder_that_was_allowed_stays_open_in_a_home_folder(home: Path) -> No
     assert workspace.locate(str(home / "notes" / "a.txt")).name == "a.txt"
     with pytest.raises(RefusedError):
         workspace.locate(str(home / "notes.txt"))
+
+
+@pytest.mark.parametrize("mark", [".git", ".amplifier"])
+def test_the_project_of_a_folder_is_the_nearest_one_with_a_mark(home: Path, mark: str) -> None:
+    project = home / "code" / "app"
+    inner = project / "vendor" / "library"
+    below = inner / "src"
+    below.mkdir(parents=True)
+    (project / mark).mkdir()
+
+    assert project_root(project) == project_root(below) == project
+    # A worktree and a submodule have a file in the place of the folder.
+    (inner / ".git").write_text("gitdir: elsewhere", encoding="utf-8")
+    assert project_root(below) == inner
+
+
+def test_without_a_mark_a_folder_is_its_own_project(home: Path) -> None:
+    folder = home / "code" / "app"
+    folder.mkdir(parents=True)
+
+    assert project_root(folder) == folder
+
+
+def test_no_folder_above_the_home_folder_is_taken_for_a_project(home: Path) -> None:
+    # The home folder has an `.amplifier`: the user's own. Some users have it in git, too.
+    for above in (home, home.parent):
+        (above / ".git").mkdir()
+    folder = home / "notes"
+    folder.mkdir()
+
+    assert project_root(folder) == folder
+    assert project_root(home) == home
+
+
+def test_a_mark_of_another_user_is_passed_by(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = tmp_path / "shared"
+    (shared / ".git").mkdir(parents=True)
+    mine = shared / "mine"
+    mine.mkdir()
+
+    assert project_root(mine) == shared
+    uid = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+    assert project_root(mine) == mine

@@ -2,7 +2,7 @@
 
 Sources: S0 Contribution Channels, S1 Module Contracts, S2 Coordinator API, S3 Core Contracts
 (type mapping and lifecycle), S4 Module Source Protocol; "spec" is the kernel specification that
-completes them, "architecture" our own rulings and additions, "house" what our modules and kit add.
+completes them, "architecture" our own rulings and additions, "own" what our modules and kit add.
 
 An ID never changes its meaning. A requirement that is dropped takes its number with it.
 """
@@ -18,8 +18,8 @@ from contract.requirements import (
     _channels,
     _coordinator,
     _hooks,
+    _invariants,
     _kit,
-    _laws,
     _lifecycle,
     _loader,
     _models,
@@ -51,7 +51,7 @@ _AREAS = (
     _modules,
     _agents,
     _kit,
-    _laws,
+    _invariants,
     _published,
     _seed_s0,
     _seed_s1,

@@ -33,18 +33,18 @@ REQUIREMENTS: dict[str, Requirement] = {
         "`agents.spawn` raises ValueError for an agent that is not configured.",
     ),
     "AGENT-5": Requirement(
-        "house tool-task",
+        "own tool-task",
         (
             "A spawned agent is inside the limits, the budget, the guards and the events of one "
             "that the tool `task` starts, in this process and with a `task.runner`."
         ),
     ),
     "AGENT-6": Requirement(
-        "house tool-task",
+        "own tool-task",
         "In a session that is too deep for children, `agents.spawn` refuses with an error.",
     ),
     "AGENT-7": Requirement(
-        "house tool-task",
+        "own tool-task",
         "A spawned agent that does not complete raises an error with what it has so far.",
     ),
 }

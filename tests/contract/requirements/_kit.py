@@ -130,7 +130,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         ),
     ),
     "VALID-13": Requirement(
-        "house author's kit; spec 7 #8",
+        "own author's kit; spec 7 #8",
         "The loader validates a module without mounting it a second time with its real config.",
     ),
     "VALID-14": Requirement(
@@ -173,7 +173,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         ),
     ),
     "VALID-20": Requirement(
-        "house author's kit",
+        "own author's kit",
         "Each behavioural suite has a fault suite beside it that names the rule a module breaks.",
     ),
     "VALID-21": Requirement(
@@ -221,14 +221,14 @@ REQUIREMENTS: dict[str, Requirement] = {
         ),
     ),
     "PLUG-6": Requirement(
-        "house author's kit; spec 7 #13",
+        "own author's kit; spec 7 #13",
         (
             "In an environment without a module the plugin changes nothing and loads no part of "
             "the kernel."
         ),
     ),
     "PLUG-7": Requirement(
-        "house author's kit; spec 7 #13",
+        "own author's kit; spec 7 #13",
         "The plugin works with and without pytest-asyncio.",
     ),
     "PLUG-8": Requirement(

@@ -46,7 +46,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "S1 Provider Contract / mount(); spec 3.4",
         (
             "A mount may return None without mounting anything when it lacks what it needs, and "
-            "the session goes on."
+            "the session continues."
         ),
     ),
     "LIFE-8": Requirement(

@@ -59,14 +59,14 @@ REQUIREMENTS: dict[str, Requirement] = {
         "A provider module mounts at `providers` under its name.",
     ),
     "PROV-5": Requirement(
-        "house provider-mock",
+        "own provider-mock",
         (
             "The mock provider runs without a key and answers in scripted, echo, tool-calling and "
             "replaying modes."
         ),
     ),
     "PROV-6": Requirement(
-        "house provider-mock",
+        "own provider-mock",
         "The mock provider passes the validator and the behavioural suite for providers.",
     ),
     "PROV-7": Requirement(
@@ -74,14 +74,14 @@ REQUIREMENTS: dict[str, Requirement] = {
         "Content blocks of every kind can be sent back to the provider that made them.",
     ),
     "PROV-8": Requirement(
-        "spec 3.4 / Token streaming; house provider-mock",
+        "spec 3.4 / Token streaming; own provider-mock",
         (
             "A streaming provider emits `llm:stream_*` events with one request id per call, blocks "
             "and deltas counted from zero, and an abort only after a delta."
         ),
     ),
     "PROV-9": Requirement(
-        "spec 3.4 / Events emitted by providers; house provider-mock",
+        "spec 3.4 / Events emitted by providers; own provider-mock",
         (
             "A provider emits `llm:request` and `llm:response` around each call, the usage with "
             "its normative keys."
@@ -99,7 +99,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         ),
     ),
     "PROV-11": Requirement(
-        "spec 3.4 / Usage and cost; house provider-mock",
+        "spec 3.4 / Usage and cost; own provider-mock",
         "A provider reports its running cost on the channel `session.cost`, as text.",
     ),
     "PROV-12": Requirement(
@@ -130,7 +130,7 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "ORCH-4": Requirement(
         "S1 Tool Contract / Observability; spec 3.7",
-        "A tool that fails is announced by `tool:error`, and the turn goes on.",
+        "A tool that fails is announced by `tool:error`, and the turn continues.",
     ),
     "ORCH-5": Requirement(
         "S1 Common Events; spec 3.7; spec 4.2 #4",
@@ -195,7 +195,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "The configured default provider is used, else the one with the lowest priority.",
     ),
     "ORCH-15": Requirement(
-        "S1 Orchestrator Contract / Validation Checklist; house loop-basic",
+        "S1 Orchestrator Contract / Validation Checklist; own loop-basic",
         (
             "Iterations are limited, to 50 by default, and the last one is a call without tools "
             "that asks for an answer."
@@ -206,18 +206,18 @@ REQUIREMENTS: dict[str, Requirement] = {
         "A provider error is announced by `provider:error` and reaches the caller.",
     ),
     "ORCH-17": Requirement(
-        "spec 3.7; house loop-basic",
+        "spec 3.7; own loop-basic",
         "Tools of one answer run in parallel and their results are stored in call order.",
     ),
     "ORCH-18": Requirement(
-        "house loop-basic",
+        "own loop-basic",
         (
             "A history with orphaned tool calls or results is repaired before every request and "
             "the repair is announced."
         ),
     ),
     "ORCH-19": Requirement(
-        "architecture 4 / Cancellation; house loop-basic",
+        "architecture 4 / Cancellation; own loop-basic",
         "A cancelled turn leaves a history in which every tool call has its result.",
     ),
     "ORCH-20": Requirement(
@@ -225,7 +225,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "The loop works without a coordinator.",
     ),
     "ORCH-21": Requirement(
-        "S1 Orchestrator Contract / Observability; house loop-basic",
+        "S1 Orchestrator Contract / Observability; own loop-basic",
         "The loop module passes the validator and the behavioural suite for orchestrators.",
     ),
     "ORCH-22": Requirement(
@@ -284,7 +284,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "Compaction keeps system messages and the order of the conversation.",
     ),
     "CTX-10": Requirement(
-        "house context-simple",
+        "own context-simple",
         "What is returned for a request fits the budget.",
     ),
     "CTX-11": Requirement(
@@ -311,7 +311,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "Maximum and threshold are configurable.",
     ),
     "CTX-15": Requirement(
-        "S1 Context Contract / Validation Checklist; house context-simple",
+        "S1 Context Contract / Validation Checklist; own context-simple",
         "The context module passes the validator and the behavioural suite for contexts.",
     ),
     "CTX-16": Requirement(

@@ -26,7 +26,7 @@ class Carrier:
 
 
 def files_of_tests(root: Path = ROOT) -> list[Path]:
-    """List every test file of the house, sorted."""
+    """List every test file of the repository, sorted."""
     found = {
         file
         for pattern in _TEST_FOLDERS
@@ -38,7 +38,7 @@ def files_of_tests(root: Path = ROOT) -> list[Path]:
 
 @cache
 def carriers(root: Path = ROOT) -> tuple[Carrier, ...]:
-    """Give every use of `@requirement(...)` in the test files of the house."""
+    """Give every use of `@requirement(...)` in the test files of the repository."""
     return tuple(carrier for file in files_of_tests(root) for carrier in carriers_in(file, root))
 
 

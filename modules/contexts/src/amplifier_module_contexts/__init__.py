@@ -1,1 +1,1 @@
-"""Memories: `context-simple`, `context-persistent`, `context-summarizing`, and what they share."""
+"""The contexts `context-simple`, `context-persistent`, `context-summarizing`, and shared code."""

@@ -1,4 +1,4 @@
-"""The announcer: tells the hooks what a context does, and the person what it does not."""
+"""Emit the events of a context, and show messages about what is degraded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from amplifier_kit import notices
 
 
 class Announcer:
-    """Emits events, each with a line for the person where something is degraded."""
+    """Emits events, with a message for the user if something is degraded."""
 
     __slots__ = ("_coordinator", "_hooks", "_source")
 
@@ -25,7 +25,7 @@ class Announcer:
         line: str | None = None,
         level: notices.Level = "warning",
     ) -> None:
-        """Emit `event`; show `line` when there is one."""
+        """Emit `event`, and show `line` if it is given."""
         if line is not None:
             notices.show(self._coordinator, line, level, source=self._source)
         if self._hooks is not None:

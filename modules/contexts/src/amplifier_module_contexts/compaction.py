@@ -1,4 +1,8 @@
-"""Views of a history that fit a budget."""
+"""Compaction: views of a history that fit a token budget.
+
+The stored history is never changed. A sweep over its units decides what to leave out; a view is
+built from that and reused while it only grows, so that a vendor's prompt cache stays valid.
+"""
 
 from __future__ import annotations
 
@@ -20,25 +24,25 @@ logger = logging.getLogger(__name__)
 
 
 class State(NamedTuple):
-    """Where a walk stands; sizes are in characters, the rest are positions of units."""
+    """The state of a sweep after one unit; sizes are in characters, the rest indexes of units."""
 
-    # What the view holds, and the part of it that never goes: marker and system messages.
+    # The size of the view, and of its fixed part: marker and system messages.
     total: int
     fixed: int
-    # Units before `oldest` are left out; of those before `shortened`, results are short.
+    # Units before `oldest` are left out; tool results before `shortened` are shortened.
     oldest: int = 0
     shortened: int = 0
-    # The newest unit that is no system message, and the last prompt.
+    # The newest unit that is not a system message, and the last prompt.
     newest: int = -1
     user: int = -1
-    # The prompt that was kept though its time had come.
+    # The last prompt, if it is before `oldest` and kept all the same.
     held: int = -1
 
 
 class Sweep:
     """Walks the units and keeps the newest of them within the limit.
 
-    The outcome depends on the history and on `room` alone, not on when it was asked for.
+    The result depends only on the history and `room`, not on when or how often it was called.
     """
 
     def __init__(self, history: History, config: MemoryConfig, reserved: int) -> None:
@@ -48,11 +52,11 @@ class Sweep:
         self._room = -1
         self._states = [State(total=reserved, fixed=reserved)]
         self._limit = 0.0
-        # How often a unit changed that was not the last one.
+        # How often a unit other than the last one changed.
         self.rewinds = 0
 
     def walk(self, room: int) -> State:
-        """Walk the units that are new, or all of them when the room is another one."""
+        """Walk the new units, or all of them if the room has changed."""
         history = self._history
         first = history.units.update(history.messages)
         if first < len(self._states) - 2:
@@ -62,13 +66,14 @@ class Sweep:
             self._room = room
             self._units = history.units
             self._limit = room * self._config.compact_threshold
+        # A state depends only on the units before it, so those before the first change stay valid.
         del self._states[first + 1 :]
         for at in range(len(self._states) - 1, len(self._units.all)):
             self._states.append(self._step(self._states[-1], at))
         return self._states[-1]
 
     def excess(self, index: int) -> int:
-        """Return how much longer a tool result is than its short form; nothing else has one."""
+        """Return how much longer a tool result is than its short form; 0 for other messages."""
         message = self._history.messages[index]
         if message["role"] == "tool":
             content = message.get("content")
@@ -100,9 +105,12 @@ class Sweep:
         kept = fixed + self._size(newest, 0)
         if 0 <= user != newest:
             kept += self._size(user, 0)
-        # What cannot go is no reason to drop everything else: the goal is a share of the rest.
+        # The goal is a share of what the unremovable part leaves. As a share of the whole limit, a
+        # large system prompt would cost the entire conversation.
         share = min(self._config.target_usage / self._config.compact_threshold, 1.0)
         goal = kept + max(0.0, self._limit - kept) * share
+        # Shorten old results before leaving anything out. Both go down to the goal, well below the
+        # limit: the beginning of the view, which vendors cache, changes only once in a while.
         end = newest - int((newest - oldest) * self._config.protected_recent)
         shortened = max(shortened, oldest)
         while total > goal and shortened < end:
@@ -131,20 +139,20 @@ _MARKER_SIZE = FRAME + len("user") + len(_MARKER) + 8
 
 
 class View(NamedTuple):
-    """The messages of one request, at most `size` characters, and what was done to get them."""
+    """The messages of one request, at most `size` characters, and how they were compacted."""
 
     messages: list[dict[str, Any]]
     size: int
     dropped: int
     shortened: int
-    # Equal when the same messages are left out and shortened; empty when none are.
+    # Equal if the same messages are left out and shortened; empty if none are.
     signature: tuple[int, ...]
-    # Equal when one view is the other with messages added at its end.
+    # Equal if one view is the other with messages appended.
     lineage: tuple[int, ...]
 
 
 class Compaction:
-    """Makes views of one growing history; what did not change is the same object in each."""
+    """Builds views of one growing history; an unchanged message is the same object in each."""
 
     def __init__(self, history: History, config: MemoryConfig) -> None:
         self._history = history
@@ -153,18 +161,18 @@ class Compaction:
         self._sweep = Sweep(history, config, self._marker_size)
         self._short, self._cut = ShortForms(), ShortForms()
         self._marker: dict[str, Any] = {}
-        # The last view before its texts were cut, what it was made of, and how far it goes.
+        # The last view before its texts were cut, the inputs it was built from, and its length.
         self._last: View | None = None
         self._made_of: tuple[int, ...] = ()
         self._seen = self._seen_total = 0
 
     def view(self, budget: int, calibration: Calibration) -> View:
-        """Return what fits `budget` tokens, or raise ContextLengthError when nothing can."""
+        """Return a view that fits `budget` tokens, or raise ContextLengthError if none can."""
         room = calibration.chars(budget)
         view = self._view(self._sweep.walk(room), room)
         if view.size <= room:
             return view
-        # Cut the longest texts of what cannot be left out down to one length.
+        # What cannot be left out is still too long: cut its longest texts down to one length.
         lengths = sorted(length for message in view.messages for length in text_lengths(message))
         frame = view.size - sum(lengths)
         level = _level(lengths, room - frame)
@@ -189,10 +197,10 @@ class Compaction:
         )
 
     def left_out(self, budget: int, calibration: Calibration, known: set[int]) -> list[int]:
-        """Return the positions of messages that fell out of the view of `budget`, oldest first.
+        """Return the indexes of messages that the view for `budget` leaves out, oldest first.
 
-        The newest units come first and the first whose messages are all `known` ends it, so this
-        costs what is new. A prompt that is kept though its time has come has fallen out.
+        The search starts at the newest unit and ends at the first whose messages are all `known`,
+        so its cost depends on what is new. A prompt that is kept past its turn counts as left out.
         """
         units = self._history.units
         state = self._sweep.walk(calibration.chars(budget))
@@ -206,7 +214,7 @@ class Compaction:
         return sorted(found)
 
     def _view(self, state: State, room: int) -> View:
-        """Return the last view with what is new at its end, or one that is made anew."""
+        """Return the last view with the new messages appended, or a rebuilt one."""
         stored = self._history.messages
         fits = state.total <= room
         kept = (state.oldest, state.shortened, state.held, fits)
@@ -255,7 +263,7 @@ class Compaction:
 
 
 def behind_system(messages: list[dict[str, Any]], *new: dict[str, Any]) -> None:
-    """Insert behind the system messages at the top: the first thing of the conversation itself."""
+    """Insert messages after the leading system messages, before the conversation itself."""
     others = (at for at, each in enumerate(messages) if each["role"] != "system")
     top = next(others, len(messages))
     messages[top:top] = new
@@ -274,15 +282,15 @@ def _level(lengths: list[int], room: int) -> int:
 
 COUNT_FAILED = "context:count_failed"
 
-# No tokenizer makes more tokens than there are bytes, nor UTF-8 more than 4 bytes of a character.
+# A tokenizer produces at most one token per byte, and UTF-8 at most 4 bytes per character.
 _MOST_TOKENS_PER_CHAR = 4
 
 
 class ExactCount:
-    """Asks a provider's `count_tokens(request)`, and only when the answer can make a difference.
+    """Calls a provider's `count_tokens(request)`, but only if the result can matter.
 
-    What was counted once bounds every view that only grew since; while the bound fits, nothing is
-    asked. A counter that fails is announced, and the estimate has to do.
+    The last count is an upper bound for a view that only grew since; while the bound fits, it does
+    not count again. If the counter fails, that is announced and the estimate is used.
     """
 
     __slots__ = ("_announcer", "_counter", "_failing", "_lineage", "_size", "_tokens")
@@ -295,11 +303,11 @@ class ExactCount:
         self._failing = False
 
     def forget(self) -> None:
-        """Forget the last count: the history is another one."""
+        """Forget the last count, because the history was replaced."""
         self._counter = None
 
     async def exceeds(self, view: View, budget: int, provider: Any) -> int | None:
-        """Return the view's tokens when they are more than `budget`."""
+        """Return the view's tokens if they exceed `budget`, else None."""
         count: Any = getattr(provider, "count_tokens", None)
         if count is None or view.size * _MOST_TOKENS_PER_CHAR <= budget:
             return None
@@ -308,6 +316,7 @@ class ExactCount:
             if grown >= 0 and self._tokens + grown <= budget:
                 return None
         try:
+            # Repaired as for a request, because a view may have a call without a result.
             messages, _ = repair_history(view.messages)
             self._tokens = int(await count(ChatRequest.model_validate({"messages": messages})))
         except Exception as error:
@@ -323,7 +332,7 @@ class ExactCount:
         return None
 
     async def _announce_failure(self, error: Exception) -> None:
-        # Once, until it works again: the same line before every request would not be read.
+        # Once until it works again, instead of the same message before every request.
         if not self._failing:
             self._failing = True
             reason = describe_error(error)

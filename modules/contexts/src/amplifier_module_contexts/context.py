@@ -1,4 +1,4 @@
-"""A context: every message of a conversation, and a view of them that fits each request."""
+"""A context: stores every message of a conversation, and fits a view of them to each request."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ logger = logging.getLogger(__name__)
 SPILLED = "context:spilled"
 BLOB_DROPPED = "context:blob_dropped"
 
-# Tokens that stay free for what an estimate cannot know.
+# Tokens that stay free for what the estimate cannot know.
 SAFETY_MARGIN = 1_000
 
 
 class FittingContext:
-    """Keeps all messages; hands out those that fit.
+    """Stores all messages; returns those that fit.
 
-    What is stored is never compacted, and messages are stored as they are given: whoever changes
-    one afterwards changes it without being noticed. With `blobs`, large tool results are stored in
-    excerpts, as `clean` leaves them. What it announces goes to `hooks`, and to the person at
-    `coordinator`'s display.
+    The stored messages are never compacted. They are not copied: a caller that changes one
+    afterwards changes the history, and its size is not measured again. With `blobs`, only excerpts
+    of large tool results are stored, after `clean`. Events go to `hooks`, and messages for the
+    user to `coordinator`'s display.
     """
 
     name: ClassVar[str] = "context"
@@ -63,7 +63,7 @@ class FittingContext:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The stored messages themselves; only ever append to them, or set another list."""
+        """The stored messages themselves; only append to the list, or assign another one."""
         return self._history.messages
 
     @messages.setter
@@ -73,22 +73,22 @@ class FittingContext:
     def set_system_prompt_factory(self, factory: Callable[[], Awaitable[str]] | None) -> None:
         """Let `factory` write the system prompt of every request.
 
-        It stands in the place of a system message at the top of the history, or before all others.
+        It replaces a system message at the top of the history, else it comes before all others.
         """
         self._prompt_factory = factory
 
     async def add_message(self, message: dict[str, Any]) -> None:
-        """Append one message; a ValueError says that it has no role or cannot be measured."""
+        """Append one message; raises ValueError if it has no role or cannot be measured."""
         message = await self._reduced(message)
         self._history.measure(message)
         self._history.messages.append(message)
 
     async def get_messages(self) -> list[dict[str, Any]]:
-        """Return everything that is stored; a caller may change the messages it gets."""
+        """Return copies of all stored messages; the caller may change them."""
         return [message.copy() for message in self.messages]
 
     async def set_messages(self, messages: list[dict[str, Any]]) -> None:
-        """Replace everything that is stored; nothing is replaced if `add_message` would raise."""
+        """Replace all stored messages; replaces nothing if one of them is not valid."""
         history = History(list(messages))
         history.measure()
         self._announced = ()
@@ -104,12 +104,12 @@ class FittingContext:
     ) -> list[dict[str, Any]]:
         """Return the messages that fit, in a new list.
 
-        The budget is `token_budget`, else what the provider's window leaves beside its answer,
-        else `max_tokens`. A provider that counts tokens itself has the last word.
+        The budget is `token_budget`, else the provider's window without room for the answer, else
+        `max_tokens`. If the provider counts tokens itself, its count decides.
 
         Raises:
-            ContextLengthError: not even the system messages, the last user message and the
-                running tool calls fit, however short their texts are cut.
+            ContextLengthError: the system messages, the last user message and the running tool
+                calls do not fit even with their texts cut.
         """
         if token_budget is not None:
             budget = token_budget
@@ -118,6 +118,7 @@ class FittingContext:
         self.calibration.sent = None
         view = await self._fitting_view(budget, provider)
         self.calibration.sent = view.size
+        # One event per compaction, not one per request that has the same view.
         if view.signature != self._announced:
             self._announced = view.signature
             if view.signature:
@@ -131,14 +132,14 @@ class FittingContext:
         return self._history.total > room * self.compact_threshold
 
     async def compact(self) -> None:
-        """Do nothing: requests are compacted when they are made, and what is stored never is."""
+        """Do nothing: each request is compacted, the stored messages never are."""
 
-    # The names by which the suite for contexts knows these two.
+    # The names that the kernel's suite for contexts calls.
     _should_compact = should_compact
     _compact_internal = compact
 
     async def history_view(self, budget: int, provider: Any) -> View:
-        """Return the view of what is stored that an estimate fits to `budget` tokens."""
+        """Return a view of the stored messages that fits `budget` tokens by estimate."""
         history = self._history
         history.measure()
         if history.total <= self.calibration.chars(budget) * self.compact_threshold:
@@ -151,13 +152,13 @@ class FittingContext:
 
     @property
     def _compaction(self) -> Compaction:
-        """What makes the views; most sessions never outgrow their window and need none."""
+        """Builds the views; created on first use, as most sessions never exceed their window."""
         if self._made_compaction is None:
             self._made_compaction = Compaction(self._history, self.config)
         return self._made_compaction
 
     async def _reduced(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return the message with large results put aside, and say so."""
+        """Return the message with large results moved to blobs, and announce them."""
         if self.spill is None or not isinstance(message, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may pass anything
             return message
         message, spilled = await self.spill.reduce(message)
@@ -177,13 +178,15 @@ class FittingContext:
 
     async def _fitting_view(self, budget: int, provider: Any) -> View:
         """Return a view that fits `budget` by the provider's own count, if it has one."""
+        # Each count that is too large raises the factor; from the second time on by at least a
+        # quarter, so that the loop ends even with a counter that never agrees.
         factor = self.calibration.factor
         least = 1.0
         while True:
             try:
                 view = await self._view_with_prompt(budget, provider)
             except ContextLengthError:
-                # Nothing was learned that would let the next request do better.
+                # The raised factor would make every later request too small as well.
                 self.calibration.forget_counts()
                 self.calibration.factor = factor
                 raise
@@ -210,7 +213,7 @@ class FittingContext:
         return view._replace(messages=messages, size=view.size + size)
 
     def _estimate_tokens(self, messages: list[dict[str, Any]]) -> int:
-        """Return the tokens of these messages; the published persistent context asks for it."""
+        """Return the tokens of these messages; the published persistent context calls this."""
         return self.calibration.tokens(sum(map(message_size, messages)))
 
     def _use(self, history: History) -> None:
@@ -222,7 +225,7 @@ class FittingContext:
         self.calibration.forget_counts()
 
     def _budget(self, provider: Any | None) -> int:
-        """Return the tokens that the provider's window leaves for messages, if it tells."""
+        """Return the tokens that the provider's window leaves for messages, else `max_tokens`."""
         try:
             defaults: Any = {} if provider is None else provider.get_info().defaults
             window = defaults.get("context_window")

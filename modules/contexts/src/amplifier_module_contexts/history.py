@@ -1,4 +1,4 @@
-"""All messages of a conversation, measured once, and the units that stay or go together."""
+"""All messages of a conversation, each measured once, grouped into units that stay together."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from amplifier_module_contexts.sizes import message_size
 
 
 class Units:
-    """Groups a growing history; each message is looked at once.
+    """Groups a growing history into units; each message is processed once.
 
-    A unit is a list of positions: one message, or a message with tool calls and all their results.
-    A result belongs to the latest call before it that has its id and no result yet, so ids may
-    repeat from turn to turn. `system` messages are units that never go; `users` are prompts, not
-    results.
+    A unit is a list of indexes: one message, or a message with tool calls and all their results,
+    because vendors refuse one without the other. A result belongs to the latest call before it
+    with its id and no result yet, because ids may repeat from turn to turn. `system` messages are
+    never left out; `users` are prompts, not results.
     """
 
     def __init__(self) -> None:
         self._known = 0
         self._waiting: dict[Any, list[int]] = {}
-        # By their newest message, oldest first.
+        # Sorted by their newest message.
         self.all: list[list[int]] = []
         self.system: set[int] = set()
         self.users: set[int] = set()
 
     def update(self, messages: list[dict[str, Any]]) -> int:
-        """Take in the messages that are new; return the first unit that is not as it was."""
+        """Add the new messages; return the index of the first unit that changed."""
         first = len(self.all)
         for index in range(self._known, len(messages)):
             first = min(first, self._add(index, messages[index]))
@@ -51,7 +51,7 @@ class Units:
         return len(self.all) - 1
 
     def _take_homes(self, answered: list[Any]) -> list[list[int]]:
-        """Return the units whose calls are answered; those calls no longer wait."""
+        """Return the units whose calls are answered, and remove these calls from the open ones."""
         homes: list[list[int]] = []
         for answer in answered:
             unit = self._waiting.pop(answer, None)
@@ -60,7 +60,7 @@ class Units:
         return homes
 
     def _answer(self, homes: list[list[int]], index: int) -> int:
-        """Put the answer into its unit; units answered by one message become one, the newest."""
+        """Add the answer to its unit; units answered by one message are merged."""
         positions = sorted(bisect_left(self.all, home[-1], key=_newest) for home in homes)
         for position in reversed(positions):
             del self.all[position]
@@ -89,18 +89,19 @@ class History:
         self.sizes: list[int] = []
         self.total = 0
         self._units: Units | None = None
-        # How often the list was found shorter than it had been.
+        # How often the list had become shorter than what was measured.
         self.restarts = 0
 
     @property
     def units(self) -> Units:
-        """The messages in units; grouped when somebody first asks for them."""
+        """The messages in units; created on first use."""
         if self._units is None:
             self._units = Units()
         return self._units
 
     def measure(self, *new: Any) -> None:
-        """Measure what is not measured yet, then `new`; a ValueError says what is no message."""
+        """Measure what is not measured yet, then `new`; raises ValueError for an invalid one."""
+        # Shorter than before: the list was changed from outside, so everything is measured again.
         if len(self.sizes) > len(self.messages):
             self.sizes = []
             self.total = 0

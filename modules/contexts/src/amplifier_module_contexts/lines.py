@@ -1,4 +1,4 @@
-"""Lines of JSON: what a conversation's file is made of."""
+"""Write records as lines of JSON."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Record = dict[str, Any]
 
 
 def json_line(record: Record, clean: Callable[[Record], Record] | None = None) -> bytes:
-    """Return a record as a line; with `clean`, as that leaves it.
+    """Return a record as a line, after `clean` if it is given.
 
     Raises:
-        ValueError: the record holds something that JSON cannot.
+        ValueError: the record contains something that JSON cannot represent.
     """
     try:
         line = _dumped(record)
     except TypeError as error:
         raise ValueError(f"Message cannot be written: {error}") from error
     if clean is not None:
-        # It sees what will be read back: every object is plain data by now.
+        # On the parsed line: a secret inside an object is plain data only after serialization.
         plain: Record = json.loads(line)
         left = clean(plain)
         line = line if left is plain else _dumped(left)
@@ -35,7 +35,7 @@ def _dumped(record: Record) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold of the objects that published loops put into messages."""
+    """Return objects that published loops put into messages as JSON values."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, Decimal):

@@ -1,4 +1,4 @@
-"""Mounting a context: what it listens to, what it declares, and its tools."""
+"""Mount a context: its hooks, its events and its tools."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ async def mount_context(
     tools: Iterable[Any] = (),
     announces: Iterable[str] = (),
 ) -> Callable[[], None]:
-    """Mount the context, its `read_result` and `tools`; the returned function undoes the rest.
+    """Mount the context, its `read_result` and `tools`; return the cleanup for hooks and tools.
 
-    A tool whose name is taken is not mounted: the other one stays, and it is said.
+    A tool whose name is taken is not mounted: the other tool stays, and that is announced.
     """
     await coordinator.mount("context", context)
     announced = [*ANNOUNCED, *announces]
@@ -43,6 +43,7 @@ async def mount_context(
     ]
     if context.spill is not None:
         tools = (ReadResultTool(context.spill.blobs, context.config.spill_chars), *tools)
+    # The mounted objects themselves, not their wrappers, so that `is` compares below.
     mounted = coordinator.mount_points["tools"]
     for tool in tools:
         if tool.name in mounted:
@@ -62,7 +63,7 @@ async def mount_context(
 
 
 async def tell_replaced_tools(coordinator: ModuleCoordinator) -> None:
-    """Say which tools of the mounted context another module has put its own in the place of."""
+    """Announce which tools of the mounted context were replaced by another module's."""
     context: Any = coordinator.mount_points["context"]
     for tool in context.tools if isinstance(context, FittingContext) else ():
         if coordinator.mount_points["tools"].get(tool.name) is not tool:

@@ -1,4 +1,4 @@
-"""Messages with their texts cut: the message itself is not touched."""
+"""Shortened copies of messages; the messages themselves are not changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ShortForms", "shorten_texts", "text_lengths"]
 
 
 def shorten_texts(message: dict[str, Any], limit: int) -> dict[str, Any]:
-    """Return `message` with none of its texts longer than `limit`; itself when none was."""
+    """Return `message` with its texts cut to `limit`; the same object if none was longer."""
     content: Any = message.get("content")
     edited = edit_texts(content, lambda text: shorten(text, limit))
     if edited == content:
@@ -27,17 +27,17 @@ class ShortForms:
     """Shortened messages: the same object for the same message and limit, from view to view."""
 
     def __init__(self) -> None:
-        # The message itself is kept with its short form, so that its id is not given away.
+        # Keyed by `id`; the entry keeps the message alive, so that its id is not reused.
         self._now: dict[tuple[int, int], tuple[dict[str, Any], dict[str, Any]]] = {}
         self._before = self._now
 
     def begin_view(self) -> None:
-        """Forget what the view before the last one needed."""
+        """Drop the forms that the last view did not use."""
         self._before = self._now
         self._now = {}
 
     def of(self, message: dict[str, Any], limit: int) -> dict[str, Any]:
-        """Return `message` with none of its texts longer than `limit`; itself when none was."""
+        """Return `message` with its texts cut to `limit`; the same object if none was longer."""
         key = (id(message), limit)
         kept = self._now.get(key) or self._before.get(key)
         if kept is None:

@@ -1,4 +1,4 @@
-"""How much of a model's window messages take: estimated, and corrected by what was counted."""
+"""Estimate how much of a model's window messages take, corrected by reported usage."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from amplifier_core.models import HookResult
 
 # Vendors spend a few tokens on the frame of each message.
 FRAME = 16
-# Vendors bill a picture by its pixels, not by the length of its bytes in base64.
+# Vendors bill a picture by its pixels, not by the length of its base64 data. At 4 characters per
+# token this is 1,600 tokens.
 IMAGE = 6_400
-# What a call is named among the content blocks.
+# Types of content blocks that are tool calls.
 CALLS = ("tool_call", "tool_use")
 
 
@@ -49,11 +50,11 @@ def call_blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
     return [block for block in blocks if block.get("type") in CALLS]
 
 
-# A short request says more about the tools sent with it than about the tokenizer.
+# Below this, the size of the tool schemas distorts the ratio of characters to tokens.
 _TELLING_TOKENS = 1_000
 _LEAST = 0.5
 _MOST = 2.0
-# The factor moves in steps, so that a view does not change with every reported count.
+# The factor moves in steps of a tenth, so that a view does not change with every response.
 _STEPS = 10
 
 
@@ -82,19 +83,19 @@ class Calibration:
         return math.floor(tokens * self._chars_per_token / self.factor)
 
     def raise_to(self, chars: int, counted: int, *, least: float) -> None:
-        """Learn that `chars` characters take `counted` tokens; the factor grows by `least`."""
+        """Learn that `chars` characters take `counted` tokens; grow at least `least`-fold."""
         needed = math.ceil(counted / chars * self._chars_per_token * _STEPS) / _STEPS
         self._floor = self.factor = max(needed, self.factor * least)
 
     def forget_counts(self) -> None:
-        """Forget how dense the texts were that are no longer there."""
+        """Forget the exact counts, because the history was replaced."""
         self._floor, self.factor = 0.0, min(_MOST, self.factor)
 
     async def __call__(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Learn from the usage that `llm:response` or `provider:response` carries.
+        """Learn from the usage in `llm:response` or `provider:response`, once per request.
 
-        One request teaches once. A count below half of the estimate is not believed: it is
-        another caller's, or leaves out what the vendor had cached.
+        A count below half of the estimate is ignored: it belongs to another caller, or does not
+        include tokens that the vendor had cached.
         """
         usage: Any = data.get("usage")
         if isinstance(usage, dict):

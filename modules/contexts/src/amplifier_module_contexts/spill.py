@@ -1,4 +1,4 @@
-"""Large tool results, set aside and read back."""
+"""Move large tool results out of the conversation, and read them back."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ from amplifier_kit.tools import tool_failure
 
 
 class Blobs(Protocol):
-    """A place for texts that are too large for a conversation."""
+    """A store for texts that are too large for a conversation."""
 
     async def put(self, text: str) -> str:
         """Store `text` and return its handle; the same text has the same handle."""
         ...
 
     async def get(self, handle: str) -> str | None:
-        """Return the text, or None when it is not, or no longer, there."""
+        """Return the text, or None if it does not exist or was dropped."""
         ...
 
 
 def handles_for(text: str) -> tuple[str, str]:
-    """Return the handle of a text, and a longer one should the first belong to another text."""
+    """Return a short handle of a text, and a long one in case the short one collides."""
+    # Lone surrogates are legal in a JSON string, and plain UTF-8 cannot encode them.
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return f"result-{digest[:12]}", f"result-{digest}"
 
 
 class MemoryBlobs:
-    """Texts in memory, at most `limit_bytes` of them; the oldest go first.
+    """Texts in memory, at most `limit_bytes`; the oldest are dropped first.
 
-    `dropped` holds the handles that went since somebody last took them from there.
+    `dropped` has the handles of dropped texts until the caller removes them.
     """
 
     __slots__ = ("_limit", "_texts", "_used", "dropped")
@@ -56,6 +57,7 @@ class MemoryBlobs:
         if self._texts.pop(handle, None) is None:
             self._used += _bytes(text)
         self._texts[handle] = text
+        # The newest text stays even if it alone exceeds the limit: its handle is being returned.
         while self._used > self._limit and len(self._texts) > 1:
             oldest = next(iter(self._texts))
             self._used -= _bytes(self._texts.pop(oldest))
@@ -63,7 +65,7 @@ class MemoryBlobs:
         return handle
 
     async def get(self, handle: str) -> str | None:
-        """Return the text, or None when it was dropped or never there."""
+        """Return the text, or None if it was dropped or never stored."""
         return self._texts.get(handle)
 
 
@@ -75,17 +77,17 @@ _HANDLE = re.compile(r"result-[0-9a-f]{12,64}")
 
 
 class FileBlobs:
-    """Texts in a folder, on the disk before `put` returns."""
+    """Texts in files, on disk before `put` returns."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     async def put(self, text: str) -> str:
-        """Store `text`, unless it is there already."""
+        """Store `text`, unless it is stored already."""
         return await asyncio.to_thread(self._put, text)
 
     async def get(self, handle: str) -> str | None:
-        """Return the text, or None when there is no such file."""
+        """Return the text, or None if there is no such file."""
         return await asyncio.to_thread(self._get, handle)
 
     def _put(self, text: str) -> str:
@@ -97,7 +99,7 @@ class FileBlobs:
         return handle
 
     def _get(self, handle: str) -> str | None:
-        # A handle comes from a model; it must not name a file elsewhere.
+        # A handle comes from a model and must not name a file outside the folder.
         if not _HANDLE.fullmatch(handle):
             return None
         try:
@@ -108,10 +110,10 @@ class FileBlobs:
 
 TOOL_NAME = "read_result"
 
-# What stays of a large text, in characters.
+# Length of the excerpt that stays in the conversation, in characters.
 _HEAD = 3_000
 _TAIL = 1_000
-# The handle stands first: whatever shortens the text further keeps its beginning.
+# The handle comes first, because a further cut keeps the beginning of the text.
 _NOTE = (
     "[{handle}: a result of {chars} characters in {lines} lines. Shown are its first {head} and "
     'last {tail} characters; {tool}(handle="{handle}", range="1-200") reads lines of the rest.]\n'
@@ -120,17 +122,16 @@ _GAP = "\n[... {chars} characters, {lines} line ends left out ...]\n"
 
 
 class Spilled(NamedTuple):
-    """One text that was put aside."""
+    """One text that was moved out."""
 
     handle: str
     characters: int
 
 
 class Spill:
-    """Puts the texts of tool results that are longer than `limit` characters into blobs.
+    """Moves texts of tool results that are longer than `limit` characters into blobs.
 
-    With `clean`, what it returns of a text takes the text's place: before any cut, which might
-    leave half of what is to be cleaned away.
+    `clean` is applied before the text is cut: half of a secret would not be recognized.
     """
 
     __slots__ = ("_clean", "_limit", "blobs")
@@ -141,9 +142,9 @@ class Spill:
         self._clean = clean
 
     async def reduce(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[Spilled]]:
-        """Return the message with excerpts in place of large texts, and what was put aside.
+        """Return the message with excerpts instead of large texts, and what was moved out.
 
-        The message itself is not touched, and comes back when nothing in it is large.
+        The message is not changed; if it has no large texts, it is returned itself.
         """
         large = [text for text in _result_texts(message) if len(text) > self._limit]
         if not large:
@@ -207,13 +208,13 @@ def _result_blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 _LINES = 200
 _MOST_CHARS = 16_000
-# The line above the text must fit too, or the answer would be put aside itself.
+# Room for the header: with it, the result has to stay below the limit for spilling.
 _HEADER_CHARS = 400
 _RANGE = re.compile(r"(chars:)?\s*(\d{1,15})\s*(?:-\s*(\d{1,15}))?")
 
 
 class ReadResultTool:
-    """Reads lines, or characters, of a text by its handle; at most `limit` characters at once."""
+    """Reads lines or characters of a text by its handle, at most `limit` characters per call."""
 
     name = TOOL_NAME
     description = (
@@ -232,7 +233,7 @@ class ReadResultTool:
     effect: Effect = "pure"
     deadline_seconds = 30.0
     output_trusted = False
-    # Whatever it shows again was a tool's result before.
+    # It only shows again what a tool has returned before.
     network = False
 
     __slots__ = ("_blobs", "_limit")
@@ -242,7 +243,7 @@ class ReadResultTool:
         self._limit = min(_MOST_CHARS, spill_chars - _HEADER_CHARS)
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
-        """Return the part, under a line that says which it is and what comes next."""
+        """Return the part, below a header with its position and the next range."""
         handle = input.get("handle")
         wanted = input.get("range") or f"1-{_LINES}"
         if not isinstance(handle, str) or not isinstance(wanted, str):

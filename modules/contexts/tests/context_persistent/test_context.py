@@ -146,7 +146,7 @@ async def test_a_prompt_waits_for_a_sync_that_another_one_has_begun(
     done, _ = await asyncio.wait(adding, timeout=0.1)
     assert not done
     release.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         await asyncio.gather(*adding)
 
     assert finished
@@ -255,7 +255,7 @@ async def test_a_mount_that_is_cancelled_lets_the_file_go(open_context: Open, pa
     with pytest.raises(asyncio.CancelledError):
         await mounting
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         while True:
             try:
                 context = await open_context()

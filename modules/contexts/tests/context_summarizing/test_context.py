@@ -234,7 +234,7 @@ async def test_who_asks_from_within_the_call_for_a_summary_gets_a_plain_view(bui
             inner.append(await context.get_messages_for_request(2_000, self))
             return await super()._complete(request, **options)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         view = await context.get_messages_for_request(2_000, Asking(["said"]))
 
     assert user(HEAD + "said") in view

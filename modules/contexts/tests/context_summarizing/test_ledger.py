@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import timeit
 from typing import Any
 
 import pytest
@@ -28,6 +29,19 @@ def test_of_a_long_first_prompt_the_beginning_is_the_goal() -> None:
     ledger.read_prompt("0123456789 and much more")
 
     assert ledger.entries()["goal"] == ["0123456789"]
+
+
+@pytest.mark.parametrize(
+    ("begin", "blank", "end"), [("", "\n", ""), ("rule:", " \n", ""), ("rule: a", " ", "b")]
+)
+def test_the_time_to_read_blanks_is_not_quadratic(begin: str, blank: str, end: str) -> None:
+    def seconds(blanks: int) -> float:
+        ledger = Ledger((), goal_chars=100)
+        prompt = begin + blank * blanks + end
+        return min(timeit.repeat(lambda: ledger.read_prompt(prompt), number=1, repeat=5))
+
+    # Quadratic time would be 16 times as long.
+    assert seconds(4_000) < 10 * seconds(1_000)
 
 
 def test_lines_of_a_prompt_are_entries() -> None:

@@ -1,1 +1,1 @@
-"""Tools on the files of a workspace: `tool-filesystem` and `tool-search`, and what they share."""
+"""The file tools `tool-filesystem` and `tool-search`, and the code they share."""

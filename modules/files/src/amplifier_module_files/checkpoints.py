@@ -1,4 +1,4 @@
-"""Checkpoints: what files were before a turn changed them, and the way back."""
+"""Checkpoints: save files before a turn changes them, and undo the changes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from amplifier_sandbox.files.workspace import Place, Workspace
 _PRIVATE_FOLDER = 0o700
 _PRIVATE_FILE = 0o600
 _CONTENT = "content"
-# Far more than there are files in a store, and bytes in a record.
+# A limit that neither the files of a store nor the bytes of a record reach.
 _PLENTY = 1_000_000
 
 
 class Checkpoint(NamedTuple):
-    """One turn that changed files; `undoes` is the turn that it took back, if it did that."""
+    """One turn that changed files; `undoes` is the turn that it undid, if any."""
 
     turn: int
     began: str
@@ -32,7 +32,7 @@ class Checkpoint(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What taking back a turn does to one file; a `reason` says why it is kept as it is."""
+    """The effect of an undo on one file; `reason` says why a file is kept."""
 
     path: str
     action: Literal["restore", "remove", "keep", "nothing"]
@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
 
 class _Record(NamedTuple):
-    """One change, written before it is made; a digest of None stands for no file."""
+    """One change, recorded before it is made; a digest of None means no file."""
 
     path: str
     before: str | None
@@ -52,7 +52,7 @@ class _Record(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """A step and what it takes; without a place there is nothing to do."""
+    """A step and its inputs; without a place there is nothing to do."""
 
     step: Step
     place: Place | None = None
@@ -62,17 +62,17 @@ class _Plan(NamedTuple):
 
 
 def digest_of(content: bytes | None) -> str | None:
-    """Return the SHA-256 of a content, None for no file."""
+    """Return the SHA-256 of a content; None for no file."""
     if content is None:
         return None
     return hashlib.sha256(content).hexdigest()
 
 
 class Checkpoints:
-    """Makes every change of files in a workspace, after saving what it replaces.
+    """Changes files in a workspace, after saving what it replaces.
 
-    The folder of a session has one folder for each turn with one record for each change, and one
-    for contents, each stored once. All methods block, and are safe to call from several threads.
+    A session's folder has a folder per turn with one record per change, and a folder of contents,
+    named by digest and each stored once. All methods block and are thread-safe.
     """
 
     def __init__(self, folder: Path, workspace: Workspace, *, limit: int, keep: int) -> None:
@@ -85,7 +85,8 @@ class Checkpoints:
         self._lock = threading.RLock()
 
     def begin_turn(self) -> None:
-        """Let the next change, if there is one, open a turn of its own; never blocks."""
+        """Let the next change open a new turn; never blocks."""
+        # No lock: it is called from the event loop, which must not wait for a change in a thread.
         self._turn = None
 
     def change(
@@ -97,11 +98,13 @@ class Checkpoints:
         mode: int = 0o666,
         undoes: int | None = None,
     ) -> None:
-        """Replace `old`, which must still be there, by `new`; None stands for no file.
+        """Replace `old`, which must still be there, by `new`; None means no file.
 
-        A new file gets `mode` less the umask. When `old` cannot be saved, nothing is changed.
+        A new file gets `mode` less the umask. If `old` cannot be saved, nothing is changed.
         """
+        # The record comes before the change: after a crash in between, an undo still finds it.
         with self._lock:
+            # The replacement is a new file, so it has to be given the mode of the old one.
             if old is not None:
                 mode = stat.S_IMODE(place.root.stat(place.name).st_mode)
             now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -109,7 +112,7 @@ class Checkpoints:
             _replace(place, old, new, mode)
 
     def list(self) -> list[Checkpoint]:
-        """Return the turns that can be taken back, oldest first."""
+        """Return the turns that can be undone, oldest first."""
         with self._lock:
             return [
                 Checkpoint(turn, first.at, sorted({each.path for each in records}), first.undoes)
@@ -118,16 +121,17 @@ class Checkpoints:
             ]
 
     def preview(self, turn: int) -> list[Step]:
-        """Return what `undo` would do, with the difference it would make to each file."""
+        """Return what `undo` would do, with a diff for each file."""
         with self._lock:
             return [plan.step for plan in self._plans(turn)]
 
     def undo(self, turn: int) -> list[Step]:
-        """Bring the files of a turn back, except those that somebody else changed since.
+        """Restore the files of a turn, except those that somebody else changed since.
 
-        What this changes is a turn of its own, so it can be taken back too.
+        An undo is recorded as a turn of its own, so it can be undone too.
         """
         with self._lock:
+            # Before and after, so that the undo shares its turn with no other change.
             self.begin_turn()
             done = [self._take_back(turn, plan) for plan in self._plans(turn)]
             self.begin_turn()
@@ -154,6 +158,7 @@ class Checkpoints:
     def _plan(self, path: str, records: list[_Record]) -> _Plan:
         base = _base(records)
         try:
+            # Located again: a forged record or a new link must not lead out of the workspace.
             place = self._workspace.locate_for_writing(path)
             now = self.content(place)
             then = self._saved(base.before)
@@ -161,14 +166,14 @@ class Checkpoints:
             return _Plan(Step(path, "keep", str(error)))
         if digest_of(now) == base.before:
             return _Plan(Step(path, "nothing"))
-        # Any of the turn's contents will do: a crash may have prevented the last one.
+        # Any content of the turn is accepted: after a crash, the last one may not be written.
         if digest_of(now) not in {record.after for record in records}:
             return _Plan(Step(path, "keep", "it was changed after the turn"))
         step = Step(path, "remove" if then is None else "restore", diff=difference(now, then))
         return _Plan(step, place, now, then, base.mode)
 
     def content(self, place: Place) -> bytes | None:
-        """Return what a file holds, None when there is none."""
+        """Return the content of a file; None if it does not exist."""
         try:
             return place.root.read(place.name, self._limit)
         except FileNotFoundError:
@@ -179,7 +184,8 @@ class Checkpoints:
     def _save(self, content: bytes | None, record: _Record) -> None:
         store = self._opened()
         turn = self._turn
-        # First of all, because it removes what no record needs.
+        # Before the content is saved: opening a turn removes contents that no record needs, and
+        # this one has no record yet.
         if turn is None:
             turn = self._turn = self._open_turn(store)
         saved = f"{_CONTENT}/{record.before}"
@@ -192,6 +198,7 @@ class Checkpoints:
 
     def _opened(self) -> Root:
         if self._store is None:
+            # One by one: `mkdir(parents=True)` would create the parents with the default mode.
             missing = [each for each in (self._path, *self._path.parents) if not each.exists()]
             for folder in reversed(missing):
                 folder.mkdir(_PRIVATE_FOLDER, exist_ok=True)
@@ -211,7 +218,8 @@ class Checkpoints:
     def _forget(self, store: Root, turns: list[int]) -> None:
         """Remove the oldest turns, and the contents that no other turn needs."""
         for turn in turns:
-            # The newest first: what a crash leaves still begins with the turn's beginning.
+            # The newest record first: after a crash, what remains still has the turn's beginning,
+            # which is what an undo restores.
             for entry in reversed(store.list_dir(f"{turn:06}", _PLENTY)[0]):
                 store.unlink(f"{turn:06}/{entry.name}")
             store.rmdir(f"{turn:06}")
@@ -237,13 +245,17 @@ class Checkpoints:
         if digest is None:
             return None
         content = self._opened().read(f"{_CONTENT}/{digest}", self._limit)
+        # A damaged copy must not replace a good file.
         if digest_of(content) != digest:
             raise RefusedError("changed", "what was saved of it is damaged")
         return content
 
 
 def _base(records: list[_Record]) -> _Record:
-    """Return the last record whose `before` was not made in the turn, but by somebody else."""
+    """Return the last record whose `before` was not written by the turn itself.
+
+    If the user edited a file during the turn, an undo restores that edit, not an older content.
+    """
     base = records[0]
     known = set[str | None]()
     for record in records:

@@ -1,4 +1,7 @@
-"""How many files the searches of this process have open together."""
+"""Limit how many files all searches of this process have open.
+
+Without a limit, readable files would be reported as unreadable when descriptors run out.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _LOOK_SECONDS = 0.05
 
 
 class DescriptorPool:
-    """A number of descriptors that threads share; one that finds none free waits."""
+    """A number of descriptors that threads share; a thread waits if none is free."""
 
     def __init__(self, size: int) -> None:
         self._free = size
@@ -25,10 +28,10 @@ class DescriptorPool:
 
     @contextmanager
     def take(self, most: int, is_stopped: Callable[[], bool]) -> Generator[int]:
-        """Wait for at least one and give up to `most`; 0 when the caller is to stop.
+        """Wait for at least one and yield how many were taken, up to `most`; 0 if stopped.
 
-        Take all that are needed in one call: two threads that each have some and wait for more
-        would wait for each other.
+        Take all that are needed in one call: two threads that each hold some and wait for more
+        would deadlock.
         """
         with self._changed:
             while self._free == 0 and not is_stopped():
@@ -44,7 +47,7 @@ class DescriptorPool:
 
 
 def pool_of_this_process() -> DescriptorPool:
-    """Return a pool of a part of what this process may open."""
+    """Return a pool with a share of the descriptors that this process may open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return DescriptorPool(_MOST)
@@ -56,5 +59,5 @@ SEARCHES = pool_of_this_process()
 
 
 def is_out_of_descriptors(error: OSError) -> bool:
-    """Whether a file was not opened because too many are, not because of the file."""
+    """Whether opening failed because of the limit of open files, not because of the file."""
     return error.errno in (errno.EMFILE, errno.ENFILE)

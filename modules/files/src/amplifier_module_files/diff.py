@@ -1,4 +1,4 @@
-"""The difference between two texts, for reading: never longer than one cares to read."""
+"""Diffs of bounded length between two contents of a file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from itertools import accumulate, takewhile
 _CONTEXT = 3
 _MOST_CHARS = 12_000
 _LONGEST_LINE = 500
-# Comparing takes quadratic time; beyond this many changed lines only the counts are told.
+# SequenceMatcher takes quadratic time; beyond this many changed lines only counts are reported.
 _MOST_COMPARED = 2_000
 
 
 def change_text(name: str, old: bytes | None, new: bytes) -> str:
-    """Return what a model reads of a change; without a difference there was none."""
+    """Return the description of a change for the model, with its diff."""
     if new == old:
         return f"[{name}: already as asked, {len(new):,} bytes]"
     verb = "created" if old is None else "changed"
@@ -22,7 +22,7 @@ def change_text(name: str, old: bytes | None, new: bytes) -> str:
 
 
 def difference(before: bytes | None, after: bytes | None) -> str:
-    """Return the difference between two contents of a file; None stands for no file."""
+    """Return the diff between two contents of a file; None means no file."""
     try:
         old = (before or b"").decode()
         new = (after or b"").decode()
@@ -32,7 +32,8 @@ def difference(before: bytes | None, after: bytes | None) -> str:
 
 
 def unified(before: str, after: str) -> str:
-    """Return a unified diff without file names; a long one has its middle cut out."""
+    """Return a unified diff without file names; the middle of a long one is cut out."""
+    # Equal lines at both ends are skipped first, so that a small change in a large file is cheap.
     old = before.split("\n")
     new = after.split("\n")
     start = _equal(old, new)
@@ -52,7 +53,7 @@ def unified(before: str, after: str) -> str:
 
 
 def _fitting(lines: list[str]) -> list[str]:
-    """Return the first lines that fit in half of the room."""
+    """Return the first lines that fit into half of the limit."""
     ends = accumulate(len(line) + 1 for line in lines)
     return [line for line, end in zip(lines, ends, strict=True) if end <= _MOST_CHARS // 2]
 

@@ -1,4 +1,4 @@
-"""Edits of a text: each fits once, and line ends stay what they are."""
+"""Apply edits to a text: each must match exactly once, and line endings are kept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from amplifier_sandbox.files.names import shown
 
-# Comparing letter by letter is slow; this many lines are worth it, as far as this.
+# Comparing character by character is slow: at most this many lines, up to this length.
 _MOST_COMPARED = 50
 _LONGEST_COMPARED = 300
 _MOST_PLACES = 10
@@ -18,7 +18,7 @@ _WORD = re.compile(r"\w+")
 
 
 class Edit(NamedTuple):
-    """A piece of text and what takes its place."""
+    """A text and its replacement."""
 
     old: str
     new: str
@@ -26,21 +26,22 @@ class Edit(NamedTuple):
 
 
 class NoMatchError(Exception):
-    """An edit does not say unmistakably what to replace; the message says how it could."""
+    """An edit matches nothing or is ambiguous; the message says how to correct it."""
 
 
 def with_line_ends_of(old: str, text: str) -> str:
-    """Return `text` with the line ends of `old`, if those are all CRLF and its own are all LF."""
+    """Return `text` with CRLF if all line endings of `old` are CRLF and `text` has none."""
     if _has_only_crlf(old) and "\r\n" not in text:
         return text.replace("\n", "\r\n")
     return text
 
 
 def replaced(text: str, edits: Sequence[Edit]) -> str:
-    """Return the text after all edits; its line ends stay what they are.
+    """Return the text after all edits, with its line endings kept.
 
-    Raises NoMatchError for the first one that does not fit.
+    Raises NoMatchError for the first edit that does not match.
     """
+    # Models write LF, whatever the file has; both are compared with LF and CRLF is put back.
     crlf = _has_only_crlf(text)
     if crlf:
         text = text.replace("\r\n", "\n")
@@ -78,7 +79,10 @@ def _line_numbers(text: str, old: str) -> Iterator[int]:
 
 
 def _closest(text: str, old: str) -> str:
-    """Return a sentence about the line of the file that is most like the first one wanted."""
+    """Return a sentence about the line of the file that is most similar to the first one of `old`.
+
+    The lines with the most words in common are compared in detail; all of them would be too slow.
+    """
     wanted = next((line.strip() for line in old.split("\n") if line.strip()), "")
     wanted = wanted[:_LONGEST_COMPARED]
     lines = text.split("\n")

@@ -1,4 +1,4 @@
-"""What a model reads when a file cannot be read or changed."""
+"""Messages for the model about files that cannot be read or changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from amplifier_kit.tools import problems_in
 from amplifier_module_files.edits import NoMatchError
 from amplifier_sandbox.files.names import RefusedError
 
-# What a tool on files answers with a result instead of an error.
+# Exceptions that a file tool reports as a failed result.
 FAILURES = (ValidationError, RefusedError, NoMatchError, OSError)
 
 

@@ -1,7 +1,8 @@
-"""Patterns of paths: what a glob takes in, and what a `.gitignore` leaves out.
+"""Path patterns: globs, and the rules of a `.gitignore`.
 
-None takes longer than its length times that of the path, because nothing here goes back over what
-it has matched, and neither does `fnmatch`.
+Patterns come from models and from cloned repositories, so matching must not be exponential: it
+takes at most the length of the pattern times that of the path. `fnmatch.translate` produces
+regular expressions without backtracking, and `PathPattern` backtracks only to the last `**`.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ _MOST_ALTERNATIVES = 100
 
 
 class PatternError(Exception):
-    """A pattern cannot be used; the message says why."""
+    """A pattern is not valid; the message says why."""
 
 
 class PathPattern:
-    """A pattern of the parts of a path; `**` stands for any number of them."""
+    """A pattern for the parts of a path; `**` matches any number of them."""
 
     def __init__(self, pattern: str) -> None:
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
@@ -29,11 +30,12 @@ class PathPattern:
         self._wanted = [None if part == "**" else _test(part) for part in parts]
 
     def matches(self, parts: Sequence[str]) -> bool:
-        """Say whether the whole path is meant."""
+        """Whether the whole path matches."""
         wanted = self._wanted
         at = 0
         part = 0
-        # Where the last `**` is, and the first part that it does not stand for.
+        # The index of the last `**`, and the first part that it does not cover. Going back to an
+        # earlier one is not needed: the last can cover whatever an earlier one could.
         back: tuple[int, int] | None = None
         while part < len(parts):
             test = wanted[at] if at < len(wanted) else _never
@@ -64,7 +66,7 @@ def _test(pattern: str) -> Callable[[str], object]:
 
 
 def alternatives(pattern: str) -> list[PathPattern]:
-    """Return the patterns that one with braces stands for: `{a,b}` is `a` or `b`."""
+    """Expand the braces of a pattern: `{a,b}` is `a` or `b`."""
     waiting = [pattern]
     ready = list[str]()
     while waiting:
@@ -82,7 +84,7 @@ def alternatives(pattern: str) -> list[PathPattern]:
 
 
 class IgnoreRule(NamedTuple):
-    """A line of a `.gitignore` that lies `depth` folders down."""
+    """A line of a `.gitignore` that is `depth` folders below the working folder."""
 
     pattern: PathPattern
     depth: int
@@ -90,12 +92,12 @@ class IgnoreRule(NamedTuple):
     keeps: bool
 
     def fits(self, parts: Sequence[str], is_folder: bool) -> bool:
-        """Say whether it is about a path from the working folder."""
+        """Whether it matches a path relative to the working folder."""
         return (is_folder or not self.folders_only) and self.pattern.matches(parts[self.depth :])
 
 
 def ignore_rules(text: str, depth: int) -> list[IgnoreRule]:
-    """Return the rules of a `.gitignore`, the last one first: the first that fits decides."""
+    """Return the rules of a `.gitignore`, the last one first: the first match decides."""
     rules: list[IgnoreRule] = []
     for line in text.splitlines():
         keeps = line.startswith("!")

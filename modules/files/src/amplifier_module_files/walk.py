@@ -1,4 +1,4 @@
-"""The files beneath a folder, in the order of their names, no link followed."""
+"""Walk the files below a folder in the order of their names, following no links."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from amplifier_sandbox.files.rooted import Entry
 from amplifier_sandbox.files.workspace import Place
 
 _MOST_ENTRIES = 100_000
-_BEYOND = f"behind the first {_MOST_ENTRIES:,} of a folder"
+_BEYOND = f"after the first {_MOST_ENTRIES:,} of a folder"
 _IGNORE_FILE = ".gitignore"
 _IGNORE_BYTES = 64_000
 
 
 class File(NamedTuple):
-    """A regular file: its name in the working folder, and its parts from where the walk began."""
+    """A regular file: its name in the working folder, and its parts relative to the walk's root."""
 
     name: str
     parts: tuple[str, ...]
@@ -33,7 +33,7 @@ _Found = File | tuple[PurePosixPath, list[IgnoreRule]]
 
 
 class Walk:
-    """One walk. What it passes by is counted in `left_out`, by reason."""
+    """One walk; skipped entries are counted in `left_out` by reason."""
 
     def __init__(
         self, place: Place, *, hidden: bool, ignored: bool, is_stopped: Callable[[], bool]
@@ -46,13 +46,14 @@ class Walk:
         self.left_out: Counter[str] = Counter()
 
     def files(self) -> Iterator[File]:
-        """Yield the files; blocks. Raises RefusedError or OSError when it cannot begin."""
+        """Yield the files; blocks. Raises RefusedError or OSError if it cannot start."""
         if not stat.S_ISDIR(self.root.stat(str(self._start)).st_mode):
             yield File(str(self._start), (self._start.name,))
             return
         rules: list[IgnoreRule] = []
         for above in reversed(self._start.parents):
             rules = self._rules_of(above) + rules
+        # A stack instead of recursion: a cloned folder may be nested deeper than Python recurses.
         waiting = self._inside(self._start, rules)
         while waiting and not self._is_stopped():
             each = waiting.pop()
@@ -65,7 +66,7 @@ class Walk:
                 self._pass_by(error)
 
     def _inside(self, folder: PurePosixPath, rules: list[IgnoreRule]) -> list[_Found]:
-        """Return what is to be looked at in a folder, the first one last."""
+        """Return the entries of a folder to visit, in reverse order for the stack."""
         entries, count = self.root.list_dir(str(folder), _MOST_ENTRIES)
         self.left_out[_BEYOND] += max(0, count - _MOST_ENTRIES)
         rules = self._rules_of(folder) + rules
@@ -86,7 +87,7 @@ class Walk:
     ) -> str | None:
         mode = entry.status.st_mode
         is_folder = stat.S_ISDIR(entry.status.st_mode)
-        # What git keeps for itself is never what is searched for.
+        # `.git` is skipped even with hidden files: its objects are not what is searched for.
         if entry.name.startswith(".") and (entry.name == ".git" or not self._with_hidden):
             return "hidden"
         rule = next((rule for rule in rules if rule.fits(path.parts, is_folder)), None)
@@ -111,7 +112,7 @@ class Walk:
         return ignore_rules(data.decode(errors="replace"), len(folder.parts))
 
     def _pass_by(self, error: OSError | RefusedError) -> None:
-        """Count what cannot be read; what this process cannot open now is not counted as such."""
+        """Count an unreadable entry; raise if the process has run out of descriptors."""
         if isinstance(error, OSError) and is_out_of_descriptors(error):
             raise error
         self.left_out["unreadable"] += 1

@@ -34,7 +34,7 @@ def children() -> set[str]:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait until something is so."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110 - another process, not an event
             await asyncio.sleep(0.01)
 
@@ -165,7 +165,7 @@ async def test_a_cancelled_search_ends_its_program(
 
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             await task
 
     assert not any("matcher.py" in each for each in children())

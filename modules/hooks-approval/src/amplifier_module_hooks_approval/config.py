@@ -35,7 +35,7 @@ class ApprovalConfig(BaseModel):
     model_config = _CLOSED
 
     rules: list[Rule] = Field(default_factory=list[Rule])
-    default: Action = Field(default="ask", description="For calls that no rule is about.")
+    default: Action = Field(default="ask", description="For calls that no rule matches.")
     classes: dict[Literal["idempotent", "unsafe"], Action] = Field(
         default_factory=dict[Literal["idempotent", "unsafe"], Action],
         description="The default by what the tool says that calling it does.",

@@ -1,4 +1,4 @@
-"""Answers that are remembered: for a session in its state, beyond it in a private file."""
+"""Remembered answers: those of a session in its state, others in a private file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_BYTES = 4_000_000
 
 
 class GrantsError(Exception):
-    """The remembered answers cannot be relied on."""
+    """The remembered answers are damaged, or could have been written by somebody else."""
 
 
 class Grant(BaseModel):
@@ -50,7 +50,7 @@ class Grant(BaseModel):
         return f"{what}, for this {self.scope}{place}, until {self.until:%Y-%m-%d %H:%M %Z}"
 
     def covers(self, call: Call, project: str, now: datetime) -> bool:
-        """Whether it goes for a call in a project, now."""
+        """Whether it applies to a call in a project, now."""
         if self.until <= now or (self.scope == "project" and self.project != project):
             return False
         if self.digest is not None:
@@ -62,7 +62,7 @@ _GRANTS = TypeAdapter(list[Grant])
 
 
 class GrantFile:
-    """The grants of a person, in a file that only this person can write."""
+    """The grants of a user, in a file that only this user can write."""
 
     def __init__(self, path: Path) -> None:
         self.path = expanded(path)
@@ -70,12 +70,13 @@ class GrantFile:
         self._grants: list[Grant] = []
 
     def read(self) -> list[Grant]:
-        """Return what is in the file now, nothing when there is none.
+        """Return the grants in the file now; an empty list if there is no file.
 
         Raises:
             GrantsError: it is damaged, or somebody else could have written it.
         """
         try:
+            # O_NONBLOCK, because opening a pipe in its place would wait for ever.
             fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             self._seen = None
@@ -85,6 +86,7 @@ class GrantFile:
         try:
             about = os.fstat(fd)
             seen = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_mode, about.st_uid)
+            # Checked on the open file at every call; only parsing is cached.
             self._check(about)
             if seen != self._seen:
                 with open(fd, "rb", closefd=False) as file:
@@ -95,10 +97,10 @@ class GrantFile:
         return self._grants
 
     def change(self, edit: Callable[[list[Grant]], list[Grant]]) -> None:
-        """Let `edit` replace the grants, whole or not at all; blocks.
+        """Replace the grants atomically with what `edit` returns; blocks.
 
         Raises:
-            GrantsError: what is there cannot be relied on, or nothing can be written.
+            GrantsError: the file cannot be relied on, or cannot be written.
         """
         try:
             make_private_folder(self.path.parent)
@@ -118,10 +120,10 @@ class GrantFile:
 
 
 class Grants:
-    """All grants that a session and those forked from it go by."""
+    """All grants that apply to a session and to those forked from it."""
 
     def __init__(self, file: GrantFile, state: dict[str, Any]) -> None:
-        """`state` is where those of the session are kept."""
+        """`state` stores those of the session."""
         self._file = file
         self._state = state
         self._lock = threading.Lock()
@@ -130,17 +132,17 @@ class Grants:
         """Return every grant, expired ones too.
 
         Raises:
-            GrantsError: they cannot be relied on.
+            GrantsError: they cannot be relied on; the guard then denies every call.
         """
         return [*self._of_session(), *self._file.read()]
 
     def find(self, call: Call, project: str, now: datetime) -> Grant | None:
-        """Return the grant that goes for a call; a no is stronger than a yes."""
+        """Return the grant that applies to a call, one that denies before one that allows."""
         found = [each for each in self.all() if each.covers(call, project, now)]
         return min(found, key=lambda each: each.action == "allow", default=None)
 
     def add(self, grant: Grant) -> None:
-        """Remember a grant, and forget those whose time is over; blocks."""
+        """Add a grant, and delete expired ones; blocks."""
 
         def edit(grants: list[Grant]) -> list[Grant]:
             return [*(each for each in grants if each.until > grant.made), grant]
@@ -148,7 +150,7 @@ class Grants:
         self._change(edit, in_session=grant.scope == "session")
 
     def revoke(self, grant_id: str) -> bool:
-        """Forget a grant; False when there is none of this id. Blocks."""
+        """Delete a grant; False if there is none of this id. Blocks."""
         for in_session, grants in ((True, self._of_session()), (False, self._file.read())):
             if any(each.id == grant_id for each in grants):
                 self._change(
@@ -182,6 +184,7 @@ def _parsed(data: bytes, name: str) -> list[Grant]:
 @contextmanager
 def _locked(path: Path) -> Generator[None]:
     """Keep other processes from changing the file at the same time."""
+    # A file of its own: the grants are replaced as a file, and a lock on them would be lost.
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

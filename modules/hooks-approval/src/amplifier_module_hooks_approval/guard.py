@@ -1,4 +1,4 @@
-"""The guard of one session: decides every tool call before it runs, and denies when in doubt."""
+"""The guard of one session: decides every tool call before it runs, and denies if in doubt."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from uuid import uuid4
 from amplifier_core.effects import Effect, declaration_of
 from amplifier_core.models import HookResult
 from amplifier_kit.texts import shorten
+from amplifier_module_hooks_approval.broker import NAME, Answer, Asked, Broker
 from amplifier_module_hooks_approval.config import ApprovalConfig
-from amplifier_module_hooks_approval.desk import NAME, Answer, Asked, Desk
 from amplifier_module_hooks_approval.grants import Grant, GrantsError
 from amplifier_module_hooks_approval.rules import (
     Call,
@@ -28,17 +28,17 @@ _CONTINUE = HookResult(action="continue")
 
 
 class Guard:
-    """Goes by the rules of its session; what it asks and remembers, it does at the tree's desk."""
+    """Applies the rules of its session; the broker asks the user and stores grants."""
 
-    def __init__(self, coordinator: Any, config: ApprovalConfig, desk: Desk) -> None:
+    def __init__(self, coordinator: Any, config: ApprovalConfig, broker: Broker) -> None:
         self._config = config
-        self._desk = desk
-        self._book = RuleBook(config, desk.now)
+        self._broker = broker
+        self._book = RuleBook(config, broker.now)
         folder = coordinator.get_capability("session.working_dir")
         self._project = str(Path(folder if isinstance(folder, str) else ".").resolve())
 
     async def deny_early(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Deny what a rule forbids before other hooks spend work on it."""
+        """Deny what a rule forbids, before other hooks do any work for it."""
         call = call_from(data)
         ruling = self._book.denial(call)
         if ruling is None:
@@ -46,24 +46,24 @@ class Guard:
         return await self._close(call, ruling)
 
     async def decide(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Decide a call as the other hooks have left it, so that what is asked is what runs."""
+        """Decide about a call as the other hooks have left it: what is asked is what runs."""
         call = call_from(data)
         effect = self._effect(call)
-        concerns = self._desk.concerns_about(call)
+        concerns = self._broker.concerns_about(call)
         try:
             ruling = self._ruling(call, effect, concerns)
         except GrantsError as error:
-            self._desk.tell(call, f"Every tool call is denied: {error}.", "error")
+            self._broker.tell(call, f"Every tool call is denied: {error}.", "error")
             return await self._close(call, Ruling("deny", "failure", f"{error}; repair it"))
         if ruling.action != "ask":
             return await self._close(call, ruling)
-        if self._desk.was_just_allowed(call):
+        if self._broker.was_just_allowed(call):
             return _CONTINUE
         return await self._ask(call, effect, ruling, concerns)
 
     def _effect(self, call: Call) -> Effect:
-        """Return what the tool says that calling it does; one that is not known may do anything."""
-        session = self._desk.sessions.get(call.session_id)
+        """Return the declared effect of the tool; an unknown tool is `unsafe`."""
+        session = self._broker.sessions.get(call.session_id)
         if session is None:
             return "unsafe"
         tool = session.get("tools", call.tool)
@@ -74,9 +74,10 @@ class Guard:
 
     def _ruling(self, call: Call, effect: Effect, concerns: list[str]) -> Ruling:
         ruling = self._book.rule(call, effect)
-        grant = self._desk.grants.find(call, self._project, self._desk.now())
+        grant = self._broker.grants.find(call, self._project, self._broker.now())
         if ruling.action == "deny":
             return ruling
+        # A concern overrides what allows: tainted text may have asked for a remembered call.
         if concerns and (grant is None or grant.action == "allow"):
             return Ruling("ask", "concern", "; ".join(concerns))
         if grant is None or grant.action == ruling.action:
@@ -88,13 +89,14 @@ class Guard:
     async def _ask(
         self, call: Call, effect: Effect, ruling: Ruling, concerns: list[str]
     ) -> HookResult:
-        if (parked := self._desk.parked_answer(call)) is not None:
+        if (parked := self._broker.parked_answer(call)) is not None:
             return await self._conclude(call, *parked)
-        if not self._desk.askers():
+        if not self._broker.askers():
             return await self._without_anybody(call, ruling)
-        self._desk.unpark(call)
+        self._broker.unpark(call)
+        # Nothing is offered to remember with a concern: it overrides a grant that allows.
         offer = None if concerns else self._offer(call, ruling)
-        request_id, answer = await self._desk.ask(
+        request_id, answer = await self._broker.ask(
             Asked(call, ruling.words, offer and str(offer)),
             effect,
             timeout=self._config.timeout_seconds,
@@ -107,49 +109,52 @@ class Guard:
     async def _without_anybody(self, call: Call, ruling: Ruling) -> HookResult:
         tool = canonical(call.tool)
         if self._config.headless == "park":
-            parked = self._desk.park(call, ruling.words)
-            self._desk.tell(call, f"The call of {tool} waits for an answer: {parked}.")
-            await self._desk.announce("approval:required", call, parked, ruling.words)
+            parked = self._broker.park(call, ruling.words)
+            self._broker.tell(call, f"The call of {tool} waits for an answer: {parked}.")
+            await self._broker.announce("approval:required", call, parked, ruling.words)
             words = f"it waits for approval as {parked}; make exactly this call again afterwards"
             return await self._close(call, Ruling("deny", "nobody", words), parked)
-        self._desk.tell(call, f"The call of {tool} was denied: there is nobody to ask.")
+        self._broker.tell(call, f"The call of {tool} was denied: there is nobody to ask.")
         words = f"it needs approval ({ruling.words}) and there is nobody to ask"
         by = "concern" if ruling.by == "concern" else "nobody"
         return await self._close(call, Ruling("deny", by, words))
 
     async def _conclude(self, call: Call, request_id: str, answer: Answer) -> HookResult:
-        session = self._desk.coordinator_of(call)
+        session = self._broker.coordinator_of(call)
         if answer.by in ("nobody", "failure"):
             tool = canonical(call.tool)
             if answer.by == "nobody":
                 way = f" (`timeout_seconds` of {NAME})"
             else:
                 way = ""
-            self._desk.tell(call, f"The call of {tool} was denied: {answer.reason}{way}.")
+            self._broker.tell(call, f"The call of {tool} was denied: {answer.reason}{way}.")
             ruling = Ruling("deny", "failure", answer.reason)
+        # Before the answer itself: a yes that comes after a cancellation must not run the call.
         elif session.cancellation.is_cancelled:
             words = "the session was cancelled while the question was open"
             ruling = Ruling("deny", "failure", words)
         else:
             said = "allowed" if answer.approved else "denied"
             because = f": {answer.reason}" if answer.reason else ""
-            words = f"{answer.by} {said} exactly this call{because}"
-            ruling = Ruling("allow" if answer.approved else "deny", "person", words)
+            who = "the user" if answer.by == "user" else answer.by
+            words = f"{said} by {who}{because}"
+            ruling = Ruling("allow" if answer.approved else "deny", "user", words)
         return await self._close(call, ruling, request_id)
 
     async def _close(self, call: Call, ruling: Ruling, request_id: str | None = None) -> HookResult:
-        self._desk.note(call, ruling)
+        self._broker.note(call, ruling)
         if ruling.action == "deny":
-            await self._desk.announce("approval:denied", call, request_id, ruling.words)
+            await self._broker.announce("approval:denied", call, request_id, ruling.words)
             return HookResult(action="deny", reason=f"{NAME}: {ruling.words}")
         if ruling.by != "default":
-            await self._desk.announce("approval:granted", call, request_id, ruling.words)
+            await self._broker.announce("approval:granted", call, request_id, ruling.words)
         return _CONTINUE
 
     def _offer(self, call: Call, ruling: Ruling) -> Grant:
-        """Return what `always` would mean: the pattern of the rule, or exactly this call."""
+        """Return the grant that `always` means: the pattern of the rule, or exactly this call."""
         rule = ruling.rule
-        made = self._desk.now()
+        made = self._broker.now()
+        # A rule without arguments would cover every call of the tool, which nobody was shown.
         pattern = rule if rule is not None and rule.arguments else None
         scope = (rule and rule.scope) or self._config.remember_scope
         exactly = shorten(str(call), _LONGEST_MATCH)
@@ -171,6 +176,6 @@ class Guard:
         action = "allow" if answer.approved else "deny"
         grant = offer.model_copy(update={"action": action, "who": answer.by})
         try:
-            await asyncio.to_thread(self._desk.grants.add, grant)
+            await asyncio.to_thread(self._broker.grants.add, grant)
         except GrantsError as error:
-            self._desk.tell(call, f"The answer goes for this call only: {error}.")
+            self._broker.tell(call, f"The answer goes for this call only: {error}.")

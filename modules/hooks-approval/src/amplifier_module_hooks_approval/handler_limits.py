@@ -1,4 +1,4 @@
-"""A limit for the handler of a guard that does not count the time in which a user is asked."""
+"""A time limit for a guard's handler that does not count the time of an open question."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ Answer = TypeVar("Answer")
 def within(
     seconds: float,
     handler: Callable[[str, Any], Awaitable[Answer]],
-    is_waiting: Callable[[], bool],
+    is_waiting: Callable[[Any], bool],
 ) -> Callable[[str, Any], Awaitable[Answer]]:
-    """Return `handler` with a limit: it raises TimeoutError unless `is_waiting` for somebody.
+    """Return `handler` with a limit: it raises TimeoutError unless it `is_waiting` for a user.
 
-    `is_waiting` is asked whenever so many seconds have passed. What ignores its cancellation is
-    left to itself.
+    `is_waiting` is called with the event's data whenever so many seconds have passed. A handler
+    that ignores its cancellation is abandoned.
     """
 
+    # Not one longer limit: a decision that hangs would then wait as long as a user may think.
     async def call(event: str, data: Any) -> Answer:
         work = asyncio.ensure_future(handler(event, data))
         try:
             while not work.done():
                 await asyncio.wait({work}, timeout=seconds)
-                if not work.done() and not is_waiting():
+                if not work.done() and not is_waiting(data):
                     raise TimeoutError(f"no decision after {seconds:g} s")
             return work.result()
         finally:

@@ -18,20 +18,20 @@ from amplifier_sandbox.visible_text import exact
 
 
 def canonical(value: Any) -> str:
-    """Return a value as JSON in one line; what could deceive the eye is escaped."""
+    """Return a value as JSON in one line, with deceptive characters escaped."""
     return exact(json.dumps(value, sort_keys=True, ensure_ascii=False, default=str))
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a tool; two of equal `digest` do the same."""
+    """One call of a tool; two calls of equal `digest` do the same."""
 
     session_id: str
     call_id: str
     tool: str
     arguments: Any
     group: str
-    # When the hooks were told of it: the same id may come twice, the same moment does not.
+    # The time of the event: a model may use the same call id twice, but not at the same moment.
     moment: str
 
     @cached_property
@@ -42,14 +42,14 @@ class Call:
 
     @property
     def named_arguments(self) -> dict[str, Any]:
-        """The arguments by name; none when they have no names."""
+        """The arguments by name; empty if they are not a mapping."""
         given = self.arguments
         if isinstance(given, dict):
             return cast("dict[str, Any]", given)
         return {}
 
     def __str__(self) -> str:
-        """All of it: nothing may be allowed that was not shown."""
+        """The whole call: nothing may be allowed that was not shown."""
         named = self.named_arguments
         lines = [f"  {canonical(name)}: {canonical(named[name])}" for name in sorted(named)]
         lines = lines or [f"  {canonical(self.arguments)}"]
@@ -57,7 +57,7 @@ class Call:
 
 
 def call_from(data: Any) -> Call:
-    """Return the call that an event is about; what is missing is empty."""
+    """Return the call that an event is about; missing fields are empty."""
     if isinstance(data, dict):
         facts = cast("dict[str, Any]", data)
     else:
@@ -79,17 +79,17 @@ def call_from(data: Any) -> Call:
     )
 
 
-# In a pattern that allows, `*` stands for nothing that could begin another command or leave a
-# folder: `git *` is not `git status; rm -r .`, and `src/*` is not `src/../../etc/passwd`.
+# In a pattern that allows, `*` matches nothing that could start another command or leave a folder:
+# `git *` does not match `git status; rm -r .`, nor `src/*` `src/../../etc/passwd`.
 _HARMLESS = r"[^;&|<>$`\\(){}!#\x00-\x1f\x7f-\x9f]"
 _UPWARDS = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
 
 
 class Ruling(NamedTuple):
-    """What is to happen with a call, and by which rule, in words."""
+    """The decision about a call, and the rule that made it, in words."""
 
     action: Action
-    by: Literal["rule", "default", "grant", "person", "concern", "nobody", "failure"]
+    by: Literal["rule", "default", "grant", "user", "concern", "nobody", "failure"]
     words: str
     rule: Rule | None = None
 
@@ -102,22 +102,23 @@ class RuleBook:
         self._now = now
 
     def denial(self, call: Call) -> Ruling | None:
-        """Return the rule that forbids a call: one is enough, wherever it stands."""
+        """Return the rule that denies a call, wherever it is in the list, or None."""
         return self._first(call, ("deny",))
 
     def rule(self, call: Call, effect: Effect) -> Ruling:
-        """Return the first rule about a call, or what goes for calls without one."""
+        """Return a rule that denies, else the first rule about a call, else the default."""
         ruling = self.denial(call) or self._first(call, ("allow", "ask"))
         if ruling is not None:
             return ruling
         if effect == "pure":
             return Ruling("allow", "default", "the tool changes nothing")
         action = self._config.classes.get(effect, self._config.default)
-        return Ruling(action, "default", f"no rule is about it, and the default is `{action}`")
+        return Ruling(action, "default", f"no rule matches, and the default is to {action}")
 
     def _first(self, call: Call, actions: tuple[Action, ...]) -> Ruling | None:
         for number, rule in enumerate(self._config.rules, start=1):
             in_force = rule.until is None or rule.until > self._now()
+            # When in doubt, a rule that allows does not match, and one that denies does.
             wary = rule.action == "allow"
             if rule.action in actions and in_force and matches(rule, call, wary=wary):
                 words = f"rule {number}: {rule.action} {described(rule.tool, rule.arguments)}"
@@ -126,7 +127,7 @@ class RuleBook:
 
 
 def matches(pattern: Any, call: Call, *, wary: bool) -> bool:
-    """Whether a rule or grant is about a call; a wary one has to be sure of it."""
+    """Whether a rule or grant matches a call; with `wary`, only if that is certain."""
     named = call.named_arguments
     wanted = pattern.arguments
     return _fits(pattern.tool, call.tool, wary=wary) and all(
@@ -136,7 +137,7 @@ def matches(pattern: Any, call: Call, *, wary: bool) -> bool:
 
 
 def described(tool: str, arguments: dict[str, str]) -> str:
-    """Return in words which calls a pattern is about."""
+    """Return in words which calls a pattern matches."""
     where = [f"{exact(name)} is {canonical(glob)}" for name, glob in arguments.items()]
     return f"`{exact(tool)}`" + (f" where {' and '.join(where)}" if where else "")
 
@@ -165,7 +166,7 @@ def _compiled(glob: str, wary: bool) -> re.Pattern[str]:
         return "".join(anything if each == "?" else re.escape(each) for each in part)
 
     first, *rest = re.split(r"\*+", glob)
-    # Atomic, so that no argument can make a pattern with several stars slow.
+    # Atomic groups never backtrack, so no argument can make a pattern with several stars slow.
     middle = "".join(f"(?>{anything}*?{literal(part)})" for part in rest[:-1])
     last = f"{anything}*{literal(rest[-1])}" if rest else ""
     return re.compile(literal(first) + middle + last, re.DOTALL)

@@ -1,4 +1,4 @@
-"""hooks-budget: one budget for a whole tree of agents, which none of its calls can exceed."""
+"""hooks-budget: one budget for a whole tree of agents, which their calls cannot exceed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amplifier_module_hooks_budget.provider import EVENTS, NAME, BudgetedProvide
 
 __amplifier_module_type__ = "hook"
 
-# Next to the providers: what never reaches them, because something else answers, costs nothing.
+# Next to the providers: a call that another wrapper answers never reaches them, and is free.
 _INNERMOST = 10_000
 _GUARD_SECONDS = 10.0
 
@@ -28,6 +28,7 @@ class Interposer:
         self.budget = budget
 
     def __call__(self, name: str, module: Any) -> Any:
+        # A composite provider calls others that are charged themselves.
         composites = self.budget.ledger.config.composite_providers
         if name in composites or is_composite(module) or isinstance(module, BudgetedProvider):
             return module
@@ -55,7 +56,7 @@ async def mount(
         coordinator.interpose(
             "providers", Interposer(budget), name=NAME, priority=_INNERMOST, inherit=True
         ),
-        # A guard, so that sessions without this module of their own have it too.
+        # Registered as a guard, so that children without this module inherit it.
         hooks.register(
             events.PROVIDER_RETRY,
             budget.pay_retry,
@@ -90,6 +91,7 @@ def _enter(coordinator: ModuleCoordinator, config: BudgetConfig) -> SessionBudge
     else:
         refusal = ledger.lease(parent, agent)
     account = ledger.accounts.get(agent)
+    # A child's own configuration can only narrow the share that its parent gave it.
     if account is not None and account is not ledger.root:
         account.config = config
         account.limit = account.limit.at_most(limit_of(config.usd, config.tokens, config.steps))

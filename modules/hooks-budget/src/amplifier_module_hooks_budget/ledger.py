@@ -1,4 +1,4 @@
-"""The ledger of a tree of agents: what each has used, what is set aside, and what is left."""
+"""The ledger of a tree of agents: what each has used, has reserved, and has left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SMALLEST = Amount(Decimal("0.000001"), Decimal(1), Decimal(1))
 
 @dataclass(slots=True, eq=False)
 class Account:
-    """One agent's place in the tree; what its descendants use counts here too."""
+    """One agent's account in the tree; what its descendants use counts here too."""
 
     agent: str
     parent: Account | None
@@ -40,13 +40,13 @@ class Account:
 
 @dataclass(slots=True)
 class Hold(paid_provider.Hold):
-    """What is set aside for a call, and for whose."""
+    """The amount that is reserved for a call, and the account it is reserved from."""
 
     account: Account
 
 
 class Shortage(NamedTuple):
-    """The limit that a call does not fit under, and whose it is."""
+    """The limit that a call would exceed, and the account that has it."""
 
     limit: str
     account: Account
@@ -70,11 +70,11 @@ class Shortage(NamedTuple):
 
 
 class TreeLedger:
-    """One for a whole tree, shared by its sessions, whatever threads they run in.
+    """The ledger of a whole tree, shared by its sessions in whatever threads they run.
 
-    Nothing is set aside that does not fit under the limits of an agent and of all agents above it.
-    `state` always holds what a later ledger needs to go on from here; what was set aside when it
-    was last written counts as used then.
+    Nothing is reserved beyond the limits of an agent and of all agents above it. `state` always has
+    what a later process needs to continue from here; what was reserved when it was last written
+    counts as used then, because the call may have been billed before the crash.
     """
 
     def __init__(self, root: str, config: BudgetConfig, state: dict[str, Any]) -> None:
@@ -82,9 +82,10 @@ class TreeLedger:
         self._lock = threading.Lock()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._state = state
-        # When the first call was made, or would have been had the tree never rested.
+        # The time of the first call, moved by the seconds that earlier processes have used.
         self._began: float | None = None
         self.accounts: dict[str, Account] = {}
+        # Parents first, which ids do not guarantee: published ids of children begin with zeros.
         for record in sorted(state.setdefault("agents", {}).values(), key=lambda it: it["depth"]):
             self._open(self._restored(record))
         if not self.accounts:
@@ -95,10 +96,10 @@ class TreeLedger:
     async def hold(
         self, account: Account, call: WorstCase, *, final: bool = False
     ) -> Hold | Shortage:
-        """Set aside what `call` costs at most, with a shorter answer if need be.
+        """Reserve the worst case of `call`, with a shorter answer if necessary.
 
-        When it would have more room without the calls that are under way, wait for these. A final
-        call may use what is kept for it.
+        If running calls may give back enough to make more room, wait for them. A final call may use
+        the reserve for last answers.
         """
         if self._began is None:
             self._began = time.monotonic() - float(self._state.get("seconds", 0))
@@ -106,6 +107,7 @@ class TreeLedger:
             left = self.seconds_left(final=final)
             if left is not None and left <= 0:
                 return self.out_of_time()
+            # The future is registered under the same lock, so that no `settle` is missed.
             with self._lock:
                 outcome = self._try(account, call, final=final)
                 if outcome is not None:
@@ -116,13 +118,14 @@ class TreeLedger:
             await asyncio.wait([change], timeout=left)
 
     def out_of_time(self) -> Shortage:
-        """Return that the time of the whole tree is used."""
+        """Return the shortage of time of the whole tree."""
         return Shortage("seconds", self.root, self)
 
     def hold_again(self, hold: Hold) -> Shortage | None:
-        """Charge `hold` in full and set the same aside once more, if that fits."""
+        """Charge `hold` in full and reserve the same again, if that fits."""
         with self._lock:
             self._book(hold, hold.amount)
+            # A retry is the same model call: it is not counted as another step.
             again = hold.amount._replace(steps=Decimal(0))
             lacking = self.room(hold.account).minus(again).lacking()
             hold.amount = Amount() if lacking else again
@@ -132,7 +135,7 @@ class TreeLedger:
             return None
 
     def settle(self, hold: Hold, charge: Amount | None) -> None:
-        """Charge what a call did cost, or without that all of `hold`, and give back the rest."""
+        """Charge the cost of a call, or all of `hold` if it is unknown, and release the rest."""
         if charge is None:
             charge = hold.amount
         else:
@@ -142,12 +145,13 @@ class TreeLedger:
             self._state["seconds"] = self.seconds()
             waiting = self._waiting
             self._waiting = []
+        # A future may only be completed in its own loop, and sessions may run in other threads.
         for loop, change in waiting:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_wake, change)
 
     def lease(self, parent: Account, child: str, depth: int | None = None) -> str | None:
-        """Open the account of a child with a share of what is left; or return why not."""
+        """Open the account of a child with a share of what is left, or return why not."""
         config = self.config
         with self._lock:
             if child in self.accounts:
@@ -157,6 +161,7 @@ class TreeLedger:
                 return f"agents may be nested {config.depth} deep"
             if config.breadth is not None and parent.children >= config.breadth:
                 return f"an agent may have {config.breadth} children"
+            # Running calls have reserved their worst case, and may give much of it back.
             room = self.room(parent, ignoring_holds=True)
             if lacking := room.minus(_SMALLEST).lacking():
                 return f"the budget in {lacking} is used up"
@@ -172,7 +177,7 @@ class TreeLedger:
         return time.monotonic() - self._began
 
     def seconds_left(self, *, final: bool = False) -> float | None:
-        """Return how much time is left, if there is a limit."""
+        """Return how much time is left; None without a limit."""
         limit = self.config.seconds
         if limit is None:
             return None
@@ -183,7 +188,7 @@ class TreeLedger:
         return limit - kept - self.seconds()
 
     def share_used(self, account: Account) -> float:
-        """Return the used share of that limit which is nearest to its end."""
+        """Return the used share of the limit that is nearest to its end."""
         shares = [used / limit for used, limit in zip(account.used, account.limit, strict=True)]
         seconds = self.config.seconds
         if seconds is None or account.parent:
@@ -193,7 +198,7 @@ class TreeLedger:
         return max(of_time, *map(float, shares))
 
     def newly_near(self, account: Account) -> list[Account]:
-        """Return the accounts of a lineage that are near their limit; each of them once."""
+        """Return the accounts of a lineage that are near their limit, each only once."""
         unwarned = [each for each in account.lineage if not each.is_warned]
         near = [each for each in unwarned if self.share_used(each) >= self.config.warn_at]
         for each in near:
@@ -201,7 +206,7 @@ class TreeLedger:
         return near
 
     def _try(self, account: Account, call: WorstCase, *, final: bool) -> Hold | Shortage | None:
-        """Return a hold, or why there is none; None when it is better to wait."""
+        """Return a hold, or why there is none; None if waiting would give more room."""
         left = self.room(account, final=final)
         fit = call.fit(left)
         if isinstance(fit, str) or fit.output_tokens < call.enough:
@@ -222,7 +227,7 @@ class TreeLedger:
         room = ENDLESS
         for each in account.lineage:
             left = self._left(each, whole=final and each is account)
-            # A call that is under way stays a call, however cheap it turns out to be.
+            # A running call counts as a step however cheap it turns out to be.
             if ignoring_holds:
                 given_back = each.held._replace(steps=Decimal(0))
             else:
@@ -231,10 +236,11 @@ class TreeLedger:
         return room
 
     def _left(self, account: Account, *, whole: bool = False) -> Amount:
-        """Return what is left of an account; unless `whole`, less what is kept for a final call."""
+        """Return what is left of an account; if not `whole`, without the last answer's reserve."""
         limit = account.limit
         kept = self.config.final_answer_reserve
         if kept and not whole:
+            # A share of the steps may be less than one, so a whole step is kept.
             calls = limit.steps - 1 if limit.steps > 1 else limit.steps
             limit = Amount(limit.usd * (1 - kept), limit.tokens * (1 - kept), calls)
         return limit.minus(account.used).minus(account.held)
@@ -280,13 +286,13 @@ class TreeLedger:
 
 
 def limit_of(usd: Decimal | None, tokens: int | None, steps: int | None) -> Amount:
-    """Return an amount in which None stands for no limit."""
+    """Return an amount, in which None becomes no limit."""
     limits = zip((usd, tokens, steps), ENDLESS, strict=True)
     return Amount(*(endless if each is None else Decimal(each) for each, endless in limits))
 
 
 def amount_from(record: dict[str, str]) -> Amount:
-    """Return the amount that a record was made of."""
+    """Return the amount in a record."""
     return Amount(*(Decimal(record[name]) for name in Amount._fields))
 
 

@@ -1,4 +1,4 @@
-"""What a session pays its calls from, and providers under that budget: reminder, last answer."""
+"""The budget of a session, and providers under that budget: reminder, last answer."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.llm_errors import LLMError
 from amplifier_core.message_models import ChatRequest, ChatResponse, Message, ToolCall
 from amplifier_core.models import ModelInfo, ProviderInfo
-from amplifier_kit.calls.budget_news import (
+from amplifier_kit.calls.budget_notices import (
     DOUBTED,
     EXHAUSTED,
     OVERRUN,
     UNPRICED,
     WARNING,
-    News,
+    Notice,
     announce,
     closed,
 )
@@ -33,9 +33,9 @@ EVENTS = [WARNING, EXHAUSTED, DOUBTED, OVERRUN, UNPRICED, REFUSED]
 
 
 class SessionBudget:
-    """What the calls of one session are paid from: the account of its agent in the tree's ledger.
+    """The budget of one session: the account of its agent in the tree's ledger.
 
-    Without an account, its agent may not call a model. The `final` one may use what is kept for the
+    Without an account, the agent may not call a model. A `final` one may use the reserve for the
     last answer of a turn.
     """
 
@@ -64,24 +64,24 @@ class SessionBudget:
         return self.account
 
     def for_last_answer(self) -> SessionBudget:
-        """Return what the call is paid from that gives the last answer."""
+        """Return the budget from which the last answer is paid."""
         return SessionBudget(self.coordinator, self.ledger, self.account, final=True)
 
     @property
     def price_tables(self) -> Sequence[PriceTable | None]:
-        """Those of the agents from the root down to this one."""
+        """The tables of all agents from the root down to this one."""
         return [each.prices for each in reversed(self._own.lineage)]
 
     @property
     def allows_unpriced(self) -> bool:
-        """Whether all who limit dollars say so."""
+        """Whether every agent that limits dollars allows models without a price."""
         configs = [each.config for each in self._own.lineage]
         deciding = [each for each in configs if each.usd is not None] or configs[-1:]
         return all(each.unknown_price == "allow" for each in deciding)
 
     @property
     def charges_worst_case(self) -> bool:
-        """Whether any agent from the root down to this one wants that."""
+        """Whether any agent from the root down to this one asks for that."""
         return any(each.config.settle == "worst_case" for each in self._own.lineage)
 
     async def left(self) -> Amount:
@@ -93,39 +93,39 @@ class SessionBudget:
         return self.ledger.seconds_left(final=self._is_final)
 
     def out_of_time(self) -> Shortage:
-        """Return that the tree's time is used."""
+        """Return the shortage of time of the whole tree."""
         return self.ledger.out_of_time()
 
     async def hold(self, call: WorstCase) -> Hold | Shortage:
-        """Set the worst case aside."""
+        """Reserve the worst case of a call."""
         return await self.ledger.hold(self._own, call, final=self._is_final)
 
     async def hold_again(self, hold: Hold, call: WorstCase) -> Hold | Shortage:
-        """Charge the attempt that failed, and set the same aside once more."""
+        """Charge the attempt that failed, and reserve the same again."""
         return self.ledger.hold_again(hold) or hold
 
     async def settle(self, hold: Hold, charge: Amount | None) -> None:
-        """Charge what a call did cost."""
+        """Charge the cost of a call."""
         self.ledger.settle(hold, charge)
 
     async def pay_retry(self, event: str, data: dict[str, Any]) -> None:
-        """Charge an attempt that failed, and stop the call when another does not fit."""
+        """Charge an attempt that failed, and stop the call if another one does not fit."""
         await pay_retry(self, data)
 
     # --- children, and what is said --------------------------------------------------------------
 
     async def lease(self, child_session_id: str, depth: int | None = None) -> str | None:
-        """Give a child its share before it is spawned; returns why it must not be."""
+        """Give a child its share before it is spawned; return why it must not be spawned."""
         refusal = self.refusal
         if self.account is not None:
             refusal = self.ledger.lease(self.account, child_session_id, depth)
         if refusal:
             facts = {"child_session_id": child_session_id, "reason": refusal}
-            await self._announce(News(REFUSED, facts, f"No agent was started: {refusal}."))
+            await self._announce(Notice(REFUSED, facts, f"No agent was started: {refusal}."))
         return refusal
 
     def status(self) -> dict[str, Any]:
-        """Return what the whole tree has used, for those who show it."""
+        """Return what the whole tree has used, for display."""
         ledger = self.ledger
         root = self.ledger.root
         return {
@@ -139,7 +139,7 @@ class SessionBudget:
         }
 
     async def warn(self) -> None:
-        """Say once of each limit that its end is near."""
+        """Warn once for each limit that is nearly reached."""
         for account in self.ledger.newly_near(self.account) if self.account else ():
             share = self.ledger.share_used(account)
             facts = {"agent": account.agent, "share": share, **self.status()}
@@ -147,17 +147,17 @@ class SessionBudget:
                 whose = "the budget"
             else:
                 whose = f"the share of {account.agent}"
-            await self._announce(News(WARNING, facts, f"{share:.0%} of {whose} is used."))
+            await self._announce(Notice(WARNING, facts, f"{share:.0%} of {whose} is used."))
 
     def reminder(self) -> str:
-        """Return what the model is told with each request when little is left."""
+        """Return the text that is added to each request when little is left."""
         accounts = self.account.lineage if self.account else ()
         share = max(map(self.ledger.share_used, accounts), default=0.0)
         if share < self.ledger.config.warn_at:
             return ""
         return f"{share:.0%} of the budget for this work is used. Come to an end soon."
 
-    async def _announce(self, news: News) -> None:
+    async def _announce(self, news: Notice) -> None:
         await announce(self.coordinator, news, source=NAME)
 
 
@@ -167,15 +167,15 @@ _LAST_CALL = (
     "The budget for this work is used up. Answer now with what you have, without calling tools, "
     "and say what is still open."
 )
-# Whatever else can be called might call the vendor.
+# Any other method might call the vendor without being charged.
 _HARMLESS = ("count_tokens",)
-# A count is what the vendor expects; it may bill a little more.
+# A count is the vendor's estimate; it may bill a little more.
 _COUNT_MARGIN = 1.02
 _COUNT_EXTRA = 64
 
 
 class BudgetedProvider(PaidProvider[Hold]):
-    """A provider as its session sees it."""
+    """A provider as its session sees it, under the session's budget."""
 
     def __init__(self, name: str, module: Any, budget: SessionBudget) -> None:
         super().__init__(name, module, budget)
@@ -215,11 +215,11 @@ class BudgetedProvider(PaidProvider[Hold]):
         return _with(request, self._budget.reminder())
 
     async def _foresee(self, request: ChatRequest, ledger: Ledger[Hold]) -> WorstCase:
-        """Return the worst case of a call; its tokens are counted if it would not fit by bytes."""
+        """Return the worst case of a call; tokens are counted only if its bytes do not fit."""
         call = await super()._foresee(request, ledger)
         call = call._replace(least=self._budget.ledger.config.min_output_tokens)
         left = await ledger.left()
-        # Counting may be a request to the vendor, and no count makes up for a call too many.
+        # Counting may be a request to the vendor; it does not help if the steps are used up.
         fit = call.fit(left._replace(steps=ENDLESS.steps))
         if isinstance(fit, str) or fit.output_tokens < call.wanted:
             most = call.input_tokens
@@ -233,6 +233,7 @@ class BudgetedProvider(PaidProvider[Hold]):
         try:
             return int(await count(request) * _COUNT_MARGIN) + _COUNT_EXTRA
         except Exception:
+            # A vendor's error must not stop a call: bytes are a safe upper bound.
             logger.exception("tokens not counted, bytes are provider=%s", self._mounted_as)
             return otherwise
 
@@ -241,7 +242,7 @@ class BudgetedProvider(PaidProvider[Hold]):
         await self._budget.warn()
 
     async def _last_answer(self, request: ChatRequest) -> ChatResponse | None:
-        """Let the model answer with what it has, from what is kept for that; None if it cannot."""
+        """Let the model answer with what it has, paid from the reserve; None if it cannot."""
         if not self._budget.ledger.config.final_answer_reserve:
             return None
         last = {"tools": None, "tool_choice": None, "max_output_tokens": _FINAL_OUTPUT}
@@ -263,7 +264,7 @@ class BudgetedProvider(PaidProvider[Hold]):
 
 
 def _with(request: ChatRequest, notice: str) -> ChatRequest:
-    """Return the request with a notice after it that is never stored."""
+    """Return the request with a notice appended, which never enters the history."""
     if not notice:
         return request
     messages = [*request.messages, Message(role="user", content=notice)]

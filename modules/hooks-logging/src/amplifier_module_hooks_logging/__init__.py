@@ -18,9 +18,9 @@ _REFRESH = "logging.refresh"
 async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], Awaitable[None]]:
-    """Listen to every event that is known by now. Config: see `LoggingConfig`.
+    """Listen to every event that is known so far. Config: see `LoggingConfig`.
 
-    Cleanup: nothing is listened to any more, and what waits is written.
+    Cleanup: stops listening, and writes what is queued.
     """
     settings = LoggingConfig.model_validate(config or {})
     log = EventLog(coordinator, settings)
@@ -31,7 +31,7 @@ async def mount(
 
 
 async def on_session_ready(coordinator: ModuleCoordinator) -> None:
-    """Listen to what modules that were mounted later announce, and learn what the app knows."""
+    """Listen to events of modules that were mounted later, and learn the app's secrets."""
     refresh: Any = coordinator.get_capability(_REFRESH)
     if refresh is not None:
         await refresh()

@@ -1,4 +1,4 @@
-"""The handler of every event: it hands each one to the writer and goes on."""
+"""The handler of every event: it queues each one for the writer, and does not wait."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ DROPPED = "logging:dropped"
 FAILED = "logging:failed"
 EVENTS = [DROPPED, FAILED]
 
-# Behind the redaction, before the guards: what they deny is heard by nobody after them.
+# After the redaction, before the guards: an event that a guard denies does not get further.
 _EARLY = -900_000
 _TURN_ENDS = frozenset({events.ORCHESTRATOR_COMPLETE, events.CANCEL_COMPLETED, events.SESSION_END})
-# What tells who asked, who allowed and what went wrong is never dropped.
+# A full queue drops none of these: they show who asked, who allowed, and what went wrong.
 _GUARDING = re.compile(
     r"(approval|budget|cancel|execution|hook|logging|module|orchestrator|policy|prompt|redaction"
     r"|session):|tool:(pre|post|error)$"
@@ -74,7 +74,7 @@ class EventLog:
         )
 
     async def stop(self) -> None:
-        """Listen to nothing any more, write what waits and close the file."""
+        """Stop listening, write what is queued and close the file."""
         await self._tell_missing()
         self.watch.stop()
         if not await asyncio.to_thread(self.writer.close, _CLOSE_SECONDS):
@@ -84,8 +84,9 @@ class EventLog:
             await asyncio.wrap_future(self._announcement)
 
     async def __call__(self, event: str, data: Any) -> None:
-        """Take note of an event; waits only where a turn ends, and not for long."""
+        """Log an event; waits only at the end of a turn, and not for long."""
         await self.watch.keep_up(event)
+        # Not for its own events, one of which `_tell_missing` emits itself.
         if event not in EVENTS:
             await self._tell_missing()
         self._put(event, data)
@@ -99,6 +100,7 @@ class EventLog:
             fields = {"data": data}
         session_id, parent_id, timestamp = (fields.pop(name, None) for name in _ENVELOPE)
         config = self._config
+        # Cut before it is queued, so that the queue's limit in characters bounds its memory.
         clip = Clip(config.max_record_bytes + MARGIN_CHARS, config.max_value_chars + MARGIN_CHARS)
         room = clip.left
         entry = Entry(
@@ -117,7 +119,7 @@ class EventLog:
             show(self._coordinator, line, source=NAME)
 
     async def _tell_missing(self) -> None:
-        """Say how many events are missing from the log, as soon as it takes them again."""
+        """Report how many events are missing from the log, once it can be written again."""
         if missing := self.writer.take_missing():
             self._is_dropping = False
             total = missing.total()
@@ -132,12 +134,12 @@ class EventLog:
             logger.warning("log not flushed in time path=%s", self.path)
 
     def _hear(self, error: str) -> None:
-        """Hear from the writer's thread, once, that the disk refuses."""
+        """Announce in the event loop what the writer's thread reports, once: the disk refuses."""
         if not self._loop.is_closed():
             told = asyncio.run_coroutine_threadsafe(self._announce(error), self._loop)
             self._announcement = told
 
     async def _announce(self, error: str) -> None:
-        line = f"The log {self.path} cannot be written ({error}); the session goes on without it."
+        line = f"The log {self.path} cannot be written ({error}); the session continues without it."
         show(self._coordinator, line, "error", source=NAME)
         await self._coordinator.hooks.emit(FAILED, {"path": str(self.path), "error": error})

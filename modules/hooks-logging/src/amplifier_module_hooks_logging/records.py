@@ -1,4 +1,4 @@
-"""Turning events into lines: free of secrets, cut to size, numbered."""
+"""Render events as lines: free of secrets, cut to size, numbered."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 
 
 class Entry(NamedTuple):
-    """An event on its way to the file; `sequence` counts from the start of this process."""
+    """An event to be written; `sequence` counts from the start of this process."""
 
     sequence: int
     event: str
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
 
 
 class Clip:
-    """Cuts data to `left` characters in all and to `text_chars` in each text, and counts down."""
+    """Cuts data to `left` characters in total, and each text in it to `text_chars`."""
 
     def __init__(self, left: int, text_chars: int) -> None:
         self.left = left
@@ -65,7 +65,7 @@ class Clip:
         return data
 
     def _first(self, items: Iterable[Item], depth: int) -> Iterator[Item]:
-        """Yield the items of a container for as long as there is room."""
+        """Yield the items of a container as long as there is room."""
         for number, item in enumerate(items):
             if number >= _MOST_ITEMS or self.left <= 0 or depth >= _DEEPEST:
                 return
@@ -89,7 +89,7 @@ class Renderer:
         self._config = config
 
     def render(self, entry: Entry, first_sequence: int) -> list[bytes]:
-        """Return the lines of an entry; one, and before it what streams that end here still had.
+        """Return the line of an entry, after lines with the rest of the streams that it ends.
 
         Data that cannot be searched for secrets is withheld.
         """
@@ -117,6 +117,7 @@ class Renderer:
         }
         most = self._config.max_record_bytes
         line = b""
+        # Characters are cut but bytes are limited: one may have four, or six when escaped.
         for divisor in (1, _HARDER, _HARDER**2):
             clip = Clip(
                 (most - _ENVELOPE_BYTES) // divisor, self._config.max_value_chars // divisor
@@ -129,5 +130,5 @@ class Renderer:
 
 def _dump(record: dict[str, Any]) -> bytes:
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-    # Half of a surrogate pair has no UTF-8; its backslash form is what JSON calls it too.
+    # UTF-8 cannot encode a lone surrogate; its backslash form is also its escape in JSON.
     return text.encode("utf-8", "backslashreplace") + b"\n"

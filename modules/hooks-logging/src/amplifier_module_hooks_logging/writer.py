@@ -1,4 +1,4 @@
-"""The one thread that writes the files: a bounded queue before it, so that no session waits."""
+"""The thread that writes the files, with a bounded queue, so that no session waits for it."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ class EventFile:
         self._size = 0
 
     def last_sequence(self) -> int:
-        """Return the number of the last record in the log; 0 when there is none."""
+        """Return the number of the last record in the log; 0 if there is none."""
         for path in (self.path, self._full(1)):
             if not path.is_file():
                 continue
             with path.open("rb") as file:
+                # The end of the file is enough: two records fit, of which one may be torn.
                 file.seek(max(0, path.stat().st_size - 2 * self._config.max_record_bytes))
                 lines = file.read().splitlines()
             for line in reversed(lines):
@@ -49,10 +50,10 @@ class EventFile:
         return 0
 
     def append(self, lines: list[bytes]) -> None:
-        """Append lines, and remove from the list those that were appended.
+        """Append lines, and remove those that were appended from the list.
 
         Raises:
-            OSError: a line could not be written; nothing of it is in the file.
+            OSError: a line could not be written; no part of it is in the file.
         """
         while lines:
             self._open()
@@ -62,7 +63,7 @@ class EventFile:
             self._size += len(lines.pop(0))
 
     def sync(self) -> None:
-        """Put what was appended onto the disk."""
+        """Flush what was appended to disk."""
         if self._fd is not None:
             os.fdatasync(self._fd)
 
@@ -76,16 +77,17 @@ class EventFile:
     def _open(self) -> int:
         if self._fd is None:
             make_private_folder(self.path.parent)
-            # Whoever can write into the folder must not choose where the log goes.
+            # O_NOFOLLOW: a link in the folder must not redirect the log to another file.
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             self._fd = os.open(self.path, flags, 0o600)
             if not stat.S_ISREG(os.fstat(self._fd).st_mode):
                 self.close()
                 raise OSError("not a regular file")
+            # The mode above applies only to a new file; an old one may be open to others.
             os.fchmod(self._fd, 0o600)
             self._size = os.fstat(self._fd).st_size
             if self._size and os.pread(self._fd, 1, self._size - 1) != b"\n":
-                # A crash left half a line; the next record must not be glued to it.
+                # A crash left half a line; the next record must not be appended to it.
                 append_whole(self._fd, b"\n")
                 self._size += 1
         return self._fd
@@ -104,7 +106,7 @@ class EventFile:
 Tell = Callable[[str], None]
 
 _MOST_AT_ONCE = 256
-# How long a disk that refused is left alone.
+# How long to wait after a failed write; what is queued meanwhile is dropped and counted.
 _RETRY_SECONDS = 5.0
 
 
@@ -115,9 +117,9 @@ class _Queued(NamedTuple):
 
 
 class Writer:
-    """Writes entries in the order they come.
+    """Writes entries in the order in which they are put.
 
-    `tell` hears, in the writer's thread and once, that the file cannot be written, and why.
+    `tell` is called once, in the writer's thread, if the file cannot be written, with the reason.
     """
 
     def __init__(self, path: Path, scrubber: Scrubber, config: LoggingConfig, tell: Tell) -> None:
@@ -137,12 +139,12 @@ class Writer:
 
     @property
     def has_room(self) -> bool:
-        """Whether the queue takes more."""
+        """Whether the queue accepts more."""
         config = self._config
         return len(self._queue) < config.max_queue_records and self._chars < config.max_queue_chars
 
     def put(self, entry: Entry, chars: int, *, always: bool) -> bool:
-        """Take an entry; False when the queue is full and the entry is dropped."""
+        """Queue an entry; False if the queue is full and the entry is dropped."""
         if not (always or self.has_room):
             self._miss([entry])
             return False
@@ -150,7 +152,7 @@ class Writer:
         return True
 
     def take_missing(self) -> Counter[str]:
-        """Return the events that are missing, by name, once the file is written again."""
+        """Return the counts of missing events, by name, once the file can be written again."""
         with self._woken:
             if not self._missing or not self.has_room or self._retry_at is not None:
                 return Counter()
@@ -159,7 +161,7 @@ class Writer:
             return missing
 
     def flush(self) -> Future[None]:
-        """Return what is done when everything put so far is on the disk, or cannot be."""
+        """Return a future that is done when all entries so far are on disk, or have failed."""
         done: Future[None] = Future()
         if self._thread is None or not self._thread.is_alive():
             done.set_result(None)
@@ -168,7 +170,7 @@ class Writer:
         return done
 
     def close(self, seconds: float) -> bool:
-        """Write what is left and end the thread; blocks. False when that takes too long."""
+        """Write what is left and end the thread; blocks. False if that takes too long."""
         with self._woken:
             self._closing = True
             self._woken.notify()
@@ -183,7 +185,7 @@ class Writer:
             self._chars += queued.chars
             self._woken.notify()
         if self._thread is None:
-            # A daemon: a disk that hangs must not keep the process from ending.
+            # A daemon, because a disk that hangs must not keep the process from ending.
             self._thread = threading.Thread(target=self._run, name="amplifier-log", daemon=True)
             self._thread.start()
 
@@ -201,7 +203,7 @@ class Writer:
             self._file.close()
 
     def _take(self) -> list[_Queued]:
-        """Return what waits; nothing when the writer is to end."""
+        """Wait for queued entries and return them; an empty list when the writer has to end."""
         with self._woken:
             self._woken.wait_for(lambda: self._queue or self._closing)
             batch = [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_AT_ONCE))]
@@ -210,12 +212,13 @@ class Writer:
 
     def _write(self, entries: list[Entry]) -> None:
         waits = self._retry_at is not None and time.monotonic() < self._retry_at
+        # When closing there is no later attempt.
         if entries and (self._closing or not waits):
             self._attempt(lambda: self._append(entries))
         self._miss(entries)
 
     def _append(self, entries: list[Entry]) -> None:
-        """Append as many entries as can be, and remove them from the list."""
+        """Append as many entries as possible, and remove them from the list."""
         if self._first_sequence is None:
             self._first_sequence = self._file.last_sequence() + 1
         first = self._first_sequence
@@ -227,9 +230,10 @@ class Writer:
         self._retry_at = None
 
     def _attempt(self, action: Callable[[], None]) -> None:
-        """Do something that the disk may refuse; whatever happens, the thread goes on."""
+        """Run an action that the disk may refuse; the thread continues whatever happens."""
         try:
             action()
+        # Broad, because a bug in rendering must not end the thread: nothing more would be logged.
         except Exception as error:
             self._retry_at = time.monotonic() + _RETRY_SECONDS
             if not self._has_told:

@@ -1,4 +1,4 @@
-"""hooks-otel: one trace from a request to the deepest agent, as OpenTelemetry names things."""
+"""hooks-otel: one trace from a request to the deepest agent, in OpenTelemetry's conventions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from amplifier_module_hooks_otel.trouble import DEGRADED, NAME, Trouble
 
 __amplifier_module_type__ = "hook"
 
-# What begins is heard last and what ends is heard first: what other hooks do in between is not
-# counted, and a call that a guard denies was not made.
+# Last for events that begin a span, first for those that end one: the time of other hooks is not
+# counted, and a call that a guard denies gets no span.
 _FIRST = -sys.maxsize
 _LAST = sys.maxsize + 1
 _BEGINS = (events.LLM_REQUEST, events.TOOL_PRE)
@@ -30,9 +30,9 @@ _NO_SDK = "`otlp` needs opentelemetry-sdk and opentelemetry-exporter-otlp-proto-
 async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], Awaitable[None]]:
-    """Trace this session and all forked from it. Config: see `OtelConfig`.
+    """Trace this session and all sessions forked from it. Config: see `OtelConfig`.
 
-    Cleanup: nothing is listened to any more, and what waits is sent.
+    Cleanup: stops listening, and sends what is queued.
     """
     settings = OtelConfig.model_validate(config or {})
     async with AsyncExitStack() as undo:
@@ -43,7 +43,7 @@ async def mount(
         telemetry = telemetry or _new(coordinator, settings, undo)
         for event in () if inherited else (FIND, *HANDLERS):
             priority = _LAST if event in _BEGINS else _FIRST
-            # A guard, so that children without this module of their own are heard too.
+            # Registered as a guard, so that children without this module inherit it.
             undo.callback(hooks.register(event, telemetry, priority, NAME, on_error="deny"))
         telemetry.enter(coordinator, settings)
         coordinator.register_capability(TELEMETRY, telemetry)

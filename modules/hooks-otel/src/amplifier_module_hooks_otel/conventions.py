@@ -1,6 +1,6 @@
 """Names of attributes and metrics: OpenTelemetry's for generative AI, and our own."""
 
-# Copied: the package that publishes them has them in a place that may change at any time.
+# Copied, because the package that publishes them marks their module as unstable.
 AGENT_NAME = "gen_ai.agent.name"
 CONVERSATION_ID = "gen_ai.conversation.id"
 INPUT_MESSAGES = "gen_ai.input.messages"
@@ -26,20 +26,20 @@ CLIENT_TOKEN_USAGE = "gen_ai.client.token.usage"
 CHAT = "chat"
 EXECUTE_TOOL = "execute_tool"
 INVOKE_AGENT = "invoke_agent"
-# The conventions have a name of their own for some vendors; the others are named as they are.
+# Vendors for which the conventions have another name than our provider.
 VENDORS = {"gemini": "gcp.gemini"}
-# The steps in which the conventions count.
+# The bucket boundaries that the conventions recommend.
 TOKEN_STEPS = [4**power for power in range(14)]
 SECOND_STEPS = [0.01 * 2**power for power in range(14)]
 
-# What the conventions do not know. A number in a span is a float: the cost is there a second time,
-# as text with all its digits.
+# Names of our own. A number in a span is a float, so the cost is there a second time, as text with
+# all its digits.
 MODULE = "amplifier.module"
 TURN_STATUS = "amplifier.turn.status"
 COST_USD = "amplifier.cost_usd"
 COST_USD_EXACT = "amplifier.cost_usd_exact"
 CLIENT_COST = "amplifier.client.cost"
-# Values of `error.type` for what has no exception.
+# Values of `error.type` for failures without an exception.
 NO_RESULT = "no_result"
 TOOL_FAILURE = "tool_failure"
 UNKNOWN_ERROR = "_OTHER"

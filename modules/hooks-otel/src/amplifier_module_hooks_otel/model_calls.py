@@ -1,4 +1,4 @@
-"""Model calls: what is known of each, as attributes of its span and as metrics."""
+"""Model calls, as attributes of their spans and as metrics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COUNTS = {
 
 @dataclass(slots=True, eq=False)
 class ModelCall:
-    """A call on its way; `facts` are the attributes that its metrics have too."""
+    """A running call; `facts` are the attributes that its metrics share with its span."""
 
     span: Span
     facts: dict[str, str]
@@ -33,7 +33,7 @@ class ModelCall:
 
 
 class Instruments:
-    """The metrics of the calls of a tree of sessions."""
+    """The metrics of all calls of a tree of sessions."""
 
     def __init__(self, meter: Meter) -> None:
         self._tokens = meter.create_histogram(
@@ -61,12 +61,12 @@ class Instruments:
 
 
 def counts_in(usage: dict[str, Any]) -> dict[str, int]:
-    """Return the numbers of tokens, by their attributes."""
+    """Return the token counts, by their attributes."""
     return {key: usage[own] for key, own in _COUNTS.items() if type(usage.get(own)) is int}
 
 
 def _cost_in(usage: dict[str, Any]) -> Decimal | None:
-    """Return a cost with all its digits; None when it is unknown."""
+    """Return a cost with all its digits; None if it is unknown or not valid."""
     try:
         cost = Decimal(str(usage.get("cost_usd")))
     except InvalidOperation:

@@ -1,4 +1,4 @@
-"""The way out by OTLP over HTTP, for apps that set up no OpenTelemetry of their own."""
+"""Export by OTLP over HTTP, for apps that set up no OpenTelemetry of their own."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from requests.adapters import HTTPAdapter  # deptry: ignore[DEP003]
 from amplifier_module_hooks_otel.config import OtlpConfig
 from amplifier_module_hooks_otel.trouble import Trouble
 
-# Comes with the exporter, and is imported only where that is used.
+# `requests` comes with the exporter, and this file is imported only if that is used.
 
+# A receiver that answers without end would otherwise fill the memory.
 _MOST_BYTES = 65_536
 
 
 def bounded_session() -> requests.Session:
-    """Return a session whose answers cannot fill the memory."""
+    """Return a session that reads only the beginning of an answer."""
     session = requests.Session()
     for scheme in ("http://", "https://"):
         session.mount(scheme, _BoundedAdapter())
@@ -35,7 +36,7 @@ def bounded_session() -> requests.Session:
 
 class _BoundedAdapter(HTTPAdapter):
     def send(self, request: Any, stream: bool = False, *args: Any, **more: Any) -> Any:
-        """Send a request and cut its answer; what is compressed is left as it is."""
+        """Send a request and cut its answer, which is not decompressed."""
         response: Any = super().send(request, True, *args, **more)
         body: bytes = response.raw.read(_MOST_BYTES, decode_content=False)
         response.close()
@@ -47,13 +48,13 @@ _CLOSE_SECONDS = 5.0
 
 
 class Export:
-    """Providers that send what they are given, from threads of their own."""
+    """OpenTelemetry providers that export from threads of their own."""
 
     def __init__(self, config: OtlpConfig, session_id: str, trouble: Trouble) -> None:
         self._trouble = trouble
         base = config.endpoint and config.endpoint.rstrip("/")
         seconds = config.timeout_seconds
-        # An instance for each: two that count the same thing must not be taken for one.
+        # Without an instance id, the counters of two sessions would be taken for one.
         about = {"service.name": config.service_name, "service.instance.id": session_id}
         resource = Resource.create({key: value for key, value in about.items() if value})
         spans = OTLPSpanExporter(
@@ -62,14 +63,15 @@ class Export:
         values = OTLPMetricExporter(
             base and f"{base}/v1/metrics", timeout=seconds, session=bounded_session()
         )
-        # Closed with the session; at the exit of the program, a dead receiver would hold it up.
+        # Closed with the session: at exit, a dead receiver would delay the end of the program.
         self.tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
         self.tracers.add_span_processor(BatchSpanProcessor(spans))
         readers = [PeriodicExportingMetricReader(values)]
         self.meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
 
     async def close(self) -> None:
-        """Send what waits, unless that takes long."""
+        """Send what is queued, unless that takes too long."""
+        # A daemon thread, because a receiver that hangs must not keep the process from ending.
         closing = threading.Thread(target=self._shut_down, name="otel-close", daemon=True)
         closing.start()
         await asyncio.to_thread(closing.join, _CLOSE_SECONDS)

@@ -1,4 +1,4 @@
-"""One session as its trace sees it: which spans are open, and where they hang."""
+"""The open spans of one session, and their parents."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from amplifier_module_hooks_otel.model_calls import ModelCall
 
 @dataclass(slots=True, eq=False)
 class SessionTrace:
-    """The open spans of one session, by the ids that its events carry."""
+    """The open spans of one session, by the ids in its events."""
 
     id: str
     coordinator: Any
     agent_name: str | None = None
-    # The span of another session in whose course this one was forked.
+    # The span of the parent session during which this one was forked.
     above: Span | None = None
     turns: list[Span] = field(default_factory=list[Span])
     tools: dict[str, Span] = field(default_factory=dict[str, Span])
-    # Ended ones too: a child in the background hangs below the call that started it.
+    # Ended ones too: a background child's parent is the call that started it.
     spans: WeakKeyDictionary[OpenToolCall, Span] = field(
         default_factory=WeakKeyDictionary[OpenToolCall, Span]
     )
     calls: dict[str, ModelCall] = field(default_factory=dict[str, ModelCall])
-    # Calls that have an answer, until the loop tells how it ended.
+    # Calls that have an answer, until the loop reports its finish reason.
     answered: list[ModelCall] = field(default_factory=list[ModelCall])
 
     def place(self, *, of_fork: bool = False) -> Span | None:
-        """Return the span that what begins now belongs to."""
-        # The current call may be one of another session, which is not among these.
+        """Return the parent of a span that begins now."""
+        # The current call may belong to another session, and is not in `spans` then.
         call = current_tool_call()
         if call is not None and call in self.spans:
             return self.spans[call]
@@ -46,7 +46,7 @@ class SessionTrace:
         return self.above
 
     def begin_tool(self, call_id: str, span: Span) -> None:
-        """Take note of a tool call that begins."""
+        """Note the span of a tool call that begins."""
         self.tools[call_id] = span
         call = current_tool_call()
         if call is not None:
@@ -59,7 +59,7 @@ class SessionTrace:
             end(span, error_type, said)
 
     def end_step(self, error_type: str, *, with_calls: bool = False) -> None:
-        """End what has an answer, and the tool calls and model calls that will have none."""
+        """End answered calls, open tool calls and, with `with_calls`, open model calls."""
         while self.answered:
             call = self.answered.pop()
             end(call.span, None, {}, call.ended_ns)
@@ -69,7 +69,7 @@ class SessionTrace:
             end(self.calls.popitem()[1].span, error_type, {})
 
     def module_of(self, mount_point: str, name: str | None = None) -> str | None:
-        """Return the id of the module behind a mounted name, or its package when it has none."""
+        """Return the id of the module that is mounted under a name, else its package."""
         module: Any = self.coordinator.mount_points[mount_point]
         module = module if name is None else module.get(name)
         if module is None:
@@ -78,7 +78,7 @@ class SessionTrace:
 
 
 def end(span: Span, error_type: str | None, about: dict[str, Any], at: int | None = None) -> None:
-    """End a span, at a time in nanoseconds if it is past."""
+    """End a span, now or at a past time in nanoseconds."""
     span.set_attributes(about)
     if error_type is not None:
         span.set_attribute(ERROR_TYPE, error_type)

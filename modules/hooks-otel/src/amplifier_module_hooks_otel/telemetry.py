@@ -1,4 +1,4 @@
-"""The handler of events: it turns those of a whole tree of sessions into spans and metrics."""
+"""The handler that turns the events of a whole tree of sessions into spans and metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from amplifier_module_hooks_otel.trouble import Trouble
 logger = logging.getLogger(__name__)
 Facts = dict[str, Any]
 
-# The event by which a session finds the telemetry that it has from its parent.
+# The event by which a session finds the telemetry that it inherits from its parent.
 FIND = "otel:telemetry"
 TELEMETRY = "otel.telemetry"
 _LONGEST = 8_192
@@ -37,7 +37,7 @@ _LONGEST = 8_192
 
 @dataclass(slots=True, eq=False)
 class Telemetry:
-    """One for each tree: children hear it as a guard of their parent, whatever their plan says."""
+    """One for each tree: children inherit it as a guard of their parent, whatever their plan."""
 
     coordinator: ModuleCoordinator
     config: OtelConfig
@@ -47,7 +47,7 @@ class Telemetry:
     sessions: dict[str, SessionTrace] = field(default_factory=dict[str, SessionTrace])
 
     async def __call__(self, event: str, data: Any) -> HookResult | None:
-        """Record an event; never waits and never fails, so it never denies anything."""
+        """Record an event; never waits or raises, so that as a guard it never denies."""
         if event == FIND:
             return HookResult(data={TELEMETRY: self})
         try:
@@ -59,7 +59,7 @@ class Telemetry:
         return None
 
     def enter(self, coordinator: ModuleCoordinator, config: OtelConfig) -> None:
-        """Take a session in; of its configuration, only the name is its own."""
+        """Add a session; of its own configuration, only the agent's name is used."""
         session = self._session(coordinator.session_id)
         session.coordinator = coordinator
         session.agent_name = session.agent_name or config.agent_name
@@ -96,7 +96,7 @@ class Telemetry:
     def end_turn(self, session: SessionTrace, data: Facts) -> None:
         status = str(data.get("status"))
         is_complete = status == "completed"
-        # After a turn that is complete, a call that is open is not the turn's.
+        # A model call that is still open after a complete turn does not belong to the turn.
         session.end_step(name.NO_RESULT if is_complete else status, with_calls=not is_complete)
         if session.turns:
             said = self._said(name.OUTPUT_MESSAGES, data.get("response"), "assistant")
@@ -123,7 +123,7 @@ class Telemetry:
     def note_chunk(self, session: SessionTrace, data: Facts) -> None:
         call = session.calls.get(str(data.get("request_id")))
         if call is None and len(session.calls) == 1:
-            # A provider may have another id for the stream than for the call.
+            # Some providers use another id for the stream than for the call.
             (call,) = session.calls.values()
         if call is not None and call.seconds_to_first_chunk is None:
             call.seconds_to_first_chunk = time.perf_counter() - call.started
@@ -142,6 +142,7 @@ class Telemetry:
 
     def finish_call(self, session: SessionTrace, data: Facts) -> None:
         answered = session.answered
+        # This event has no request id, so the call is recognised by its token counts.
         counts = counts_in(_dict(data.get("usage")))
         if answered and answered[-1].counts == counts:
             call = answered.pop()
@@ -171,11 +172,11 @@ class Telemetry:
         session.end_tool(str(data.get("tool_call_id")), error_type, said)
 
     def _said(self, key: str, said: Any, role: str | None = None) -> dict[str, str]:
-        """Return what was said, if that is wanted: without secrets, and cut to size."""
+        """Return the content if it is captured: without secrets, and cut to size."""
         if not self.config.capture_content:
             return {}
         text = said if isinstance(said, str) else json.dumps(said)
-        # Cut twice: a secret that the limit would cut in half is blanked in between.
+        # Cut before and after: a secret that the second cut would halve is blanked in between.
         clean, _ = self._scrubber().scrub_text(shorten(text, 3 * _LONGEST))
         text = shorten(clean, _LONGEST)
         message = [{"role": role, "parts": [{"type": "text", "content": text}]}]
@@ -189,7 +190,7 @@ class Telemetry:
         about: Facts,
         said: dict[str, str] | None = None,
     ) -> Span:
-        """Start a span; without a parent of ours it belongs to the app's current one."""
+        """Start a span; without a parent of ours, its parent is the app's current span."""
         scrubber = self._scrubber()
         if parent is None:
             context = None
@@ -225,7 +226,7 @@ HANDLERS: dict[str, Callable[[Telemetry, SessionTrace, Facts], None]] = {
     events.SESSION_FORK: Telemetry.fork,
     "task:started": Telemetry.name_agent,
     events.EXECUTION_START: Telemetry.begin_turn,
-    # Results come before the next step; without one, a person did not allow the call.
+    # Results come before the next step; a call without one was denied by the user.
     events.PROVIDER_REQUEST: lambda _, session, data: session.end_step(name.NO_RESULT),
     events.LLM_REQUEST: Telemetry.begin_call,
     BLOCK_DELTA: Telemetry.note_chunk,

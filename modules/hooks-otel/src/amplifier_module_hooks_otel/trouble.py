@@ -1,4 +1,4 @@
-"""Saying that something is not recorded or not sent: once for each cause, from any thread."""
+"""Report that something is not recorded or not sent, once for each cause, from any thread."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NAME = "hooks-otel"
 DEGRADED = "otel:degraded"
 _MOST_CHARS = 500
 _MOST_CHARS_READ = 10 * _MOST_CHARS
-# By its log, and in no other way, the SDK tells that it drops spans or cannot send them.
+# The SDK reports only in its log that it drops spans or cannot send them.
 _SDK_LOGS = ("opentelemetry.sdk", "opentelemetry.exporter")
 
 
 class Trouble(logging.Handler):
-    """Tells the hooks and the person of one session."""
+    """Reports to the hooks and the user of one session."""
 
     def __init__(self, coordinator: Any) -> None:
         super().__init__(logging.WARNING)
@@ -31,20 +31,21 @@ class Trouble(logging.Handler):
             logging.getLogger(each).addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell what the SDK complains of, unless it still tries."""
+        """Report a log record of the SDK, unless it is about a retry."""
+        # Exporters log a retry as a warning, and giving up as an error.
         if record.levelno >= logging.ERROR or not record.name.startswith(_SDK_LOGS[1]):
-            # A receiver's own words may be in it.
+            # It may quote what a receiver answered, which is untrusted.
             complaint, _ = Scrubber().scrub_text(record.getMessage()[:_MOST_CHARS_READ])
             line = f"OpenTelemetry data is lost: {visible(complaint[:_MOST_CHARS])}"
             self.tell("not_exported", line)
 
     def tell(self, cause: str, line: str) -> None:
-        """Tell it soon; never waits, and never raises: with the loop, its audience is gone."""
+        """Report a message soon; never waits, and does nothing once the event loop is closed."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._tell, cause, line)
 
     async def settle(self) -> None:
-        """Listen to the SDK no more, and wait until all that was told has arrived."""
+        """Stop listening to the SDK, and wait until all reports were emitted."""
         for each in _SDK_LOGS:
             logging.getLogger(each).removeHandler(self)
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""hooks-redaction: blanks secrets in every event before anybody else hears it."""
+"""hooks-redaction: blanks secrets in every event before any other hook sees it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _TEXT = "redaction.text"
 async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], None]:
-    """Listen to every event that is known by now, and to the log. Config: see `RedactionConfig`.
+    """Listen to every event that is known so far, and to the log. Config: see `RedactionConfig`.
 
-    Cleanup: nothing is listened to any more.
+    Cleanup: stops listening.
     """
     settings = read_config(RedactionConfig, config, NAME)
     redaction = Redaction(coordinator, settings)
@@ -34,7 +34,7 @@ async def mount(
 
 
 async def on_session_ready(coordinator: ModuleCoordinator) -> None:
-    """Listen to what modules that were mounted later announce, and learn what apps know."""
+    """Listen to events of modules that were mounted later, and learn the app's secrets."""
     refresh: Any = coordinator.get_capability(_REFRESH)
     if refresh is not None:
         await refresh()

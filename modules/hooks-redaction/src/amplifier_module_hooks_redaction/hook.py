@@ -1,4 +1,4 @@
-"""The handler of every event: it hears each one first and passes on what others may hear."""
+"""The handler of every event: it runs first, and passes on what other hooks may see."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ REFUSED = "redaction:refused"
 FAILED = "redaction:failed"
 EVENTS = [REFUSED, FAILED]
 
-# Before everybody: what runs earlier hears what this has not seen.
+# Before all others: a hook that runs earlier sees the secrets.
 _FIRST = -1_000_000
-# A search of more text than this would be felt by whatever else the event loop does.
+# Searching more text than this would noticeably block the event loop.
 _LONGEST_IN_LOOP = 100_000
-# A search that takes longer counts as failed, and what it was to search is denied.
+# A search that takes longer counts as failed, and its event is denied.
 _LONGEST_SEARCH_SECONDS = 30.0
-# Events about a call that has yet to run; `tool:selecting` is what event-driven loops ask first.
+# Events about a call that has yet to run; event-driven loops emit `tool:selecting` first.
 _TOOL_CALLS = frozenset({events.TOOL_PRE, "tool:selecting"})
 # Events whose answer the loop acts on; withholding their data would not stop it, denying does.
 _ASKED = _TOOL_CALLS | {events.PROMPT_SUBMIT, events.TOOL_POST, events.PROVIDER_REQUEST}
@@ -48,7 +48,8 @@ _LOST_ADVICE = (
     "the original. Change only the parts around it."
 )
 
-# What this module itself announces at the moment: it is free of secrets.
+# What this module itself emits at the moment, which is free of secrets. A context variable, because
+# other events are emitted by concurrent tasks meanwhile.
 _own: ContextVar[dict[str, Any] | None] = ContextVar("amplifier_redaction", default=None)
 
 
@@ -62,7 +63,7 @@ class Redaction:
         self._certain = Scrubber(guesses=False)
         self._streams = EventStreams(self._scrubber)
         self._reported: set[str] = set()
-        # A guard, so that child sessions have it too, and its failure stops the round.
+        # A guard, so that child sessions inherit it, and a failure stops the event.
         self.watch = Watch(
             coordinator,
             self,
@@ -75,12 +76,12 @@ class Redaction:
         self._let_log_go = scrub_log_records(self._scrubber)
 
     def stop(self) -> None:
-        """Listen to nothing any more."""
+        """Stop listening."""
         self.watch.stop()
         self._let_log_go()
 
     def blank(self, text: str) -> str:
-        """Return a text that is no event, such as a line for the person, without its secrets."""
+        """Return a text without its secrets, such as a message for the user."""
         try:
             return self._scrubber.scrub_text(text)[0]
         except Exception as error:
@@ -90,12 +91,13 @@ class Redaction:
             )
 
     async def __call__(self, event: str, data: Any) -> HookResult | None:
-        """Answer with the data that others may see; None when that is all of it."""
+        """Return the data that others may see; None if that is all of it."""
         if _is_own(data):
             return None
         try:
             return await self._answer(event, data)
         except Exception as error:
+            # Handled here, so that observers still see that the event happened, without its data.
             logger.exception("redaction failed event=%s", event)
             return await self._withhold(event, data, type(error).__name__)
 
@@ -109,8 +111,8 @@ class Redaction:
         if event in _TOOL_CALLS:
             return await self._judge(fields)
         seen = fields
-        # A child's streams are put together by the child's own module: this one cannot announce
-        # in the child what it would hold back.
+        # A child's streams are assembled by the child's own module: this one could not emit in
+        # the child what it holds back.
         if fields.get("session_id") == self._coordinator.session_id:
             await self._release(event, fields)
             seen = self._streams.feed(event, fields)
@@ -122,12 +124,13 @@ class Redaction:
         return HookResult(action="modify", data=clean, **_told(event, found))
 
     async def _judge(self, fields: dict[str, Any]) -> HookResult | None:
-        """Refuse a tool call that carries a secret, or what was left of one.
+        """Refuse a tool call with a secret in it, or with the marker of a blanked one.
 
         It is never changed: a command with a blank in it does something that nobody asked for.
         """
         if self._config.secrets_in_tool_input == "pass":
             return None
+        # Without guesses: text that only looks like a secret must not stop a call.
         clean, found = await _scrub(self._certain, fields)
         if not found and MARK_START not in str(fields.get("tool_input")):
             return None
@@ -149,7 +152,7 @@ class Redaction:
         )
 
     async def _release(self, event: str, fields: dict[str, Any]) -> None:
-        """Announce what was held back of the streams that end here."""
+        """Emit what was held back of the streams that end here."""
         for name, rest in self._streams.end(event, fields):
             clean, _ = await _scrub(self._scrubber, rest)
             await self._announce(name, clean)
@@ -162,7 +165,7 @@ class Redaction:
             _own.reset(token)
 
     async def _withhold(self, event: str, data: Any, error: str) -> HookResult:
-        """Answer for an event that could not be searched: nobody sees what is in it."""
+        """Return a result that hides the data of an event that could not be searched."""
         await self._announce(FAILED, {"event": event, "error": error})
         if event not in self._reported:
             self._reported.add(event)
@@ -179,7 +182,7 @@ class Redaction:
 
 
 def _is_own(data: Any) -> bool:
-    """Whether this is what the module announces, and not what a listener made of it."""
+    """Whether this is what the module emits, and not what a listener emits in response."""
     own = _own.get()
     return (
         own is not None
@@ -189,19 +192,19 @@ def _is_own(data: Any) -> bool:
 
 
 def _without_envelope(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that are not the registry's."""
+    """Return the fields without those that the hook registry adds."""
     return {key: value for key, value in fields.items() if key not in _ENVELOPE}
 
 
 async def _scrub(scrubber: Scrubber, fields: dict[str, Any]) -> tuple[dict[str, Any], Counter[str]]:
-    """Scrub in the event loop, or beside it when there is much to search."""
+    """Scrub in the event loop, or in a thread if there is much to search."""
     if _size(fields) > _LONGEST_IN_LOOP:
         return await asyncio.to_thread(scrubber.scrub, fields)
     return scrubber.scrub(fields)
 
 
 def _size(data: Any) -> int:
-    """Return about how many characters there are, as soon as there are too many."""
+    """Return roughly the number of characters; counting stops above the limit."""
     total = 0
     waiting = [data]
     while waiting and total <= _LONGEST_IN_LOOP:
@@ -217,7 +220,7 @@ def _size(data: Any) -> int:
 
 
 def _restored(value: Any) -> Any:
-    """Return a tool result that hooks saw as data as the result it was; its pictures are gone."""
+    """Return a tool result from the data that hooks see of it; images are lost."""
     if not isinstance(value, dict) or "success" not in value:
         return cast("Any", value)
     try:
@@ -227,7 +230,7 @@ def _restored(value: Any) -> Any:
 
 
 def _told(event: str, found: Counter[str]) -> dict[str, Any]:
-    """Return the line for the person, when it is the model that will read something else."""
+    """Return a message for the user if the model will read something other than the original."""
     if not found or event not in _WHAT_CHANGED:
         return {}
     line = f"Blanked in {_WHAT_CHANGED[event]}: {', '.join(found)}."

@@ -1,4 +1,4 @@
-"""hooks-taint: text that nobody vouches for gives no orders; what acts on it is asked about."""
+"""hooks-taint: untrusted text gives no orders; the user is asked about calls that act on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amplifier_module_hooks_taint.ledger import Ledger
 
 __amplifier_module_type__ = "hook"
 
-# Behind hooks that edit, before one that asks about what they have left.
+# After hooks that edit calls, before hooks-approval, which asks about the result.
 _FIRST = -1_000_000
 _LATE = 1_000_000
 _GUARD_SECONDS = 10.0
@@ -30,7 +30,7 @@ async def mount(
     coordinator.register_contributor("observability.events", NAME, lambda: [FLAGGED, BLIND])
     for found in await coordinator.hooks.emit_and_collect(_FIND_LEDGER, {}):
         if isinstance(found.get("ledger"), Ledger):
-            # One guard for the tree: only the outermost session hears the person.
+            # One guard for the tree: only the root session receives the user's prompts.
             found["ledger"].sessions[coordinator.session_id] = coordinator
             return None
     ledger = Ledger(settings, coordinator.session_state.setdefault(NAME, {}))
@@ -42,7 +42,7 @@ async def mount(
 
     hooks = coordinator.hooks
     undo = [
-        # No guard, so that no child inherits it: what speaks to a child is a model, not a person.
+        # Not a guard, so that no child inherits it: a child's prompt comes from a model.
         hooks.register(
             events.PROMPT_SUBMIT, guard.hear_prompt, _FIRST, NAME, timeout=_GUARD_SECONDS
         ),

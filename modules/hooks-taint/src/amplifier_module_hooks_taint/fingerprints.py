@@ -1,4 +1,4 @@
-"""What is kept of a text to recognise it again: short digests, from which nobody can read it."""
+"""Fingerprints of texts: short digests to recognise a text, from which it cannot be read."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _SEPARATORS = re.compile(r"""[\s"'<>()\[\]{},;|`=\\]+""")
 _NOISE = re.compile(r"[\W_]+")
 _EDGES = ".:!?*_-#&$"
 _SHELL_QUOTES = re.compile(r"""["'\\`]""")
-# All that programs take for an IPv4 address: also one number, and in base 8 and 16.
+# Everything that programs accept as an IPv4 address: one to four numbers, in base 8, 10 or 16.
 _NUMBERS = re.compile(r"(0x[0-9a-f]+|[0-9]+)(\.(0x[0-9a-f]+|[0-9]+)){0,3}")
+# A text may be encoded more than once, such as `%2541` for `A`.
 _MOST_ENCODINGS = 3
-# Shorter names are everywhere; a code with digits that is this long is not.
+# Shorter names are too common to prove anything; a code with digits of this length is not.
 _SHORTEST_NAME = 5
 _SHORTEST_CODE = 10
 _LONGEST_NAME = 2_000
@@ -33,7 +34,7 @@ class Print(NamedTuple):
 
 
 def normalized(text: str) -> str:
-    """Return a text as it reads, however it is written: encoded, in capitals, in wide letters."""
+    """Return a text without its encodings, in small letters and normalised characters."""
     plain = text
     for _ in range(_MOST_ENCODINGS):
         decoded = unescape(unquote(plain))
@@ -44,16 +45,16 @@ def normalized(text: str) -> str:
 
 
 def kept_prints(text: str, block: int) -> Iterator[Print]:
-    """Yield what to keep of a text: its names, and every block of so many letters and digits."""
+    """Yield the prints to keep of a text: of its names, and of consecutive blocks of letters."""
     return _prints(text, block, step=block)
 
 
 def all_prints(text: str, block: int) -> Iterator[Print]:
-    """Yield all that another text may have kept of this one.
+    """Yield all prints that another text may have kept of this one.
 
     Blocks at every position: of any run of `2 * block - 1` letters and digits that two texts share,
-    one has kept a whole block, and the other one finds it. A shell reads through quotes and
-    backslashes, so that a name is looked for without them, too.
+    one text has kept a whole block, which is found here. A shell ignores quotes and backslashes
+    inside a name, so names are also tried without them.
     """
     yield from _prints(text, block, step=1)
     unquoted = _SHELL_QUOTES.sub("", text)
@@ -63,7 +64,7 @@ def all_prints(text: str, block: int) -> Iterator[Print]:
 
 
 def passage(text: str, words: str, around: int = 40) -> str:
-    """Return the place in a text where these words come from."""
+    """Return the passage of a text that has these words."""
     plain = normalized(text)
     found = re.search(r"[\W_]*".join(map(re.escape, words)), plain)
     if found is None:
@@ -72,7 +73,7 @@ def passage(text: str, words: str, around: int = 40) -> str:
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """Yield every text in a JSON value; numbers are texts too, and so are keys."""
+    """Yield every text in a JSON value, keys and numbers included."""
     if isinstance(value, dict):
         for key, nested in cast("dict[Any, Any]", value).items():
             yield str(key)
@@ -108,7 +109,7 @@ def _digest(words: str) -> str:
 
 
 def _names_in(chunk: str) -> Iterator[str]:
-    """Yield the addresses, hosts, paths and codes that a chunk without spaces holds."""
+    """Yield the addresses, hosts, paths and codes in a chunk without spaces."""
     _, scheme, address = chunk.rpartition("://")
     if scheme:
         yield address.rstrip("/")
@@ -126,7 +127,7 @@ def _names_in(chunk: str) -> Iterator[str]:
 
 
 def _canonical(host: str) -> str:
-    """Return the one spelling of a host: four numbers, or a name in its own script."""
+    """Return the canonical spelling of a host: four numbers, or a name in its own script."""
     if _NUMBERS.fullmatch(host):
         with suppress(OSError):
             return inet_ntoa(inet_aton(host))
@@ -139,7 +140,7 @@ def _canonical(host: str) -> str:
 def _path_names(path: str) -> Iterator[str]:
     parts = [each for each in path.split("/") if each.strip("~.")]
     if len(parts) > 1:
-        # Two are enough: the same file may be named from another folder, or from home.
+        # The last two parts: the same file may be named from another folder, or from home.
         yield "/".join(parts[-2:])
     if parts and _is_name(parts[-1]):
         yield parts[-1]

@@ -1,4 +1,4 @@
-"""The guard: asks before a tool that acts is given what came out of one that nobody vouches for."""
+"""The guard: asks before a tool that acts is called with text from an untrusted tool."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_SNIPPET = 160
 
 
 class _Call(NamedTuple):
-    """What an event says about a call; what is missing is empty."""
+    """What an event says about a call; missing fields are empty."""
 
     session_id: str
     call_id: str
@@ -36,7 +36,7 @@ class _Call(NamedTuple):
 
 
 class Guard:
-    """Hears the results and the calls of a session, and of all that are forked from it."""
+    """Watches the results and calls of a session, and of all sessions forked from it."""
 
     def __init__(self, coordinator: Any, config: TaintConfig, ledger: Ledger) -> None:
         self._coordinator = coordinator
@@ -44,14 +44,14 @@ class Guard:
         self._ledger = ledger
 
     async def hear_prompt(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Note what the person says."""
+        """Note what the user says."""
         prompt = _facts(data).get("prompt")
         if isinstance(prompt, str) and self._config.by == "words":
             self._ledger.hear(prompt)
         return _CONTINUE
 
     async def read_result(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Note what a tool returned, or how it failed, unless its word is trusted."""
+        """Note what a tool returned, or how it failed, unless its output is trusted."""
         call = _call(data)
         facts = _facts(data)
         if self._config.by == "origin":
@@ -60,7 +60,7 @@ class Guard:
         elif not self._is_trusted(call):
             was_blind = self._ledger.blind
             returned = [facts.get("result", facts.get("tool_result")), facts.get("error")]
-            # A megabyte takes a third of a second.
+            # In a thread: a megabyte takes a third of a second.
             await asyncio.to_thread(
                 self._ledger.read, returned, call.tool, call.call_id, call.arguments
             )
@@ -69,10 +69,10 @@ class Guard:
         return _CONTINUE
 
     async def read_history(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Note what an earlier process read, when nothing but the conversation was kept of it."""
+        """Note what an earlier process read, if only the conversation was kept of it."""
         if self._ledger.is_new:
             try:
-                # Not a limit of the handler: that it took too long has to be noted here.
+                # Not the handler's own limit: running out of time has to make the ledger blind.
                 async with asyncio.timeout(_HISTORY_SECONDS):
                     messages = await self._coordinator.get("context").get_messages()
                 for message in messages:
@@ -87,6 +87,7 @@ class Guard:
                     elif not self._is_trusted(call):
                         self._ledger.read(message.get("content"), tool, call_id)
             except Exception:
+                # Whatever a memory raises: what cannot be read is treated as tainted.
                 logger.exception("history not read session=%s", self._coordinator.session_id)
                 self._ledger.go_blind("what was read before cannot be found out")
         if self._ledger.blind:
@@ -94,7 +95,7 @@ class Guard:
         return _CONTINUE
 
     async def check_call(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Ask about a call that acts on what was read; deny it when there is nobody to ask."""
+        """Ask about a call that acts on what was read; deny it if there is no user to ask."""
         call = _call(data)
         if not self._acts(call):
             return _CONTINUE
@@ -115,7 +116,7 @@ class Guard:
         return await self._flag(call, data, evidence)
 
     def _evidence_of_origin(self, exempt: list[str]) -> Evidence | None:
-        """Return that text from outside was read: what a call says then proves nothing about it."""
+        """Return that text from outside was read; re-spelled words in a call would not show it."""
         origin = self._ledger.last_origin
         if origin is None or "*" in exempt:
             return None
@@ -146,6 +147,7 @@ class Guard:
     async def _ask(
         self, call: _Call, data: dict[str, Any], facts: dict[str, Any], why: str
     ) -> HookResult:
+        # With hooks-approval there is one question for both guards.
         concern = self._coordinator.get_capability("approval.concern")
         if concern is not None and concern(data, why) is True:
             return _CONTINUE
@@ -176,17 +178,17 @@ class Guard:
         return named or declaration_of(self._tool(call)).output_trusted
 
     def _is_source(self, call: _Call) -> bool:
-        """Whether a tool returns text from outside; one that does not say otherwise may."""
+        """Whether a tool returns text from outside; one that declares nothing counts as such."""
         return (
             not self._is_trusted(call) and getattr(self._tool(call), "network", None) is not False
         )
 
     def _acts(self, call: _Call) -> bool:
-        """Whether a tool changes or sends something; one that is not known may."""
+        """Whether a tool changes or sends something; an unknown tool counts as such."""
         tool = self._tool(call)
         network = getattr(tool, "network", None) is True
         effect = declaration_of(tool).effect
-        # By origin, nothing else is known about a call than what it may do.
+        # By origin, arguments are not compared, so any change could be what the text asked for.
         if self._config.by == "origin":
             harmful = ("idempotent", "unsafe")
         else:
@@ -224,7 +226,7 @@ def _call(data: Any) -> _Call:
 
 
 def _shown(value: Any, longest: int) -> str:
-    """Return a value in one line of ASCII, where nothing can pretend to be something else."""
+    """Return a value as one line of ASCII, in which nothing can imitate the question itself."""
     text = json.dumps(value, sort_keys=True, default=str)
     left_out = len(text) - longest
     half = longest // 2

@@ -1,4 +1,4 @@
-"""The ledger of a tree of sessions: what was read, from whom, and what the person said."""
+"""The ledger of a tree of sessions: what was read, from which tool, and what the user said."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DAMAGED = "what was kept of the texts that were read is damaged"
 
 
 class Evidence(NamedTuple):
-    """An argument that derives from what was read: which, from where, and by which words."""
+    """An argument that derives from what was read: its name, the origin, and the words."""
 
     argument: str
     origin: str
@@ -23,11 +23,12 @@ class Evidence(NamedTuple):
 
 
 class Ledger:
-    """Fingerprints of what tools returned; kept in `state`, which outlives the process."""
+    """Fingerprints of what tools returned, stored in `state`, which outlives the process."""
 
     def __init__(self, config: TaintConfig, state: dict[str, Any]) -> None:
         self.sessions: WeakValueDictionary[str, Any] = WeakValueDictionary()
         self._config = config
+        # Half, because a shared run of this length has a whole block that was kept.
         self._block = config.shared_characters // 2
         self.is_new = not state
         self._lock = threading.Lock()
@@ -38,24 +39,25 @@ class Ledger:
             self._said = _checked(dict[str, int], state.get("said", {}))
             self._origins = _checked(list[list[str]], state.get("origins", []))
         except ValidationError:
+            # Starting empty would trust everything that was read before.
             self._prints = {}
             self._said = {}
             self._origins = []
             self.go_blind(_DAMAGED)
-        # Validation makes copies; what is added has to be in the state.
+        # Validation returns copies, and later additions have to be in the state.
         state.update(prints=self._prints, said=self._said, origins=self._origins)
 
     @property
     def blind(self) -> str | None:
-        """Why nothing can be compared any more, if so."""
+        """Why nothing can be compared any more; None if it can."""
         return self._state["blind"]
 
     def go_blind(self, why: str) -> None:
-        """Take everything for derived from what was read, from now on."""
+        """Treat everything as derived from what was read, from now on."""
         self._state["blind"] = why
 
     def read(self, value: Any, tool: str, call_id: str, arguments: Any = None) -> None:
-        """Take note of what a tool returned; what it only repeats of its input is not its own.
+        """Note what a tool returned, except what it only repeats of its input.
 
         Blocks, and may be called from any thread.
         """
@@ -69,37 +71,40 @@ class Ledger:
             return None
         if len(text) > self._config.max_characters:
             return self.go_blind(f"`{tool}` returned {len(text)} characters, too many to compare")
+        # Otherwise the model's own words, echoed by a tool, would count as the tool's.
         repeated = {each.digest for given in texts_in(arguments) for each in self._all(given)}
         with self._lock:
             origin = len(self._origins)
             self._origins.append([tool, call_id])
-        for each in kept_prints(text, self._block):
-            if each.digest not in repeated:
-                self._prints.setdefault(each.digest, origin)
-        if len(self._prints) > self._config.max_fingerprints:
-            self.go_blind("more was read than can be compared")
+        found = {each.digest for each in kept_prints(text, self._block)} - repeated
+        with self._lock:
+            # A new dictionary, because the event loop's thread may be copying the state now.
+            self._prints = {**dict.fromkeys(found, origin), **self._prints}
+            self._state["prints"] = self._prints
+            if len(self._prints) > self._config.max_fingerprints:
+                self.go_blind("more was read than can be compared")
         return None
 
     def note(self, tool: str, call_id: str) -> None:
-        """Take note of where text came from, whatever it says."""
+        """Note the origin of a text, whatever its content."""
         with self._lock:
             self._origins.append([tool, call_id])
 
     @property
     def last_origin(self) -> str | None:
-        """Where the last text came from that was noted, None when there was none."""
+        """The origin of the last text that was noted, or None."""
         if not self._origins:
             return None
         tool, call_id = self._origins[-1]
         return f"the output of `{tool}` (call {call_id})"
 
     def hear(self, prompt: str) -> None:
-        """Take note of what the person said: whoever repeats it acts on the person's word."""
+        """Note what the user said: a call that repeats it acts on the user's word."""
         if len(prompt) <= self._config.max_characters:
             self._said.update((each.digest, 1) for each in self._all(prompt))
 
     def evidence(self, arguments: Any, exempt: list[str]) -> Evidence | None:
-        """Return the first argument that holds what was read and the person did not say."""
+        """Return the first argument with text that was read and that the user did not say."""
         from amplifier_module_hooks_taint.fingerprints import passage, texts_in  # noqa: PLC0415 - as above
 
         is_named = isinstance(arguments, dict)
@@ -110,6 +115,7 @@ class Ledger:
         for name, value in named.items():
             if name in exempt or "*" in exempt:
                 continue
+            # The name of an argument comes from the model as well.
             for text in (name, *texts_in(value)):
                 if len(text) > self._config.max_characters:
                     return Evidence(name, "an unknown origin", f"{len(text)} characters")
@@ -127,7 +133,7 @@ class Ledger:
 
 
 def _checked(kind: type[_Kept], value: Any) -> _Kept:
-    """Return what was kept, if it is of that kind; a new session has nothing to check."""
+    """Return a stored value if it has this type; a new session has nothing to check."""
     if value == kind():
         return kind()
     return TypeAdapter(kind, config=ConfigDict(strict=True)).validate_python(value)

@@ -1,4 +1,4 @@
-"""What a turn announces, what hooks inject into it, and what a user says while it runs."""
+"""Announces events of a turn, collects what hooks inject, and queues steering by the user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Injections:
         self._waiting: tuple[ContextInjection, ...] = ()
 
     def take(self, result: HookResult) -> None:
-        """Keep what a processed hook result leaves for the next request."""
+        """Keep the injections of a processed hook result for the next request."""
         if result.context_injections:
             self._waiting += tuple(result.context_injections)
         elif result.context_injection:
@@ -36,20 +36,21 @@ class Injections:
             )
 
     def add(self, text: str) -> None:
-        """Keep a sentence of the loop's own for the next request."""
+        """Keep a text of the loop itself for the next request."""
         self._waiting += (ContextInjection(content=text, role="user"),)
 
     def apply(self, messages: list[Message]) -> None:
-        """Put everything that waits behind `messages`."""
+        """Append all pending injections to `messages`."""
         for injection in self._waiting:
             last = messages[-1] if messages else None
             if injection.append_to_last_tool_result and last is not None and last.role == "tool":
+                # A copy: the message belongs to the history, and injections are never stored.
                 messages[-1] = _extended(last, injection.content)
             else:
                 messages.append(Message(role=injection.role, content=injection.content))
 
     def clear(self) -> None:
-        """Let go of what was sent."""
+        """Drop the injections, once they were sent."""
         self._waiting = ()
 
 
@@ -60,25 +61,26 @@ def _extended(message: Message, text: str) -> Message:
 
 
 class Announcer:
-    """The way from a loop to the hooks and back; `name` is the loop's."""
+    """Emits events for a loop and carries out the answers of hooks; `name` is the loop's."""
 
     def __init__(self, name: str, hooks: Any, coordinator: Any) -> None:
         self.name = name
         self._coordinator = coordinator
         self._hooks = hooks
         self._has_handlers = getattr(hooks, "has_handlers", None)
-        # What waits for the next request.
+        # Pending injections for the next request.
         self.injections = Injections()
 
     def hears(self, event: str) -> bool:
-        """Whether a hook listens to an event; assumed of hooks that cannot say so."""
+        """Whether a hook listens to an event; True if the hooks object cannot tell."""
         return self._has_handlers is None or self._has_handlers(event)
 
     async def tell(self, event: str, data: dict[str, Any]) -> dict[str, Any]:
-        """Announce something that is not open to objection; returns what the hooks leave of it."""
+        """Announce something that cannot be denied; returns its data as edited by hooks."""
         if not self.hears(event):
             return data
         answer = await self._hooks.emit(event, data)
+        # It has happened, so that a denial can only withhold its data.
         if answer.action == "deny":
             return {}
         if answer.data is None:
@@ -86,13 +88,13 @@ class Announcer:
         return answer.data
 
     async def ask(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Announce, have the hooks' wishes carried out, and return what is left to act on."""
+        """Announce, carry out the hooks' answer, and return what the caller has to act on."""
         if not self.hears(event):
             return _NO_ANSWER
         return await self.carry_out(event, await self._hooks.emit(event, data))
 
     async def carry_out(self, event: str, wanted: HookResult) -> HookResult:
-        """Do what `wanted` asks for; without a coordinator every question is answered with no."""
+        """Carry out a hook result; without a coordinator, every question is denied."""
         result = wanted
         if self._coordinator is not None:
             result = await self._coordinator.process_hook_result(wanted, event, self.name)
@@ -103,7 +105,7 @@ class Announcer:
         return result
 
     async def warn(self, event: str, data: dict[str, Any], line: str) -> None:
-        """Announce something that went another way than was asked, and show it to the user."""
+        """Announce a deviation from what was asked for, and show it to the user."""
         await self.tell(event, data)
         if getattr(self._coordinator, "display_system", None) is None:
             logger.warning("%s: %s", self.name, line)
@@ -115,7 +117,7 @@ class Announcer:
 
 
 class Inbox:
-    """Keeps texts in the order they arrive, until each is stored: never lost, never twice."""
+    """A queue of steering texts; each is stored exactly once, in the order they arrive."""
 
     def __init__(self) -> None:
         self._texts: deque[str] = deque()
@@ -125,15 +127,15 @@ class Inbox:
         return len(self._texts)
 
     def add(self, text: str) -> None:
-        """Keep `text` for the next step; returns at once. Blank text is not kept."""
+        """Queue `text` for the next step, without waiting. Blank text is ignored."""
         if text.strip():
             self._texts.append(valid_text(text))
 
     async def deliver(self, context: Any) -> str | None:
-        """Store the oldest text as a message of the user and return it; None when none waits.
+        """Store the oldest text as a message of the user and return it; None if there is none.
 
-        Storing is not cancelled together with the caller, for nobody could tell then whether it
-        happened; the next delivery begins with the outcome of this one.
+        Storing is not cancelled together with the caller, because it would be unknown whether it
+        took effect. The next delivery starts with the outcome of this one.
         """
         if not self._texts:
             return None

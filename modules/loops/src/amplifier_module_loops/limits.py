@@ -1,4 +1,4 @@
-"""What bounds a turn, and the ways in which it ends."""
+"""The limits of a turn, and the ways in which it ends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TurnSettings(BaseModel):
         default=5.0, description="How often a running tool is announced."
     )
     stuck_after: int = Field(
-        default=3, ge=0, description="Equal rounds of calls before the model is told; 0: never."
+        default=3, ge=0, description="Equal rounds of calls before the model is warned; 0: never."
     )
     output_schema: dict[str, Any] | None = Field(
         default=None, description="JSON Schema of the answer; null: plain text."
@@ -72,14 +72,14 @@ STATUS = {
 
 
 class Ending(NamedTuple):
-    """Why the next model call, which has no tools, is the last one."""
+    """Why the next model call, which has no tools, is the last one of the turn."""
 
     stop_reason: str
     cause: str
 
     @property
     def notice(self) -> str:
-        """What the model reads."""
+        """The text for the model."""
         return (
             f"In this turn {self.cause}. Answer now with what you have, without calling tools, and "
             "say what is still open."
@@ -87,12 +87,12 @@ class Ending(NamedTuple):
 
     @property
     def refusal(self) -> str:
-        """What answers a call that the model makes all the same."""
+        """The result of a tool call that the model makes nevertheless."""
         return f"Not run: {self.cause}."
 
     @property
     def line(self) -> str:
-        """What the person reads."""
+        """The message for the user."""
         return f"The turn ends: {self.cause}. The model answers with what it has."
 
 
@@ -100,7 +100,7 @@ LIMIT = Ending("limit", "the step limit is reached")
 DEADLINE = Ending("deadline", "the time is used up")
 STUCK = Ending("stuck", "the same calls were made again and again")
 
-# What vendors call an answer that did not come to its end.
+# The vendors' finish reasons for an incomplete answer.
 _CUT_SHORT = {
     "length": "truncated",
     "max_tokens": "truncated",
@@ -116,7 +116,7 @@ _CUT_SHORT = {
 
 
 def stop_reason_for(finish_reason: str | None) -> str:
-    """Return the stop reason of a turn whose last answer ended for this reason."""
+    """Return the stop reason of a turn for the finish reason of its last answer."""
     if not finish_reason:
         return "completed"
     return _CUT_SHORT.get(finish_reason.lower(), "completed")

@@ -10,7 +10,7 @@ from amplifier_core.llm_errors import ContextLengthError, LLMError
 from amplifier_core.message_models import ChatRequest, ChatResponse, ResponseFormat, ToolCall
 from amplifier_kit.valid_text import valid
 from amplifier_module_loops.announcer import Announcer
-from amplifier_module_loops.requests import Composer, Kept
+from amplifier_module_loops.requests import Composer, RequestCache
 from amplifier_module_loops.tool_calls import first_calls, report_dropped
 
 
@@ -25,13 +25,13 @@ def select_provider(providers: dict[str, Any], preferred: str | None) -> tuple[s
 
 
 def default_model(provider: Any) -> str | None:
-    """Return the model that a provider uses for a request that names none, if it says so."""
+    """Return the model that a provider uses by default, if it declares one."""
     defaults: dict[str, Any] = provider.get_info().defaults
     return defaults.get("model")
 
 
 def failure_facts(provider_name: str, error: Exception) -> dict[str, Any]:
-    """Return what `provider:error` tells of a failed call."""
+    """Return the data of `provider:error` for a failed call."""
     failure = {"type": type(error).__name__, "msg": str(error)}
     facts: dict[str, Any] = {"provider": provider_name, "error": failure}
     if isinstance(error, LLMError):
@@ -56,7 +56,7 @@ _MOST_OVERFLOWS = 3
 def complete(
     provider: Any, request: ChatRequest, options: dict[str, Any], hooks: Any
 ) -> Awaitable[ChatResponse]:
-    """Call a model the plain way."""
+    """Call a model by `complete`."""
     return provider.complete(request, **options)
 
 
@@ -65,7 +65,7 @@ class ModelCalls:
 
     def __init__(
         self,
-        kept: Kept,
+        kept: RequestCache,
         context: Any,
         announcer: Announcer,
         hooks: Any,
@@ -73,7 +73,7 @@ class ModelCalls:
         options: dict[str, Any],
         max_calls: int,
     ) -> None:
-        """`options` are keywords for the providers; `max_calls` of an answer are accepted."""
+        """`options` are keywords for the providers; up to `max_calls` of an answer are accepted."""
         self._composer = Composer(kept, context, announcer)
         self._context = context
         self._announcer = announcer
@@ -92,7 +92,7 @@ class ModelCalls:
         tools: dict[str, Any],
         response_format: ResponseFormat | None,
     ) -> list[ToolCall]:
-        """Send the history, store the answer and return the calls it makes."""
+        """Send the history, store the answer and return its tool calls."""
         self.count += 1
         announcer = self._announcer
         try:
@@ -104,8 +104,9 @@ class ModelCalls:
         except Exception as error:
             await announcer.tell(events.PROVIDER_ERROR, failure_facts(name, error))
             raise
+        # Only now: a request that is shortened and sent again needs them, too.
         announcer.injections.clear()
-        # A provider that was written without the kit may hand over half a character.
+        # A provider written without the kit may return lone surrogates, which UTF-8 cannot encode.
         response = valid(response)
         calls: list[ToolCall] = provider.parse_tool_calls(response)
         total = len(calls)
@@ -120,7 +121,7 @@ class ModelCalls:
     async def _send_smaller(
         self, name: str, provider: Any, request: ChatRequest, error: ContextLengthError
     ) -> ChatResponse:
-        """Send what fits better than a request that was too long; never the same one again."""
+        """Send a shorter request than one that was too long; never the same one again."""
         for _ in range(_MOST_OVERFLOWS):
             smaller = await self._composer.shrink(name, provider, request)
             if smaller is None:
@@ -150,7 +151,7 @@ class ModelCalls:
             )
 
     def _read(self, response: ChatResponse, calls: list[ToolCall]) -> dict[str, Any]:
-        """Note what the answer says and return the message to store."""
+        """Keep text and finish reason of the answer, and return the message to store."""
         content: list[dict[str, Any]] = []
         texts: list[str] = []
         for block in response.content:

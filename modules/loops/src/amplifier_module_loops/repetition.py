@@ -1,4 +1,4 @@
-"""Noticing that a model goes in circles: the same calls again and again."""
+"""Detects that a model repeats the same calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from amplifier_core.message_models import ToolCall
 
 _LONGEST_PERIOD = 4
-# Rounds between telling the model and asking the person.
+# Rounds between warning the model and asking the user.
 _PATIENCE = 2
 _LONGEST_EVIDENCE = 200
 
@@ -20,7 +20,7 @@ Step: TypeAlias = list[tuple[str, dict[str, Any]]]
 
 
 class Circle(NamedTuple):
-    """The evidence: the calls of each step of one round, how often it was made, and what is due."""
+    """A repeated round: the calls of each of its steps, how often it was made, what to do."""
 
     pattern: list[list[str]]
     repetitions: int
@@ -34,30 +34,30 @@ class Circle(NamedTuple):
 class Repetition:
     """Compares the calls of each step with those before it, arguments included.
 
-    What the calls returned does not count: whoever polls makes equal calls too, and is told once
-    before anything is done about it.
+    Results are not compared: a model that polls makes equal calls for a good reason, but is warned
+    before anything else is done.
     """
 
     def __init__(self, after: int) -> None:
-        """`after` is how many equal rounds are too many; 0 for any number."""
+        """`after` is how many equal rounds are too many; 0 switches the detection off."""
         self._after = after
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew: something happened that makes equal calls sensible."""
+        """Start over, because something happened that makes equal calls sensible."""
         self._steps: list[Step] = []
         # For each period, how many steps in a row equal the one that many steps before.
         self._equal: dict[int, int] = {}
         self._done: Action | None = None
 
     def take(self, calls: list[ToolCall]) -> Circle | None:
-        """Note the calls of one step; returns what they add up to, when something is due."""
+        """Add the calls of one step; returns the circle if something is to be done about one."""
         if not self._after:
             return None
         step = [(call.name, call.arguments) for call in calls]
         before = self._steps
         if step in before:
-            # The step one period ago is the first behind the end, and so on.
+            # Counted from the end: the step one period ago is the last, and so on.
             self._equal = {
                 period: self._equal.get(period, 0) + 1
                 for period, earlier in enumerate(reversed(before), start=1)
@@ -73,7 +73,7 @@ class Repetition:
         return None
 
     def _judge(self) -> Circle | None:
-        # Of the periods that fit, the shortest has the most repetitions.
+        # A, A, A, A also has the period 2; the shortest period has the most repetitions.
         period = max(self._equal, key=self._repetitions)
         repetitions = self._repetitions(period)
         due = self._due(repetitions)
@@ -98,7 +98,7 @@ def _canonical(arguments: dict[str, Any]) -> str:
     try:
         return json.dumps(arguments, sort_keys=True, separators=(",", ":"), default=str)
     except (TypeError, ValueError):
-        return repr(arguments)  # keys that cannot be sorted, or a dict that holds itself
+        return repr(arguments)  # keys that cannot be sorted, or a dict that contains itself
 
 
 def _written(step: Step) -> list[str]:

@@ -1,4 +1,4 @@
-"""The stored history as messages of a request: repaired, and validated once per message."""
+"""Converts the stored history to request messages; each is repaired and validated once."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["RequestHistory"]
 
 Stored: TypeAlias = dict[str, Any]
 
-# How many of the newest messages are looked into for fields that were set.
+# How many of the newest messages are compared field by field with what was converted.
 _LOOKED_INTO = 4
 
 
 class RequestHistory:
-    """Makes provider messages out of stored ones, doing again only what is new.
+    """Converts stored messages to provider messages incrementally.
 
-    A session asks once per model call, each time with the same messages and a few more at the end.
-    Those are known by identity, or else by value, and neither repaired nor validated again. A field
-    that somebody sets in a message is noticed among the newest four; to change an older message, or
-    what a field has inside, put another object there.
+    Each model call has the same messages as the one before and a few more at the end. Known ones
+    are recognized by identity, or else by value, and neither repaired nor validated again. A field
+    that is set in place is noticed only in the newest four messages; to change an older message, or
+    the inside of a field, replace the object.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class RequestHistory:
         self._messages: list[Message] = []
 
     def prepare(self, stored: list[Stored]) -> tuple[list[Message], list[Repair]]:
-        """Return `stored` as a valid list of messages, and the repairs not reported before."""
+        """Return `stored` as valid messages, and the repairs that were not reported before."""
         if not self._is_continued_by(stored):
             self._start_over(stored)
         new = stored[self._known :]
@@ -62,9 +62,10 @@ class RequestHistory:
         return self._messages.copy(), repairs
 
     def _is_continued_by(self, stored: list[Stored]) -> bool:
-        """Whether `stored` begins with what is known, unchanged."""
+        """Whether `stored` begins with the known messages, unchanged."""
         known = self._known
-        # Extended first: lists of one length are compared by identity, and without a copy.
+        # Extended first: lists of equal length are compared by identity first, in C,
+        # and without the copy that a slice of `stored` would make.
         self._stored[known:] = stored[known:]
         if stored != self._stored:
             return False
@@ -73,5 +74,5 @@ class RequestHistory:
 
 @functools.cache
 def _message_validator() -> Callable[[list[Stored]], list[Message]]:
-    # Without the adapter's own wrapper, which would cost as much as validating a short message.
+    # Without the adapter's own method, whose overhead is that of validating a short message.
     return TypeAdapter(list[Message]).validator.validate_python

@@ -20,10 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 class ToolSpecs:
-    """Describes tools, and describes a tool anew only when it changed."""
+    """Builds tool descriptions, and rebuilds one only if its tool has changed."""
 
     def __init__(self) -> None:
-        # By name: the description and schema, and the whole made of them.
+        # Description, schema and the specification built from them, by tool name.
         self._known: dict[str, tuple[str, dict[str, Any], ToolSpec]] = {}
 
     def describe(self, tools: dict[str, Any]) -> list[ToolSpec]:
@@ -36,17 +36,18 @@ class ToolSpecs:
             known = self._known.get(name)
             if known is None or known[0] != description or known[1] != schema:
                 spec = ToolSpec(name=name, description=description, parameters=schema)
+                # `spec.parameters` is a copy, so that a schema that is changed in place is noticed.
                 known = self._known[name] = (description, spec.parameters, spec)
             specs.append(known[2])
         return specs
 
 
-# What every message costs beside its text.
+# The overhead of a message besides its text.
 _MESSAGE_CHARS = 16
 
 
 class Sizes:
-    """Estimates tokens; of a list that has grown, only what is new is looked at."""
+    """Estimates tokens; of a list that has grown, only the new messages are measured."""
 
     __slots__ = ("_chars", "_count", "_last", "_specs", "_specs_tokens")
 
@@ -56,7 +57,7 @@ class Sizes:
         self._specs: list[ToolSpec] = []
 
     def tokens(self, messages: list[Message]) -> int:
-        """Return about how many tokens these messages have."""
+        """Return an estimate of the tokens of these messages."""
         count = self._count
         if not count or len(messages) < count or messages[count - 1] is not self._last:
             count = self._chars = 0
@@ -66,7 +67,7 @@ class Sizes:
         return self._chars // CHARS_PER_TOKEN
 
     def tokens_of_tools(self, specs: list[ToolSpec]) -> int:
-        """Return about how many tokens these descriptions have."""
+        """Return an estimate of the tokens of these descriptions."""
         if specs != self._specs:
             self._specs = specs
             chars = sum(len(spec.model_dump_json(exclude_none=True)) for spec in specs)
@@ -81,24 +82,24 @@ def _chars(message: Message) -> int:
     return _MESSAGE_CHARS + sum(len(block.model_dump_json(exclude_none=True)) for block in content)
 
 
-# Above this share of the window an estimate is not good enough.
+# Above this share of the window, the estimate is too rough and the provider counts.
 _COUNT_ABOVE = 0.6
 _SMALLER = 0.7
 _TRIES = 3
 
 
 class Reader:
-    """What a provider is known to be able to read."""
+    """The context window of a provider, as far as known."""
 
     def __init__(self, provider: Any) -> None:
         self.provider = provider
         self.window = window_of(provider)
-        # The tokens that turned out to fit.
+        # The budget of the last request that was shortened, for all later ones.
         self.ceiling: int | None = None
 
 
-class Kept:
-    """What a loop keeps from one request to the next, because it seldom changes."""
+class RequestCache:
+    """What a loop caches between requests, because it seldom changes."""
 
     def __init__(self) -> None:
         self.history = RequestHistory()
@@ -109,7 +110,7 @@ class Kept:
         self._takes_provider = True
 
     def reader(self, name: str, provider: Any) -> Reader:
-        """Return what is known of a provider, which is asked when it is first used."""
+        """Return the window of a provider, which is asked for it on first use."""
         known = self._readers.get(name)
         if known is None or known.provider is not provider:
             before = known
@@ -120,7 +121,7 @@ class Kept:
         return known
 
     def budget(self, reader: Reader, specs: list[ToolSpec] | None) -> int | None:
-        """Return the tokens that messages may have beside `specs`; None when that is not known."""
+        """Return the tokens left for messages beside `specs`; None if that is not known."""
         window = reader.window
         ceiling = reader.ceiling
         if window is None:
@@ -131,27 +132,28 @@ class Kept:
         return min(budget, ceiling)
 
     def takes_provider(self, context: Any) -> bool:
-        """Whether a memory wants to know the provider; those written to the seed do not."""
+        """Whether a context takes the provider; those written to the published contract do not."""
         if context is not self._context:
             self._context = context
-            self._takes_provider = _takes_provider(context.get_messages_for_request)
+            self._takes_provider = accepts(context.get_messages_for_request, "provider")
         return self._takes_provider
 
 
-def _takes_provider(function: Any) -> bool:
+def accepts(function: Any, keyword: str) -> bool:
+    """Whether a function can be called with this keyword argument."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        # A mock of Python 3.11.2 and before has no signature, and takes anything.
+        # Mocks of Python 3.11.2 and earlier have no signature, and take anything.
         return True
     anything = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    return anything or "provider" in parameters
+    return anything or keyword in parameters
 
 
 class Composer:
-    """Makes the requests of one turn."""
+    """Builds the requests of one turn."""
 
-    def __init__(self, kept: Kept, context: Any, announcer: Announcer) -> None:
+    def __init__(self, kept: RequestCache, context: Any, announcer: Announcer) -> None:
         self._kept = kept
         self._context = context
         self._announcer = announcer
@@ -164,10 +166,10 @@ class Composer:
         tools: dict[str, Any],
         response_format: ResponseFormat | None = None,
     ) -> Awaitable[ChatRequest]:
-        """Return the next request to this provider, when awaited.
+        """Return an awaitable of the next request to this provider.
 
         Raises:
-            ContextLengthError: the memory cannot give so few messages that they fit.
+            ContextLengthError: the context cannot return few enough messages to fit.
         """
         kept = self._kept
         specs = kept.tool_specs.describe(tools) if tools else None
@@ -182,7 +184,7 @@ class Composer:
     async def shrink(
         self, provider_name: str, provider: Any, request: ChatRequest
     ) -> ChatRequest | None:
-        """Return a smaller request than one that was too long; None when there is none."""
+        """Return a smaller request than one that was too long; None if there is none."""
         return await self._smaller(
             provider_name, provider, request, _SMALLER, self._tokens(request)
         )
@@ -212,7 +214,7 @@ class Composer:
     async def _counted(
         self, provider_name: str, provider: Any, wanted: Awaitable[ChatRequest], window: Window
     ) -> ChatRequest:
-        """Return what is wanted, or a smaller one that fits by the provider's own count."""
+        """Return the request, or a smaller one that fits by the provider's own count."""
         request = await wanted
         if self._tokens(request) <= _COUNT_ABOVE * window.size:
             return request
@@ -234,7 +236,7 @@ class Composer:
         )
 
     async def _count(self, provider_name: str, provider: Any, request: ChatRequest) -> int:
-        """Return the provider's count; 0 when it fails, for the provider then has the last word."""
+        """Return the provider's count, or 0 if it fails: then the request is sent by estimate."""
         name = provider_name
         try:
             return await provider.count_tokens(request)
@@ -253,7 +255,7 @@ class Composer:
         factor: float,
         attempted: int,
     ) -> ChatRequest | None:
-        """Ask the memory for less, until it really is less; None when it gives no less."""
+        """Ask the context for fewer tokens until it returns fewer; None if it does not."""
         kept = self._kept
         name = provider_name
         before = kept.sizes.tokens(request.messages)
@@ -262,11 +264,13 @@ class Composer:
         budget = before if given is None else min(before, given)
         for _ in range(_TRIES):
             budget = int(budget * factor)
+            # The first factor may be the measured ratio, close to 1; later tries have to cut more.
             factor = min(factor, _SMALLER)
             smaller = await self._request(
                 provider, request.tools, max(1, budget), request.response_format
             )
             if kept.sizes.tokens(smaller.messages) < before:
+                # Kept for later requests, which would be too long in the same way.
                 reader.ceiling = max(1, budget)
                 facts = {"provider": name, "attempted_tokens": attempted, "new_budget": budget}
                 line = f"The request was too long for `{name}`; older messages are left out of it."

@@ -1,4 +1,4 @@
-"""An answer in the form of a JSON Schema: reading it, checking it, saying what is wrong."""
+"""Structured answers: parses an answer and checks it against a JSON Schema."""
 
 from __future__ import annotations
 
@@ -13,40 +13,42 @@ _MOST_ERRORS = 10
 
 
 class Checked(NamedTuple):
-    """An answer that was checked: its value when there are no errors."""
+    """A checked answer: its value, valid if there are no errors."""
 
     value: Any
     errors: list[str]
 
     @property
     def text(self) -> str:
-        """The value as JSON, always written the same way."""
+        """The value as JSON in canonical form."""
         return json.dumps(self.value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 class OutputSchema:
-    """The schema an answer has to fit."""
+    """The schema that an answer has to match."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
-        """Raises ValueError when `schema` is not a JSON Schema."""
-        # Only loops that are given a schema need the library.
+        """Raises ValueError if `schema` is not a JSON Schema."""
+        # Only loops with a schema need the library.
         import jsonschema_rs  # noqa: PLC0415 - see above
 
         self._schema = schema
         try:
+            # Offline: a `$ref` to an address must not make a request.
             self._validator = jsonschema_rs.validator_for(schema, offline=True)
         except jsonschema_rs.ValidationError as error:
             raise ValueError(f"output_schema is not a JSON Schema: {error.message}") from error
 
     @property
     def response_format(self) -> ResponseFormatJsonSchema:
-        """The schema as a request carries it."""
+        """The schema in the form that a request has."""
         return ResponseFormatJsonSchema(json_schema=self._schema)
 
     def check(self, answer: str) -> Checked:
-        """Read `answer`, which may be fenced as a code block, and hold it against the schema."""
+        """Parse `answer`, which may be a fenced code block, and check it against the schema."""
         fenced = _FENCED.fullmatch(answer.strip())
         try:
+            # Python accepts NaN and Infinity, which are not JSON.
             value = json.loads(fenced[1] if fenced else answer, parse_constant=_refuse)
         except ValueError as error:
             return Checked(None, [f"It is not JSON: {error}"])

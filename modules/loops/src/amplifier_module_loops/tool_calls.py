@@ -1,4 +1,4 @@
-"""The tool calls of one answer: which are accepted, how they run, what the model reads of them."""
+"""The tool calls of one answer: which are accepted, how they run, what the model reads."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from amplifier_module_loops.tool_runs import (
     CallSlots,
     ToolRun,
     ToolWatch,
+    find_tool,
     objection,
     result_message,
 )
@@ -38,8 +39,8 @@ def first_calls(
 ) -> tuple[ChatResponse, list[ToolCall]]:
     """Return the answer and its calls without those after the first `most`.
 
-    The others leave the answer itself. With a result for each of them, thousands of calls would
-    fill the window, and the turn could not continue.
+    The others are removed from the answer itself. Every stored call needs a result, and results for
+    thousands of calls would fill the window, so that the turn could not continue.
     """
     kept = calls[:most]
     kept_ids = {call.id for call in kept}
@@ -63,7 +64,7 @@ async def report_dropped(announcer: Announcer, total: int, most: int) -> None:
 
 
 def result_left_by_hooks(result: Any, after: HookResult) -> Any:
-    """Return the result, or what a hook put in its place under either of its names."""
+    """Return the result, or the replacement that a hook set under either of its names."""
     for name in ("result", "tool_result"):
         left = (after.data or {}).get(name, result)
         if left is not result:
@@ -72,7 +73,7 @@ def result_left_by_hooks(result: Any, after: HookResult) -> Any:
 
 
 def error_left_by_hooks(error: BaseException, told: dict[str, Any]) -> str:
-    """Return what the model reads of an error: no more than the hooks leave of it."""
+    """Return the error text for the model, as edited by hooks."""
     name = type(error).__name__
     left: Any = told.get("error")
     if isinstance(left, dict):
@@ -83,7 +84,7 @@ def error_left_by_hooks(error: BaseException, told: dict[str, Any]) -> str:
 
 
 def content_of(result: Any) -> Any:
-    """Return what the model reads of a result: rich content if it has some, else its text."""
+    """Return the content of a result for the model: rich content if it has some, else text."""
     if isinstance(result, ToolResult):
         if result.content:
             return [block.model_dump() for block in result.content]
@@ -92,7 +93,7 @@ def content_of(result: Any) -> Any:
         except (TypeError, ValueError):
             return _text(result.output)
     if isinstance(result, dict) and "success" in result:
-        # A hook saw the result as plain data and changed it there.
+        # Hooks see results as plain data; this one was changed by a hook.
         fields = cast("dict[str, Any]", result)
         output = fields.get("output")
         return _text(fields.get("error") if output is None else output)
@@ -117,17 +118,18 @@ tool runs.
 
 _CANCELLED = "Not run: the session was cancelled before the turn of this call came."
 
-# Hooks that ask nobody decide faster.
+# Hooks that take longer are assumed to have asked the user.
 _LONGEST_UNASKED = 1.0
-# How long cancelled tools may take to let go before they are left behind.
+# How long cancelled tools have to stop before they are abandoned.
 _GRACE_SECONDS = 1.0
 
-# Partings that outlast their turn; a task that nobody holds may vanish in mid-run.
-_partings: set[asyncio.Task[None]] = set()
+# Cancellations that outlast their turn. asyncio keeps only weak references to tasks, so that
+# one without another reference may be collected while it runs.
+_background_cancellations: set[asyncio.Task[None]] = set()
 
 
 class ToolCalls:
-    """Runs tool calls and stores one result for each, whatever happens."""
+    """Runs tool calls and stores exactly one result for each, however the turn ends."""
 
     def __init__(
         self,
@@ -157,8 +159,8 @@ class ToolCalls:
         """Run `calls` and add their results to the context, in call order.
 
         At most `parallel_calls` tools run at the same time; the other calls wait. A tool that
-        exceeds its time is answered for at once, whether it stops or not. When the turn is
-        cancelled, what is finished by then is kept and the rest is marked as interrupted before the
+        exceeds its time gets a result immediately, whether it stops or not. If the turn is
+        cancelled, finished results are kept and the rest is marked as interrupted before the
         cancellation is raised.
         """
         self._groups += 1
@@ -173,19 +175,22 @@ class ToolCalls:
         try:
             await self._look_at(runs)
             for run in runs:
+                # Tasks start in the order they are created, which is the order of the calls.
                 run.task = asyncio.create_task(work(run))
             await self._look_after(runs)
         finally:
             for run in runs:
+                # Every call needs a result, or providers refuse the history.
                 result = run.result or interrupted_result(run.call_id, run.called_name)
                 await self._context.add_message(result)
 
     async def _look_at(self, runs: list[ToolRun]) -> None:
-        """Find out which calls would fail; nobody is asked about these, whatever the answer is.
+        """Find the calls that are bound to fail, so that the user is not asked about them.
 
-        Only one tool looks at more than the arguments: calls after it may meet what it changes.
-        Where a tool is chosen for each call, only a call of its own step is looked at so.
+        Only the first tool with a `preflight` runs it: later calls may depend on what that call
+        changes. If hooks select the tools, only a call that is alone in its step is checked so.
         """
+        # Without hooks nobody is asked, and the tool itself finds what is wrong.
         is_heard = self._announcer.hears(events.TOOL_PRE)
         may_look = True
         for run in runs:
@@ -195,7 +200,7 @@ class ToolCalls:
                 run.problem = ValueError(text)
             elif is_heard and self._select_tool is None:
                 run.problem = await self._objection(run, may_look=may_look)
-                may_look = may_look and not hasattr(self._find(run.name), "preflight")
+                may_look = may_look and not hasattr(find_tool(self._tools, run.name), "preflight")
         self._may_look_late = len(runs) == 1
 
     async def refuse(self, calls: list[ToolCall], reason: str) -> None:
@@ -204,12 +209,13 @@ class ToolCalls:
             await self._context.add_message(result_message(call.id, call.name, reason))
 
     async def _look_after(self, runs: list[ToolRun]) -> None:
-        """Wait until every run has a result, its own or the one that says that its time is up."""
+        """Wait until every run has a result, its own or that of its timeout."""
         announcer = self._announcer
         is_heard = announcer.hears(TOOL_HEARTBEAT)
         if is_heard:
             interval = self._settings.heartbeat_seconds
         else:
+            # The timer is for deadlines only.
             interval = math.inf
         watch = ToolWatch(runs, interval, self._seconds_for)
         try:
@@ -224,13 +230,13 @@ class ToolCalls:
         finally:
             watch.close()
         ended = [run.task for run in runs if run.task is not None and not run.is_abandoned]
-        # All are looked at: of several that end the turn, one does, and none ends unseen.
+        # All exceptions are retrieved, or asyncio would report the others as never retrieved.
         failed = [task for task in ended if task.cancelled() or task.exception() is not None]
         if failed:
             failed[0].result()
 
     async def _select_and_run(self, run: ToolRun) -> None:
-        """Have the tool of a call chosen, then run the call like any other."""
+        """Select the tool of a call, then run the call like any other."""
         if run.problem is None:
             select_tool = cast("SelectTool", self._select_tool)
             refusal = await select_tool(run, self._tools, self._announcer)
@@ -241,12 +247,12 @@ class ToolCalls:
         return await self._run_one(run)
 
     async def _run_one(self, run: ToolRun) -> None:
-        """Run one call to its result, known to whatever runs for it as the current tool call."""
+        """Run one call, as the current tool call of all code that runs for it."""
         with tool_call(run.name, run.call_id):
             await self._ask_and_execute(run)
 
     async def _ask_and_execute(self, run: ToolRun) -> None:
-        """Run one call to its result, unless nobody waits for it any more."""
+        """Ask the hooks about one call, run it, and set its result, unless it was abandoned."""
         if run.problem is not None:
             return await self._fail(run, run.problem)
         before = await self._ask(run)
@@ -254,11 +260,13 @@ class ToolCalls:
             return await self._deny(run, before.reason, ran=False)
         if before.data is not None:
             run.tool_input = before.data.get("tool_input", run.tool_input)
+        # After the question: a user who thinks about one call must not keep others from running.
         if await self._is_refused_after_wait(run):
             return None
         try:
             result = valid(await self._execute(run))
         except (Exception, asyncio.CancelledError) as error:
+            # A tool that raises CancelledError without being cancelled has failed like any other.
             if run.is_abandoned or (isinstance(error, asyncio.CancelledError) and _is_cancelled()):
                 raise
             logger.exception("tool failed name=%s", run.name)
@@ -268,7 +276,7 @@ class ToolCalls:
         return None
 
     async def _take_result(self, run: ToolRun, result: Any) -> None:
-        """Have the hooks look at a result and answer the call with what they leave of it."""
+        """Pass a result to the hooks, and answer the call with what they return."""
         results = {"result": result, "tool_result": result}
         after = await self._announcer.ask(events.TOOL_POST, {**run.facts, **results})
         if after.action == "deny":
@@ -277,14 +285,14 @@ class ToolCalls:
         return None
 
     async def _fail(self, run: ToolRun, error: BaseException) -> None:
-        """Announce why a call failed, and answer it with what the hooks leave of that."""
+        """Announce the error of a call, and answer the call with it, as edited by hooks."""
         failure = {"type": type(error).__name__, "msg": str(error)}
         told = await self._announcer.tell(events.TOOL_ERROR, {**run.facts, "error": failure})
         run.answer(f"Error executing tool: {error_left_by_hooks(error, told)}")
 
     async def _objection(self, run: ToolRun, *, may_look: bool) -> Exception | None:
-        """Return the error that a call would end with, as far as that can be seen beforehand."""
-        tool = self._find(run.name)
+        """Return the error that a call is bound to end with, if that is known beforehand."""
+        tool = find_tool(self._tools, run.name)
         if tool is None:
             return self._unknown(run.name)
         problem = await objection(tool, run.tool_input, may_look=may_look)
@@ -293,7 +301,8 @@ class ToolCalls:
         return ValueError(problem)
 
     async def _ask(self, run: ToolRun) -> HookResult:
-        """Announce a call; the time in which hooks ask a user does not count for the turn."""
+        """Announce a call; the time of a question to the user does not count for the turn."""
+        # Parallel calls may be asked about at the same time; their time is added once.
         if not self._asking:
             self._asked_at = monotonic()
         self._asking += 1
@@ -306,17 +315,17 @@ class ToolCalls:
                 self.until += seconds if seconds > _LONGEST_UNASKED else 0.0
 
     async def _deny(self, run: ToolRun, reason: str | None, *, ran: bool) -> None:
-        """Answer a call that hooks denied, or whose result they did, and announce it."""
+        """Answer a call that hooks denied, before or after it ran, and announce it."""
         await self._announcer.tell(TOOL_DENIED, {**run.facts, "reason": reason, "ran": ran})
         run.answer(f"Denied by hook: {reason}")
 
     async def _is_refused_after_wait(self, run: ToolRun) -> bool:
-        """Wait until few enough tools run; True when by then it is too late to run this one."""
+        """Wait for a free slot; returns True if it is too late to run this call by then."""
         if self._slots is None:
             return False
         await self._slots.take(run)
         if self._token is not None and self._token.is_cancelled:
-            # A session that is to stop finishes what runs, and starts nothing more.
+            # A graceful stop lets running calls finish, and starts no more.
             refusal = _CANCELLED
         elif self.until <= monotonic():
             refusal = DEADLINE.refusal
@@ -333,7 +342,7 @@ class ToolCalls:
         name = run.name
         token = self._token
         try:
-            tool = self._find(name)
+            tool = find_tool(self._tools, name)
             if tool is None:
                 raise self._unknown(name)
             run.tool_starts(tool)
@@ -346,28 +355,21 @@ class ToolCalls:
             if token is not None:
                 token.register_tool_complete(call_id)
 
-    def _find(self, name: str) -> Any:
-        """Return the tool of a name; it may call itself so and be mounted under another."""
-        tool = self._tools.get(name)
-        if tool is not None:
-            return tool
-        return next((each for each in self._tools.values() if each.name == name), None)
-
     def _unknown(self, name: str) -> LookupError:
         known = ", ".join(self._tools) or "none"
         return LookupError(f"there is no tool `{name}`; available: {known}")
 
     def _seconds_for(self, run: ToolRun) -> float:
-        """Return the time a tool has, which is no more than the turn has."""
+        """Return the time limit of a tool, at most what is left of the turn."""
         return min(self._own_seconds(run), self.until - run.started_at)
 
     def _own_seconds(self, run: ToolRun) -> float:
-        """Return the time a tool has: as configured for it, as it says, or as for all."""
+        """Return the time limit of a tool: configured for it, its own, or the one for all tools."""
         settings = self._settings
         if run.name in settings.tool_timeouts:
             return settings.tool_timeouts[run.name]
         own: Any = getattr(run.tool, "deadline_seconds", None)
-        # A double may have any attribute one asks for; only a number is a deadline.
+        # A mock has any attribute that is asked for; only a number is a deadline.
         if type(own) in (int, float) and own > 0:
             return own
         if settings.tool_timeout_seconds is None:
@@ -375,25 +377,25 @@ class ToolCalls:
         return settings.tool_timeout_seconds
 
     async def _time_out(self, run: ToolRun) -> None:
-        """Answer for a tool whose time is up, and see it off without waiting for it."""
+        """Answer a call whose time is up, and cancel its tool without waiting for it."""
         seconds = f"{round(run.seconds, 2):g} s"
         said = (
             f"Timed out after {seconds}. The call was stopped; it may or may not have "
             "taken effect, check before you repeat it."
         )
         run.answer(said)
-        # Now, not when the tool lets go: one that never does would keep the others waiting.
+        # Now and not when the tool stops: one that never does would keep other calls waiting.
         run.give_back_slot()
         parting = asyncio.create_task(self._part_from([run]))
-        _partings.add(parting)
-        parting.add_done_callback(_partings.discard)
+        _background_cancellations.add(parting)
+        parting.add_done_callback(_background_cancellations.discard)
         logger.warning("tool timed out name=%s after=%s", run.name, seconds)
         failure = {"type": "TimeoutError", "msg": said}
         line = f"The tool `{run.name}` was stopped: no result after {seconds}."
         await self._announcer.warn(events.TOOL_ERROR, {**run.facts, "error": failure}, line)
 
     async def _part_from(self, runs: list[ToolRun]) -> None:
-        """Cancel what still runs; what does not let go in time is left behind, and told of."""
+        """Cancel what still runs; abandon and report what does not stop in time."""
         left = {run.task: run for run in runs if run.task is not None and not run.task.done()}
         if not left:
             return
@@ -411,7 +413,7 @@ class ToolCalls:
             if self._token is not None:
                 self._token.register_tool_complete(run.call_id)
             facts = {"tool_name": run.name, "tool_call_id": run.call_id}
-            line = f"The tool `{run.name}` does not stop when told to; it is left behind, running."
+            line = f"The tool `{run.name}` does not stop when asked to; it is left running."
             await self._announcer.warn(TOOL_ABANDONED, facts, line)
 
 
@@ -425,13 +427,13 @@ def _heartbeat(run: ToolRun, watch: ToolWatch) -> dict[str, Any]:
 
 
 def _note_outcome(task: asyncio.Task[None]) -> None:
-    """Look at what became of a tool nobody waits for, so that it does not end unseen."""
+    """Log the error of a cancelled tool, which nobody awaits any more."""
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        logger.warning("a tool that was told to stop failed", exc_info=error)
+        logger.warning("a tool that was asked to stop failed", exc_info=error)
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody wants this task to stop; a tool may leak a CancelledError of its own."""
+    """Whether this task is being cancelled; a tool may also raise a CancelledError itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

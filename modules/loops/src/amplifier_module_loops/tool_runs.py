@@ -1,4 +1,4 @@
-"""One run of a tool: objections before it, its place in the queue, its deadline and heartbeat."""
+"""One run of a tool: checks before it, its slot, its deadline and heartbeat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amplifier_kit.valid_text import valid
 
 logger = logging.getLogger(__name__)
 
-# A tool that needs longer to look is asked about unlooked at.
+# A preflight that takes longer is given up, and the user is asked without it.
 _LONGEST_SECONDS = 5.0
 _MOST_PROBLEMS = 5
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -26,11 +26,19 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-async def objection(tool: Any, tool_input: Any, *, may_look: bool = True) -> str | None:
-    """Return why a call would fail, as the model reads it; None when nothing is known against it.
+def find_tool(tools: dict[str, Any], name: str) -> Any:
+    """Return a tool by the name it is mounted under, else by its own name, which models use."""
+    tool = tools.get(name)
+    if tool is not None:
+        return tool
+    return next((each for each in tools.values() if each.name == name), None)
 
-    A tool may have a `preflight`: it takes the input, changes nothing, and returns a text, or None.
-    Whatever it says, the tool itself decides again when it runs.
+
+async def objection(tool: Any, tool_input: Any, *, may_look: bool = True) -> str | None:
+    """Return why a call is bound to fail, as a text for the model; None if no reason is known.
+
+    A tool may have a `preflight`, which takes the input, changes nothing, and returns a text or
+    None. It does not replace the checks that the tool makes when it runs.
     """
     problem = schema_problems(getattr(tool, "input_schema", None), tool_input)
     if problem is not None:
@@ -46,17 +54,17 @@ async def objection(tool: Any, tool_input: Any, *, may_look: bool = True) -> str
     except Exception:
         logger.exception("preflight failed tool=%s", getattr(tool, "name", ""))
         return None
-    # A double may have any attribute one asks for; only a text is an objection.
+    # A mock has any attribute that is asked for; only a text is an objection.
     if isinstance(said, str) and said:
         return said
     return None
 
 
 def schema_problems(schema: Any, tool_input: Any) -> str | None:
-    """Return what an input certainly lacks by the schema of its tool; None when it may do.
+    """Return what is certainly wrong with an input by its tool's schema; None if nothing is.
 
-    Only what no tool could repair is a problem: required keys that are missing, unknown keys where
-    the schema allows none, and texts, lists, objects and truth values of another kind.
+    Only what no tool could accept is a problem: required keys that are missing, unknown keys where
+    the schema allows none, and other values where a text, list, object or boolean is declared.
     """
     if not isinstance(schema, dict) or not isinstance(tool_input, dict):
         return None
@@ -83,7 +91,7 @@ def schema_problems(schema: Any, tool_input: Any) -> str | None:
 
 
 def _kind_of(declared: Any) -> str | None:
-    """Return the one kind that a property may have; None when it may have several."""
+    """Return the one type that a property may have; None if it may have several."""
     if not isinstance(declared, dict):
         return None
     kind: Any = cast("dict[str, Any]", declared).get("type")
@@ -93,10 +101,10 @@ def _kind_of(declared: Any) -> str | None:
 
 
 class ToolRun:
-    """One call on its way to a result; times are of the monotonic clock.
+    """One call and its result; times are of the monotonic clock.
 
-    `name` is the tool that runs. `called_name` is the one that the model called, and its result
-    carries that name: vendors match results with calls by id or by name.
+    `name` is the tool that runs. `called_name` is the one that the model called, which its result
+    has to carry: vendors match results with calls by id or by name.
     """
 
     def __init__(self, call: ToolCall, group: int) -> None:
@@ -114,12 +122,12 @@ class ToolRun:
         self.seconds = math.inf
         self.is_running = False
         self.is_abandoned = False
-        # Why it would fail, as far as that was seen before it was announced.
+        # Why it is bound to fail, if that was found before it was announced.
         self.problem: Exception | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the hooks are told of the call."""
+        """The data of events about the call."""
         return {
             "tool_name": self.name,
             "tool_input": self.tool_input,
@@ -129,11 +137,11 @@ class ToolRun:
 
     @property
     def deadline_at(self) -> float:
-        """When the time of the tool is up."""
+        """When the time limit of the tool is reached."""
         return self.started_at + self.seconds
 
     def tool_starts(self, tool: Any) -> None:
-        """Note that the tool runs from now on."""
+        """Mark the tool as running, and start its deadline."""
         self.tool = tool
         self.started_at = monotonic()
         self.is_running = True
@@ -141,14 +149,14 @@ class ToolRun:
             self.watch.take(self)
 
     def give_back_slot(self) -> None:
-        """Let the next call that waits run; a second time has no effect."""
+        """Release the slot for the next waiting call; idempotent."""
         release = self.release_slot
         self.release_slot = None
         if release is not None:
             release()
 
     def answer(self, content: Any) -> None:
-        """Take `content` for the result."""
+        """Set `content` as the result."""
         self.result = result_message(self.call_id, self.called_name, valid(content))
 
 
@@ -158,12 +166,12 @@ def result_message(call_id: str, name: str, content: Any) -> dict[str, Any]:
 
 
 class ToolWatch:
-    """Waits for calls: for the next tick, or until all have ended."""
+    """Waits for calls with one timer: until the next tick, or until all have ended."""
 
     def __init__(
         self, runs: list[ToolRun], interval: float, seconds_for: Callable[[ToolRun], float]
     ) -> None:
-        """`interval` is the longest time between two ticks; `seconds_for` tells a tool's time."""
+        """`interval` is the longest time between two ticks; `seconds_for` returns a time limit."""
         self._runs = runs
         self._interval = interval
         self._seconds_for = seconds_for
@@ -180,9 +188,9 @@ class ToolWatch:
                 self.take(run)
 
     async def tick(self) -> bool:
-        """Wait for the timer, or until all calls have ended; False when they have."""
+        """Wait for the timer, or until all calls have ended; returns False then."""
         if self._open:
-            # Wound anew each time: it may have rung while nobody was waiting.
+            # Set again each time: the timer may have fired while a slow listener was awaited.
             for run in self.running():
                 self._wind(run)
             self._waiter = self._loop.create_future()
@@ -190,16 +198,16 @@ class ToolWatch:
         return self._open > 0
 
     def take(self, run: ToolRun) -> None:
-        """Look after a tool that runs from now on."""
+        """Set the deadline of a tool that has just started."""
         run.seconds = self._seconds_for(run)
         self._wind(run)
 
     def running(self) -> list[ToolRun]:
-        """Return the calls whose tools run and are in time."""
+        """Return the calls whose tools are running and not expired."""
         return [run for run in self._runs if run.is_running]
 
     def expire(self) -> list[ToolRun]:
-        """Return the calls whose time is up, and wait for them no longer."""
+        """Return the calls whose time is up, and stop waiting for them."""
         now = monotonic()
         expired = [run for run in self.running() if run.deadline_at <= now]
         for run in expired:
@@ -207,6 +215,7 @@ class ToolWatch:
             run.is_abandoned = True
             self._open -= 1
             if run.task is not None:
+                # It was taken off the count here, and must not be again when it ends.
                 run.task.remove_done_callback(self._end)
         return expired
 
@@ -220,7 +229,7 @@ class ToolWatch:
         return monotonic() - run.started_at
 
     def _wind(self, run: ToolRun) -> None:
-        """Set the timer so that it rings in time for `run`."""
+        """Set the timer so that it fires no later than `run` needs it."""
         now = monotonic()
         when = min(now + self._interval, run.deadline_at)
         if when < self._rings_at:
@@ -243,12 +252,12 @@ class ToolWatch:
 
 
 class CallSlots:
-    """A fixed number of slots; calls that find none free wait, and are served in call order."""
+    """A fixed number of slots; waiting calls get them in call order."""
 
     def __init__(self, count: int) -> None:
         self._free = asyncio.Semaphore(count)
 
     async def take(self, run: ToolRun) -> None:
-        """Wait for a slot; does not give up control while one is free."""
+        """Take a slot, waiting for a free one; does not yield to the event loop if one is free."""
         await self._free.acquire()
         run.release_slot = self._free.release

@@ -30,7 +30,7 @@ from amplifier_module_loops.model_calls import (
     select_provider,
 )
 from amplifier_module_loops.repetition import Circle, Repetition
-from amplifier_module_loops.requests import Kept
+from amplifier_module_loops.requests import RequestCache
 from amplifier_module_loops.structured import OutputSchema
 from amplifier_module_loops.tool_calls import SelectTool, ToolCalls
 
@@ -41,9 +41,9 @@ _REPAIR = "Your answer does not fit the JSON Schema it has to. Give it again, as
 class TurnLoop:
     """Runs turns one step at a time: a model call, then the tools it asked for.
 
-    A loop module gives its `name` and settings, an `inbox` when turns can be steered, `ask_model`
-    when it calls models in another way than by `complete`, and `select_tool` when something other
-    than the model has a say in which tool a call gets.
+    A loop module passes its `name` and settings, an `inbox` if turns can be steered, `ask_model` if
+    it does not call models by `complete`, and `select_tool` if something other than the model can
+    choose the tool of a call.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class TurnLoop:
         ask_model: AskModel = complete,
         select_tool: SelectTool | None = None,
     ) -> None:
-        """Raises ValueError when the configured schema is none."""
+        """Raises ValueError if the configured schema is not valid."""
         self.name = name
         self.config = config
         self.inbox = inbox
         self.ask_model = ask_model
         self.select_tool = select_tool
-        self.kept = Kept()
+        self.kept = RequestCache()
         self.schema: OutputSchema | None = None
         if config.output_schema is not None:
             self.schema = OutputSchema(config.output_schema)
@@ -78,14 +78,14 @@ class TurnLoop:
         """Run one turn and return the answer's text.
 
         A denied prompt or request is answered with the reason. At a limit the model is called once
-        more without tools. A cancelled turn returns what it has by then.
+        more without tools. A cancelled turn returns the answer so far.
         """
         turn = _Turn(self, context, providers, tools, hooks, coordinator)
         try:
             await turn.run(prompt)
         except asyncio.CancelledError:
-            # The session's request to stop at once is fulfilled by stopping; any other cancellation
-            # is the caller's, and is raised.
+            # An immediate stop of the session has been carried out by this; any other cancellation
+            # is the caller's and is raised.
             if not await turn.acknowledge_cancellation():
                 raise
         except BaseException:
@@ -97,7 +97,7 @@ class TurnLoop:
 
 
 class _Turn:
-    """One turn and all it needs to know."""
+    """One turn and its state."""
 
     def __init__(
         self,
@@ -141,11 +141,12 @@ class _Turn:
         self.stop_reason = "completed"
 
     async def run(self, prompt: str) -> None:
-        """Take steps until the model has no more calls, or something ends the turn before."""
+        """Take steps until the model makes no more calls, or something ends the turn earlier."""
         if not await self._begin(prompt):
             return
         inbox = self._loop.inbox
         token = self._token
+        # An inbox is true only while a text waits in it: then a final answer is not the end.
         while token is None or not token.is_cancelled:
             if inbox:
                 await self._deliver(inbox)
@@ -155,8 +156,10 @@ class _Turn:
                 return
             if ending is not None:
                 self.stop_reason = ending.stop_reason
+                # Calls that the model makes in spite of the notice need a result, too.
                 await self._tool_calls.refuse(calls, ending.refusal)
                 if self._loop.schema is not None:
+                    # A repair would be one more model call than the limit allows.
                     await self._conclude(self._loop.schema, may_repair=False)
                 return
             if calls:
@@ -167,7 +170,7 @@ class _Turn:
         await self.acknowledge_cancellation()
 
     async def acknowledge_cancellation(self) -> bool:
-        """End as cancelled; False when it was not the session that stopped it at once."""
+        """End as cancelled; returns whether it was an immediate stop of the session."""
         self.stop_reason = "cancelled"
         if self._token is None or not self._token.is_cancelled:
             return False
@@ -179,7 +182,7 @@ class _Turn:
         return self._token.is_immediate
 
     async def announce_end(self) -> None:
-        """Tell the hooks how the turn ended, on every way out."""
+        """Announce how the turn ended; called on every way out."""
         announcer = self._announcer
         answer = self.answer
         inbox = self._loop.inbox
@@ -201,7 +204,7 @@ class _Turn:
         await announcer.tell(events.ORCHESTRATOR_COMPLETE, facts)
 
     async def _begin(self, prompt: str) -> bool:
-        """Store the prompt, behind what came too late for the turn before; False if denied."""
+        """Store the prompt, after texts that came too late for the turn before; False if denied."""
         await self._announcer.tell(events.EXECUTION_START, {"prompt": prompt})
         submitted = await self._announcer.ask(events.PROMPT_SUBMIT, {"prompt": prompt})
         if submitted.action == "deny":
@@ -215,11 +218,12 @@ class _Turn:
 
     async def _deliver(self, inbox: Inbox) -> None:
         while (text := await inbox.deliver(self._context)) is not None:
+            # With new words of the user, equal calls may be sensible.
             self._repetition.forget()
             await self._announcer.tell(turn_events.STEERING_INJECTED, {"text": text, "count": 1})
 
     def _ending(self) -> Ending | None:
-        """Return why the next step has to be the last one, if it has to."""
+        """Return why the next step has to be the last one, or None."""
         if self._is_stuck:
             return STUCK
         if 0 <= self._loop.config.max_iterations <= self._model.count:
@@ -233,7 +237,7 @@ class _Turn:
         self.answer = f"Operation denied: {result.reason}"
 
     async def _step(self, ending: Ending | None, repairing: bool = False) -> list[ToolCall] | None:
-        """Call the model and return the calls it makes; None when a hook denies the request."""
+        """Call the model and return its tool calls; None if a hook denies the request."""
         announcer = self._announcer
         loop = self._loop
         name, provider = select_provider(self._providers, loop.config.default_provider)
@@ -241,7 +245,7 @@ class _Turn:
             reason = {}
         else:
             reason = await self._announce_last_step(ending)
-        # Asked first, because the provider has to say which model it uses.
+        # Only if a hook listens, because the provider has to be asked for its model.
         if announcer.hears(events.PROVIDER_REQUEST):
             facts = {
                 "provider": name,
@@ -262,7 +266,7 @@ class _Turn:
         return calls
 
     async def _announce_last_step(self, ending: Ending) -> dict[str, Any]:
-        """Tell the model and the user; returns what the hooks of the request get to know."""
+        """Inform the model and the user; returns the reason for the hooks of the request."""
         announcer = self._announcer
         reason = ending.stop_reason
         announcer.injections.add(ending.notice)
@@ -275,7 +279,7 @@ class _Turn:
     def _form(
         self, schema: OutputSchema, provider: Any, *, is_demanded: bool
     ) -> ResponseFormatJsonSchema | None:
-        """Return the form to ask for, when it has to be or the provider is known to take it."""
+        """Return the response format, if it is demanded or the provider supports one."""
         known = is_demanded or "json_mode" in provider.get_info().capabilities
         if known:
             return schema.response_format
@@ -291,7 +295,7 @@ class _Turn:
         return await self._break(circle)
 
     async def _break(self, circle: Circle) -> None:
-        """Tell the model that it goes in circles; if that did not help, ask the user."""
+        """Warn the model that it repeats itself; if that did not help, ask the user."""
         announcer = self._announcer
         event = turn_events.STUCK
         facts = {"pattern": circle.pattern, "repetitions": circle.repetitions}
@@ -302,7 +306,7 @@ class _Turn:
         await announcer.warn(event, {**facts, "action": "ask"}, line)
         question = HookResult(
             action="ask_user",
-            approval_prompt=f"{line} Let it go on?",
+            approval_prompt=f"{line} Let it continue?",
             approval_options=["Allow", "Deny"],
             approval_default="deny",
         )
@@ -314,7 +318,7 @@ class _Turn:
         return None
 
     async def _finish(self, finish_reason: str | None) -> None:
-        """End with the answer as it is, unless there is something to say about it."""
+        """End with the answer, and report if it is incomplete or does not match its schema."""
         self.stop_reason = reason = stop_reason_for(finish_reason)
         if reason != "completed":
             facts = {"stop_reason": reason, "finish_reason": finish_reason}
@@ -324,7 +328,7 @@ class _Turn:
             await self._conclude(self._loop.schema, may_repair=True)
 
     async def _conclude(self, schema: OutputSchema, *, may_repair: bool) -> None:
-        """Hold the answer against the schema."""
+        """Check the answer against the schema, and have it repaired once if allowed."""
         checked = schema.check(self.answer)
         if checked.errors and may_repair:
             problems = "\n".join(f"- {each}" for each in checked.errors)

@@ -13,9 +13,9 @@ from amplifier_core.testing import EventRecorder, MockContextManager, MockTool
 from amplifier_module_loops.limits import LIMIT
 from amplifier_module_loops.loop_basic.loop import BasicLoop
 from amplifier_module_loops.model_calls import select_provider
+from contract.doubles import Listener, ask, broken_pairs, deny, modify
 from contract.installer import Installer, ScriptedProvider, response
 from contract.requirements import requirement
-from contract.stand_ins import Listener, ask, broken_pairs, deny, modify
 from contract.turns import Turn, calls, loop
 
 
@@ -218,7 +218,7 @@ class Hanging(ScriptedProvider):
 async def test_a_cancellation_of_the_caller_goes_on_to_the_caller() -> None:
     turn = Turn(await loop())
     turn.provider = provider = Hanging()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         running = asyncio.create_task(turn.run())
         await provider.started.wait()
         running.cancel()
@@ -233,7 +233,7 @@ async def test_a_cancellation_of_the_caller_reaches_it_after_a_graceful_request_
     """As when a person asks to stop, and the program loses its patience with the turn."""
     turn = Turn(await loop())
     turn.provider = provider = Hanging()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         running = asyncio.create_task(turn.run())
         await provider.started.wait()
         turn.coordinator.cancellation.request_graceful()
@@ -257,7 +257,7 @@ async def test_an_interrupted_turn_runs_the_callbacks_too_and_says_that_it_was_a
     token = session.coordinator.cancellation
     token.on_cancel(lambda: called.append("callback"))
 
-    async with asyncio.timeout(5), session:
+    async with asyncio.timeout(120), session:
         running = asyncio.create_task(session.execute("hi"))
         await provider.started.wait()
         token.request_immediate()

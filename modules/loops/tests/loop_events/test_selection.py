@@ -11,9 +11,9 @@ import pytest
 from amplifier_core import HookResult, ToolResult
 from amplifier_core.testing import EventRecorder, MockContextManager, MockTool
 from amplifier_module_loops.loop_events.loop import EventDrivenLoop
+from contract.doubles import Approvals, Display, Listener, ask, broken_pairs, deny, inject, modify
 from contract.installer import ScriptedProvider
 from contract.requirements import requirement
-from contract.stand_ins import Approvals, Display, Listener, ask, broken_pairs, deny, inject, modify
 from contract.turns import Turn, calls
 
 TurnMaker = Callable[..., Awaitable[Turn]]
@@ -104,6 +104,17 @@ async def test_a_published_scheduler_names_another_tool_and_that_one_runs(
     assert selected["tool"] == selected["tool_name"] == "cheap"
     assert selected["source"] == "scheduler"
     assert selected["original_tool"] == "dear"
+
+
+async def test_a_scheduler_may_select_a_tool_by_its_own_name(turn_of: TurnMaker) -> None:
+    dear, cheap = Keeper("dear"), Keeper("cheap")
+    turn = await turn_of(calls("dear"), "Done.", tools=[dear])
+    turn.tools["mounted-as"] = cheap
+    turn.hooks.register("tool:selecting", Listener(modify({"tool": "cheap"})))
+
+    await turn.run()
+
+    assert (dear.given, cheap.given) == ([], [{"n": 1}])
 
 
 async def test_the_result_answers_the_call_that_the_model_made(turn_of: TurnMaker) -> None:
@@ -343,7 +354,7 @@ async def test_a_turn_that_is_cancelled_while_a_scheduler_thinks_leaves_a_valid_
     a = Keeper("a")
     turn = await turn_of(calls("a"), "Never.", tools=[a])
     turn.hooks.register("tool:selecting", scheduler)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         running = asyncio.create_task(turn.run())
         await thinks.wait()
         running.cancel()

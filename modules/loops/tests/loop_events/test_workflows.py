@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from amplifier_core import AmplifierSession, HookResult, ToolResult
+from contract.doubles import Listener, broken_pairs
 from contract.requirements import requirement
-from contract.stand_ins import Listener, broken_pairs
 
 STAGES = ("plan", "build", "check")
 

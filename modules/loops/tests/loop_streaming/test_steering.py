@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from amplifier_core import ChatRequest, ChatResponse, ProviderInfo
 from amplifier_core.testing import MockCoordinator, MockTool
 from amplifier_module_loops.loop_streaming import mount
+from contract.doubles import Display, Listener, broken_pairs, deny
 from contract.installer import ScriptedProvider, response
-from contract.stand_ins import Display, Listener, broken_pairs, deny
 from contract.turns import Turn, calls
 
 
 def said(turn: Turn) -> list[str]:
-    """Give what the person said, as it is stored."""
+    """Give what the user said, as it is stored."""
     return [each["content"] for each in turn.context.messages if each["role"] == "user"]
 
 
 def steering(turn: Turn, text: str, answer: Any) -> Callable[[ChatRequest], Any]:
-    """Make an answer that is given while the person says something."""
+    """Make an answer that is given while the user says something."""
 
     async def speak(_: ChatRequest) -> ChatResponse:
         turn.loop.steer(text)
@@ -195,7 +195,7 @@ class Session:
                 f"prompt {number}", parts, {"p": parts}, {"t": parts}, coordinator.hooks
             )
             running = self.running = asyncio.ensure_future(turn)
-            await asyncio.wait([running], timeout=5)
+            await asyncio.wait([running], timeout=120)
             assert running.done()
 
 

@@ -12,9 +12,9 @@ from amplifier_core import ChatRequest, ChatResponse, HookRegistry
 from amplifier_core.testing import EventRecorder, MockContextManager, MockTool
 from amplifier_kit.calls.block_stream import BlockStream
 from amplifier_module_loops.loop_streaming.loop import StreamingLoop
+from contract.doubles import Listener
 from contract.installer import ScriptedProvider
 from contract.requirements import requirement
-from contract.stand_ins import Listener
 from contract.turns import Turn, calls
 
 
@@ -86,6 +86,36 @@ async def test_tokens_of_a_streaming_provider_are_announced_as_they_come(turn_of
     assert provider.closed
 
 
+class Thinking(Streaming):
+    """A provider whose `stream` takes keywords, as `complete` does."""
+
+    async def stream(
+        self, request: ChatRequest, tools: list[Any], **kwargs: Any
+    ) -> AsyncIterator[dict[str, Any]]:
+        self.options = kwargs
+        async for chunk in super().stream(request, tools):
+            yield chunk
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_a_stream_that_takes_keywords_is_asked_for_extended_thinking(
+    turn_of: Any, wanted: bool
+) -> None:
+    turn = await turn_of(extended_thinking=wanted)
+    turn.provider = provider = Thinking({"content": "Hello."})
+
+    assert await turn.run() == "Hello."
+
+    assert provider.options == ({"extended_thinking": True} if wanted else {})
+
+
+async def test_a_stream_without_keywords_is_called_without_extended_thinking(turn_of: Any) -> None:
+    turn = await turn_of(extended_thinking=True)
+    turn.provider = Streaming({"content": "Hello."})
+
+    assert await turn.run() == "Hello."
+
+
 async def test_calls_in_a_stream_are_run(turn_of: Any) -> None:
     tool = MockTool("t")
     turn = await turn_of(tools=[tool], max_iterations=1)
@@ -121,7 +151,7 @@ async def test_a_cancelled_stream_is_closed(turn_of: Any) -> None:
         await asyncio.sleep(0)
 
     turn.hooks.register("llm:stream_block_delta", look)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         running = asyncio.create_task(turn.run())
         await seen.wait()
         running.cancel()

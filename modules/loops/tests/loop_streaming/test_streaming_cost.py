@@ -12,11 +12,11 @@ from amplifier_core import ChatRequest, HookResult
 from contract.installer import ScriptedProvider
 
 TOKENS = 10_000
-ROUNDS = 10
+ROUNDS, MOST_ROUNDS = 10, 60
 
 # A busy machine takes longer for both, so what is held here is a ratio; the microseconds are those
 # of `python -m benchmarks.streaming`.
-MOST_TIMES_BARE = 16.0
+MOST_TIMES_BARE = 7.5
 
 
 class Tokens(ScriptedProvider):
@@ -65,8 +65,13 @@ async def test_a_streamed_token_costs_little_more_than_in_a_bare_loop(turn_of: A
             parts.append(chunk["content"])
             await screen("delta", {"text": chunk["content"]})
 
-    costs = [(await seconds(ours), await seconds(bare)) for _ in range(ROUNDS)]
-    ours_best, bare_best = (min(each) for each in zip(*costs, strict=True))
+    ours_best = bare_best = float("inf")
+    rounds = 0
+    # What else the machine does only adds, so a busy one takes more rounds to show the cost.
+    while rounds < ROUNDS or (ours_best > MOST_TIMES_BARE * bare_best and rounds < MOST_ROUNDS):
+        ours_best = min(ours_best, await seconds(ours))
+        bare_best = min(bare_best, await seconds(bare))
+        rounds += 1
 
-    assert screen.shown == 2 * ROUNDS * TOKENS * len("tok ")
+    assert screen.shown == 2 * rounds * TOKENS * len("tok ")
     assert ours_best <= MOST_TIMES_BARE * bare_best

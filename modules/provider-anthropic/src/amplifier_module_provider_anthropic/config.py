@@ -15,11 +15,11 @@ class AnthropicConfig(ProviderSettings):
 
     default_model: str = Field(default="claude-sonnet-5-5", min_length=1)
     prompt_caching: bool = True
-    # None: what the model does by itself.
+    # None: the model's default.
     extended_thinking: bool | None = None
     reasoning_effort: str | None = None
     # For models that think by budget, when no effort is named.
     thinking_budget_tokens: int = Field(default=10_000, ge=1_024)
-    # None: the SDK's own.
+    # None: the SDK's default.
     api_version: str | None = None
     betas: list[str] = Field(default_factory=list[str])

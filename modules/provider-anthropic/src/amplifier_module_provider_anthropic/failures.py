@@ -1,4 +1,4 @@
-"""From what the SDK raises to the kernel's tree of model errors."""
+"""Translate the SDK's exceptions to the kernel's model errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from amplifier_core.errors import describe_error
 from amplifier_core.llm_errors import LLMError, LLMTimeoutError, NetworkError
 from amplifier_kit.calls.failures import error_from_status, error_from_transport
 
-# The status of an error that is reported inside a stream, which began with a 200.
+# The status for an error inside a stream, whose HTTP status was 200.
 _STATUS = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -24,8 +24,8 @@ _STATUS = {
 
 
 def translate(error: BaseException, model: str | None = None) -> LLMError | None:
-    """Return the model error that an exception of the SDK stands for; None for any other."""
-    # Whoever raised one of its errors has imported it.
+    """Return the model error for an exception of the SDK; None for any other exception."""
+    # Not imported here, because that takes a second: if it raised, it is loaded.
     sdk: Any = sys.modules.get("anthropic")
     if sdk is None or not isinstance(error, sdk.AnthropicError):
         return None
@@ -45,7 +45,7 @@ def translate(error: BaseException, model: str | None = None) -> LLMError | None
 
 
 def error_in_stream(error: dict[str, Any], model: str) -> LLMError:
-    """Return the error that the vendor reports in the middle of an answer."""
+    """Return the model error for an error event in a stream."""
     kind = str(error.get("type"))
     message = str(error.get("message"))
     status = _STATUS.get(kind, 500)

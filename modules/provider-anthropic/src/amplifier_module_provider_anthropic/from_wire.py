@@ -1,4 +1,4 @@
-"""From a message of the Messages API, streamed or not, to the kernel's response."""
+"""Convert a message of the Messages API, streamed or not, to the kernel's response."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FINISH = {
 
 
 def to_response(message: Wire, model: str) -> ChatResponse:
-    """Return the response; a wordless refusal or half of a call's arguments is an `LLMError`."""
+    """Return the response; raises `LLMError` for a refusal without text or an unreadable answer."""
     with reading_answer("anthropic", model):
         return _response(message, model)
 
@@ -56,7 +56,7 @@ def _response(message: Wire, model: str) -> ChatResponse:
 
 
 def _usage(usage: Wire) -> Usage | None:
-    """Return the counts; the vendor's input leaves out what the cache read and wrote, ours not."""
+    """Return the counts; the vendor's input excludes cached tokens, the kernel's includes them."""
     if not usage:
         return None
     read = usage.get("cache_read_input_tokens")
@@ -82,13 +82,14 @@ def _content(blocks: list[Wire], finish: str, model: str) -> Iterator[Wire]:
         elif kind == "text":
             yield {"type": "text", "text": block["text"], **_extras(block, "text")}
         elif kind != "tool_use":
-            # The kernel has no block for it; a text of no words carries it, unseen, and back.
+            # The kernel has no block for it. An empty, internal text carries it, because the vendor
+            # wants it back in the next request.
             carried = {**block, **_parsed(block)}
             yield {"type": "text", "text": "", "visibility": "internal", OWN: carried}
-        elif finish != "content_filter":  # What a refusal cut short is not to be carried out.
+        elif finish != "content_filter":  # A call that a refusal cut short must not run.
             is_cut = finish == "length"
             if is_cut and block is blocks[-1] and not block.get("input"):
-                # Arguments that have not begun look like a call that needs none.
+                # The limit cut it before its arguments; it must not pass for a call without any.
                 block = {**block, "input": "{"}
             call = {"type": "tool_call", "id": block["id"], "name": block["name"]}
             extras = _extras(block, "id", "name", "input")
@@ -96,7 +97,7 @@ def _content(blocks: list[Wire], finish: str, model: str) -> Iterator[Wire]:
 
 
 def _parsed(block: Wire, cut_off: bool = False) -> Wire:
-    """Return the input of a block, which a stream brings as text."""
+    """Return the parsed input of a block; in a stream it is text."""
     given = block.get("input")
     if given is None:
         return {}
@@ -111,7 +112,7 @@ def _extras(block: Wire, *known: str) -> Wire:
     return {}
 
 
-# delta: its field, and the field of the block that it continues
+# Type of delta: its field, and the field of the block that it extends.
 _FRAGMENTS = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "thinking"),
@@ -121,7 +122,7 @@ _FRAGMENTS = {
 
 
 async def read_stream(events: AsyncIterator[Any], announce: BlockStream, model: str) -> Wire:
-    """Return the message that server-sent events make up; an error among them is raised."""
+    """Assemble the message from server-sent events; raises an error event as `LLMError`."""
     answer = _Answer(announce, model)
     with reading_answer("anthropic", model):
         async for event in events:
@@ -134,6 +135,7 @@ async def read_stream(events: AsyncIterator[Any], announce: BlockStream, model: 
         reason = "the answer ended before its end: no `message_stop` arrived"
         raise StreamError(reason, provider="anthropic", model=model)
     await announce.end_all()
+    # Read to the end, so that the connection can be reused.
     await read_rest(events)
     return message
 
@@ -146,11 +148,11 @@ class _Answer:
         self._announce = announce
         self._model = model
         self._message: Wire = {}
-        # Each block as it began, and the fragments of its fields that came since.
+        # Each block as it started, and the fragments of its fields since.
         self._blocks: dict[int, tuple[Wire, dict[str, list[str]]]] = {}
 
     async def take(self, event: Wire) -> None:
-        """Take the next event; kinds that nobody here knows are passed over."""
+        """Process the next event; unknown types are ignored."""
         match event["type"]:  # pyright: ignore[reportMatchNotExhaustive] - the API may grow
             case "message_start":
                 self._message = event["message"]

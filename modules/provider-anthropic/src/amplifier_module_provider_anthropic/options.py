@@ -1,4 +1,4 @@
-"""What a request asks for besides its conversation, in the vendor's parameters."""
+"""Convert the options of a request to the vendor's parameters."""
 
 from __future__ import annotations
 
@@ -16,32 +16,39 @@ from amplifier_module_provider_anthropic.to_wire import THOUGHTS, Wire
 SAMPLING_VERSION = "2023-06-01"
 
 _SMALLEST_BUDGET = 1_024
-_LARGEST_BUDGET = 30_000
-_BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 10_000, "high": 20_000}
+_BUDGETS = {
+    "minimal": 1_024,
+    "low": 4_096,
+    "medium": 10_000,
+    "high": 20_000,
+    "xhigh": 30_000,
+    "max": 30_000,
+}
 _NEAREST_EFFORT = {"none": "low", "minimal": "low", "xhigh": "high"}
-# Keywords of a schema that only become a part of its description; a property has an object.
+# Schema keywords that the SDK moves into the description, where nothing enforces them. A property
+# with such a name is not meant: its value is an object.
 _UNCHECKED = re.compile(
     r'"((?:min|max)(?:imum|Length|Properties)|exclusive(?:Min|Max)imum|multipleOf|'
     r'maxItems|uniqueItems|pattern)": (?!{)'
 )
 _CHOICES = {"auto": "auto", "none": "none", "required": "any", "any": "any"}
-# Generations before 4.6 think by a budget of tokens; those after it, at a depth of their choice.
+# Generations before 4.6 have a token budget for thinking; later ones decide by themselves.
 _BY_BUDGET = re.compile(r"claude-(?:\d|(?:opus|sonnet|haiku)-4(?:$|@|[-.][0-5](?!\d)|-\d{8}))")
 
 
 class Traits(NamedTuple):
-    """What a model's name says about it."""
+    """What is known about a model by its name."""
 
-    # How hard it can be told to think; without any, it thinks by budget.
+    # The effort levels that it accepts; empty: it has a token budget.
     efforts: tuple[str, ...] = ("low", "medium", "high", "xhigh", "max")
     always_thinks: bool = False
-    # Takes `temperature` and `top_p`, in the API version that has them.
+    # Accepts `temperature` and `top_p`, in the API version that has them.
     sampling: bool = False
     context_window: int = 1_000_000
 
 
 def traits_of(model: str) -> Traits:
-    """Return the traits; a model without `claude` in its name is taken for one of the oldest."""
+    """Return the traits; a model without `claude` in its name is treated like the oldest ones."""
     if "claude" not in model or _BY_BUDGET.search(model):
         return Traits(efforts=(), sampling=True, context_window=200_000)
     if re.search(r"-4[-.]6(?!\d)", model):
@@ -68,7 +75,8 @@ class Options:
         if form is not None and form.type == "json_schema":
             output["format"] = self._format(form.json_schema)
         user = (request.metadata or {}).get("user_id")
-        # What the vendor's cache depends on, and what only shapes the answer.
+        # A change of `cached` invalidates the vendor's prompt cache; the others only shape the
+        # answer.
         self.cached = only_given(tool_choice=choice, thinking=thinking, output_config=output)
         self.others = only_given(
             max_tokens=self._limit,
@@ -78,7 +86,7 @@ class Options:
         )
 
     def fall_short(self, requested: str, actual: str, reason: str) -> None:
-        """Remember what cannot be had."""
+        """Record something that the vendor cannot do as requested."""
         self.shortfalls.append(Degradation(requested=requested, actual=actual, reason=reason))
 
     def _thinking(
@@ -97,7 +105,7 @@ class Options:
             return self._budget(effort, messages)
         if effort is not None:
             output |= self._effort(effort)
-        # Newer models keep their thinking to themselves unless asked.
+        # Newer models return no thinking unless a summary is requested.
         return {"type": "adaptive", "display": "summarized"}
 
     def _no_thinking(self) -> Wire | None:
@@ -119,9 +127,15 @@ class Options:
 
     def _budget(self, effort: str | None, messages: list[Wire]) -> Wire | None:
         wanted = self._config.thinking_budget_tokens
-        if effort is not None:
-            wanted = _BUDGETS.get(effort, _LARGEST_BUDGET)
-        # The budget is a part of the limit, and the answer needs some of it.
+        if effort in _BUDGETS:
+            wanted = _BUDGETS[effort]
+        elif effort == "none":
+            wanted = _SMALLEST_BUDGET
+            self.fall_short("effort none", "effort minimal", "extended thinking was requested")
+        elif effort is not None:
+            reason = "the model does not know this effort"
+            self.fall_short(f"effort {effort}", "the configured budget", reason)
+        # The budget counts towards the output limit, and the answer needs a part of that.
         budget = min(wanted, self._limit - _SMALLEST_BUDGET)
         firsts = [message["content"][0]["type"] for message in messages[-2:]]
         if budget < _SMALLEST_BUDGET:
@@ -167,7 +181,7 @@ class Options:
 
 
 def only_given(**parameters: Any) -> Wire:
-    """Return the parameters that say something."""
+    """Return the parameters that are not empty."""
     return {name: value for name, value in parameters.items() if value}
 
 

@@ -1,4 +1,4 @@
-"""The provider: requests to the Messages API, and its answers."""
+"""The provider for the Messages API."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _KEY_FIELD = ConfigField(
 )
 _LIMITS = "anthropic-ratelimit-"
 _ONLY_JSON: Wire = {"type": "text", "text": "Answer with one JSON value and no other text."}
-# What counting tokens leaves out of a request.
+# Parameters that the endpoint for counting tokens does not accept.
 _NOT_COUNTED = ("max_tokens", "stop_sequences", "metadata", "extra_body")
 _PAUSED = Degradation(
     requested="a finished answer",
     actual="one that the vendor paused",
-    reason="its own tools took too long; the next turn goes on from here",
+    reason="its own tools took too long; the next turn continues from here",
 )
 
 
@@ -59,7 +59,7 @@ class AnthropicProvider:
         self.priority = config.priority
         self.client = LazyClient(self._make_client)
         self.calls = ModelCalls(self.name, config, coordinator, translate, price_vendor=self.name)
-        # Other servers of this format think without signing it.
+        # Other servers of this format return thinking without a signature.
         self._wired = Converted(partial(to_wire.wired, keep_unsigned=config.base_url is not None))
 
     def get_info(self) -> ProviderInfo:
@@ -81,7 +81,7 @@ class AnthropicProvider:
         )
 
     async def list_models(self) -> list[ModelInfo]:
-        """Return the models that the account can use, newest first; fails with an `LLMError`."""
+        """Return the models that the account can use, newest first; raises `LLMError`."""
         with self.calls.translated():
             client = await self.client.get()
             found = [model async for model in client.models.list(limit=1_000)]
@@ -97,7 +97,7 @@ class AnthropicProvider:
         ]
 
     async def count_tokens(self, request: ChatRequest, **kwargs: Any) -> int:
-        """Return how many tokens the vendor counts in a request; fails with an `LLMError`."""
+        """Return how many tokens the vendor counts in a request; raises `LLMError`."""
         client = await self.client.get()
         call = self._prepare(request, kwargs)
         sent = call.parameters
@@ -172,16 +172,16 @@ class AnthropicProvider:
             base_url=config.base_url,
             default_headers=only_given(**asked),
             timeout=Timeout(config.idle_timeout_seconds, connect=config.connect_timeout_seconds),
-            max_retries=0,
+            max_retries=0,  # The kit retries, and announces it.
             http_client=DefaultAsyncHttpxClient(event_hooks={"response": [bound_answer]}),
         )
-        # Each of them imports some more when it is first asked for.
+        # The SDK imports these lazily: better here, in a thread, than on the event loop.
         _ = client.messages.with_raw_response, client.models
         return client
 
 
 async def _send(client: AsyncAnthropic, call: Call, announce: BlockStream | None) -> Wire:
-    """Return the answer as the vendor wrote it; with `announce`, streamed."""
+    """Return the vendor's answer; with `announce`, streamed."""
     if announce is None:
         send: Any = client.messages.with_raw_response.create
         raw = await send(**call.parameters)
@@ -190,5 +190,5 @@ async def _send(client: AsyncAnthropic, call: Call, announce: BlockStream | None
     stream = await client.messages.create(**call.parameters, stream=True)
     async with stream:
         call.rate_limits = rate_limits(stream.response.headers, _LIMITS)
-        # Raw: the SDK passes over events without a name, be they readable or not.
+        # Raw events: the SDK skips events without a name, even if they can be read.
         return await read_stream(stream.raw_events(stream.response), announce, call.model)

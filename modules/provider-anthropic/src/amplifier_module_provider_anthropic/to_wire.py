@@ -1,4 +1,4 @@
-"""From the kernel's messages and tools to those of the Messages API."""
+"""Convert the kernel's messages and tools to those of the Messages API."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from amplifier_kit.calls.messages import output_text, rich_output, stored_calls,
 
 Wire: TypeAlias = dict[str, Any]
 
-# The extra field of our blocks: the vendor's fields for which the kernel has none. Thinking always
-# has it, so that what another vendor thought and signed is not sent here to be refused.
+# Extra field of our blocks, with vendor fields that the kernel does not have. Thinking always has
+# it: thinking of another vendor, signed by that vendor, would be refused here.
 OWN = "anthropic"
 
 THOUGHTS = ("thinking", "redacted_thinking")
 _IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
-# Letters in other vendors' ids of calls that this one refuses.
+# Characters in call ids of other vendors that this one refuses.
 _NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class Wired(NamedTuple):
-    """One message as it goes over the wire; shared between requests, so never changed."""
+    """The wire form of one message; shared between requests, so it must not be changed."""
 
     role: Literal["user", "assistant"]
     content: list[Wire]
-    # What of the message could not be sent, in words.
+    # Descriptions of what could not be sent.
     lost: list[str]
 
 
 def system_prompt(opening: list[Message]) -> list[Wire]:
-    """Return the system prompt, a block for each message of it."""
+    """Return the system prompt, one block per message."""
     return [block for message in opening for block in _text(text_of(message))]
 
 
 def wired(message: Message, *, keep_unsigned: bool = False) -> Wired:
-    """Return the wire form of a message; with `keep_unsigned`, also of thinking nobody signed."""
+    """Return the wire form of a message; with `keep_unsigned`, including unsigned thinking."""
     lost: list[str] = []
     content = message.content
     call_id = message.tool_call_id
@@ -61,15 +61,15 @@ def wired(message: Message, *, keep_unsigned: bool = False) -> Wired:
         else:
             results = [ToolResultBlock(tool_call_id=call_id, output=content)]
         return Wired("user", _given(results, lost), lost)
-    # A system text here stays here: before the conversation, which is the vendor's place for it, it
-    # would change the beginning of every request that follows.
+    # A system text inside the conversation stays there, in tags. Moved to the vendor's system
+    # prompt, it would change the beginning of all later requests and invalidate the cache.
     tag = message.role
     text = text_of(message)
     return Wired("user", _text(f"<{tag}>\n{text}\n</{tag}>") if text.strip() else [], lost)
 
 
 def conversation(messages: list[Wired]) -> list[Wire]:
-    """Return messages whose roles alternate, results first, as the vendor wants them."""
+    """Return messages with alternating roles and results first, as the vendor requires."""
     joined: list[Wire] = []
     for role, content, _ in messages:
         if content and (not joined or joined[-1]["role"] != role):
@@ -83,7 +83,7 @@ def conversation(messages: list[Wired]) -> list[Wire]:
 
 
 def wired_tool(tool: ToolSpec) -> Wire:
-    """Return a tool; one with a `type` of the vendor's goes as it is, without a schema."""
+    """Return a tool; one with a vendor `type` is sent as it is, without a schema."""
     extras = dict(tool.model_extra or {})
     kind = extras.pop("type", None)
     if kind not in (None, "function", "custom"):
@@ -100,13 +100,14 @@ def wired_tool(tool: ToolSpec) -> Wire:
 
 
 def mark_last(blocks: list[Wire]) -> list[Wire]:
-    """Return blocks that the vendor is to cache up to here."""
+    """Return the blocks with a cache breakpoint on the last one."""
     marked = [{**block, "cache_control": {"type": "ephemeral"}} for block in blocks[-1:]]
     return [*blocks[:-1], *marked]
 
 
 def mark_conversation(messages: list[Wire]) -> list[Wire]:
-    """Return messages marked at their end, and where the last request ended and was cached."""
+    """Return messages with cache breakpoints at their end and at the end of the last request."""
+    # The second one reads what the last request wrote; the first one writes for the next.
     answers = [place for place, each in enumerate(messages) if each["role"] == "assistant"]
     ends = {len(messages) - 1, answers[-1] - 1 if answers else -1}
     return [
@@ -134,7 +135,7 @@ def _said(message: Message, keep_unsigned: bool, lost: list[str]) -> list[Wire]:
             elif block.id in calls:
                 content.append({**calls.pop(block.id), **(block.model_extra or {}).get(OWN, {})})
     content += calls.values()
-    # A message must not end in thinking (what it led to never came), nor could that be marked.
+    # The vendor refuses a message that ends with thinking, and a breakpoint on thinking.
     while content and content[-1]["type"] in THOUGHTS:
         content.pop()
     return content
@@ -183,7 +184,7 @@ def _given(content: str | Sequence[BaseModel], lost: list[str]) -> list[Wire]:
 
 
 def _output(output: Any, lost: list[str]) -> str | list[Wire]:
-    """Return what a tool gave: texts and images as such, anything else as text."""
+    """Return a tool's output: texts and images as blocks, anything else as text."""
     blocks = rich_output(output)
     if blocks is None:
         return output_text(output)

@@ -22,9 +22,9 @@ __all__ = ["ChatCompletionsProvider", "mount"]
 async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], Awaitable[None]] | None:
-    """Mount the provider under its name, and ask the server for its context window.
+    """Mount the provider under its name, and probe the server for its context window.
 
-    Config: see `ChatCompletionsConfig`. Without a server to talk to nothing is mounted.
+    Config: see `ChatCompletionsConfig`. Without a `base_url` nothing is mounted.
     """
     given = dict(config or {})
     for key, variable in (("base_url", URL_VARIABLE), ("api_key", KEY_VARIABLE)):

@@ -1,4 +1,4 @@
-"""From what the openai SDK raises to the kernel's tree of model errors."""
+"""Translate the openai SDK's exceptions to the kernel's model errors."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 from amplifier_core.llm_errors import ContextLengthError, LLMError, NetworkError, StreamError
 from amplifier_kit.calls.failures import error_from_status, error_from_transport
 
-# How servers say that a conversation is too long, besides the words the kit knows: llama.cpp, vLLM.
+# Messages of llama.cpp and vLLM for a conversation that is too long, besides those in the kit.
 _TOO_LONG = ("exceed_context_size", "maximum model length", "max_model_len")
-# What a server's words stand for inside a stream, where there is no status any more.
+# The status for words in an error inside a stream, which has no HTTP status.
 _STATUS_OF = {"quota": 429, "rate_limit": 429, "server_error": 500, "invalid_request": 400}
 
 
 def translate(provider: str, error: BaseException, model: str | None) -> LLMError | None:
-    """Return what an exception of the SDK means; None when it is not the SDK's."""
+    """Return the model error for an exception of the SDK; None for any other exception."""
     openai: Any = sys.modules.get("openai")
     if openai is None or not isinstance(error, openai.APIError):
         return None
     failure: Any = error
     if isinstance(failure, openai.APIConnectionError):
-        # The SDK's own sentence ("Connection error.") says less than what it stands for.
+        # The SDK's message ("Connection error.") says less than the cause.
         found = error_from_transport(failure.__cause__ or failure, provider=provider, model=model)
         return found or NetworkError(str(failure), provider=provider, model=model)
     if hasattr(failure.body, "get"):
         fields = failure.body
     else:
         fields = {"message": failure.body}
-    # `message` of most servers, `detail` of some, plain text of others.
+    # Most servers send `message`, some `detail`, others plain text.
     said = fields.get("message") or fields.get("detail")
     message = said if isinstance(said, str) else str(failure)
     code = fields.get("code")

@@ -1,4 +1,4 @@
-"""From an answer, streamed or finished, to the kernel's response."""
+"""Convert an answer, streamed or complete, to the kernel's response."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from amplifier_kit.calls.messages import expected, parse_arguments, reading_answ
 from amplifier_kit.calls.mounting import calls_in_response
 from amplifier_module_provider_chat_completions.to_wire import CAME_IN
 
-# The server's word to the kernel's; a word that is not here means that the model came to its end.
+# The server's finish reason to the kernel's; any other means `stop`.
 _CALLS = "tool_calls"
 _FILTERED = "content_filter"
 _FINISH = {_CALLS: _CALLS, "function_call": _CALLS, "length": "length", _FILTERED: _FILTERED}
@@ -28,7 +28,7 @@ _FINISH = {_CALLS: _CALLS, "function_call": _CALLS, "length": "length", _FILTERE
 
 @dataclass
 class Part:
-    """Text, reasoning that came in the field `reasoning`, or a call of `tool`; in fragments."""
+    """The fragments of a text, of reasoning from the field `reasoning`, or of a call of `tool`."""
 
     fragments: list[str] = field(default_factory=list[str])
     reasoning: str | None = None
@@ -38,7 +38,7 @@ class Part:
 
 @dataclass
 class Answer:
-    """All that an answer brought, parts in the order in which they began."""
+    """A received answer, with its parts in the order in which they began."""
 
     parts: list[Part] = field(default_factory=list[Part])
     refusal: str = ""
@@ -46,7 +46,7 @@ class Answer:
     usage: Any = None
 
     def response(self, provider: str, model: str) -> ChatResponse:
-        """Return it as a response; raise when it has no end, was filtered, or cannot be read."""
+        """Return the response; raises LLMError if it is incomplete, filtered or unreadable."""
         facts: dict[str, Any] = {"provider": provider, "model": model}
         if self.finish in (None, "error", "abort"):
             reason = self.finish or "no finish reason arrived"
@@ -64,14 +64,14 @@ class Answer:
             content=content,
             tool_calls=calls or None,
             usage=usage,
-            # Some servers say `stop` when the model calls a tool.
+            # Some servers report `stop` although the model calls a tool.
             finish_reason=_CALLS if calls and finish == "stop" else finish,
             metadata={"finish_reason": self.finish},
         )
 
 
 def field_of(thing: Any, name: str, kind: type = object) -> Any:
-    """Return a field of an answer; None when it was left out, a TypeError for any other kind."""
+    """Return a field of an answer, None if it is missing; raises TypeError for another type."""
     if isinstance(thing, str | float | int | list | dict):
         raise TypeError(f"`{name}` is not to be found in a {type(thing).__name__}")  # pyright: ignore[reportUnknownArgumentType] - from the wire
     return expected(getattr(thing, name, None), kind, name)
@@ -88,7 +88,7 @@ def _block(part: Part, cut_off: bool) -> ContentBlockUnion:
 
 
 def _usage(usage: Any) -> Usage | None:
-    """Return the tokens the server counted; None when it did not."""
+    """Return the reported tokens; None if the server reports none."""
     if usage is None:
         return None
     prompt: int = field_of(usage, "prompt_tokens") or 0
@@ -104,23 +104,23 @@ def _usage(usage: Any) -> Usage | None:
     )
 
 
-# How servers spell a message's reasoning.
+# The fields that servers use for reasoning.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
 class Collector:
-    """Puts the fragments of one answer together; an unstreamed answer is one large fragment."""
+    """Assembles the fragments of one answer; an unstreamed answer is one large fragment."""
 
     def __init__(self, announce: BlockStream | None, provider: str = "", model: str = "") -> None:
         self.answer = Answer()
         self._announce = announce
         self._facts = (provider, model)
-        # The call that each index of the server stands for, and the server's id for it.
+        # The server's id and the call, by the server's index.
         self._calls: dict[int, tuple[str, Part]] = {}
         self._taken_ids = {""}
 
     async def take(self, chunk: Any) -> None:
-        """Take a chunk of a stream, or a whole completion; a StreamError if it cannot be read."""
+        """Add a chunk of a stream or a whole completion; raises StreamError if it is unreadable."""
         answer = self.answer
         with reading_answer(*self._facts):
             answer.usage = field_of(chunk, "usage") or answer.usage
@@ -148,14 +148,15 @@ class Collector:
             await self._announce.delta(len(parts) - 1, text)
 
     async def _call(self, place: int, fragment: Any) -> None:
-        # Only in streams do calls have an index.
+        # Calls have an index only in streams.
         index = field_of(fragment, "index", int)
         index = place if index is None else index
         call_id: str = field_of(fragment, "id", str) or ""
         function = field_of(fragment, "function")
         known_id, part = self._calls.get(index, ("", None))
-        # Some servers number all their calls 0 and tell them apart by their ids.
+        # Some servers give all calls the index 0 and distinguish them by their ids.
         if part is None or (call_id and known_id and call_id != known_id):
+            # Some servers send no ids or the same one twice; results could not be assigned.
             if call_id in self._taken_ids:
                 own_id = f"call_{uuid4().hex}"
             else:

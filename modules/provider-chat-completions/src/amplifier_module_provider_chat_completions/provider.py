@@ -1,4 +1,4 @@
-"""The provider: one server, its true context window, and calls to its models."""
+"""The provider for one server: its actual context window, and calls to its models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_core import capabilities
 from amplifier_core.coordinator import ModuleCoordinator
-from amplifier_core.llm_errors import ConfigurationError, NetworkError, StreamError
+from amplifier_core.llm_errors import (
+    AuthenticationError,
+    ConfigurationError,
+    NetworkError,
+    StreamError,
+)
 from amplifier_core.message_models import ChatRequest, ChatResponse, Degradation, ToolCall
 from amplifier_core.models import ConfigField, ModelInfo, ProviderInfo
 from amplifier_kit.calls.block_stream import BlockStream
@@ -58,7 +63,7 @@ def _expect(answer: Any, key: str, kind: type[Any]) -> Any:
     return value
 
 
-# How each kind of server counts what the parameters of a call make its model read.
+# Functions that count the input tokens of a call, by kind of server.
 COUNTERS = {"llama.cpp": _count_by_llama_cpp, "vllm": _count_by_vllm}
 
 
@@ -66,12 +71,12 @@ CONTEXT_WINDOW = "provider:context_window"
 LARGE_SYSTEM_PROMPT = "provider:large_system_prompt"
 OWN_EVENTS = (CONTEXT_WINDOW, LARGE_SYSTEM_PROMPT)
 
-# A server without keys does not read it, but the SDK does not work without one.
+# A server without keys ignores it, but the SDK requires one.
 _NO_KEY = "none"
 # A system prompt above this share of the window leaves too little for a conversation.
 _LARGE_SHARE = 0.5
 _BYTES_PER_TOKEN = 4
-# What an answer is expected to need, where the configuration sets no limit.
+# Expected length of an answer, if the configuration sets no limit.
 _USUAL_OUTPUT_TOKENS = 4_096
 _CAPABILITIES = [capabilities.TOOLS, capabilities.STREAMING, capabilities.JSON_MODE]
 _CONFIG_FIELDS = [
@@ -116,7 +121,7 @@ _NO_USAGE = Degradation(
 class ChatCompletionsProvider:
     """Access to the models of one server."""
 
-    # There only when the server is one that counts: llama.cpp, vLLM.
+    # Set only for servers that can count, llama.cpp and vLLM: contexts look whether it exists.
     count_tokens: Callable[..., Awaitable[int]]
 
     def __init__(self, config: ChatCompletionsConfig, coordinator: ModuleCoordinator) -> None:
@@ -141,7 +146,7 @@ class ChatCompletionsProvider:
         self._warned_of_system = False
 
     def get_info(self) -> ProviderInfo:
-        """Describe the server as far as it is known."""
+        """Describe the server, as far as it is known."""
         return ProviderInfo(
             id=self.name,
             display_name=f"Chat Completions ({self._base_url})",
@@ -152,7 +157,7 @@ class ChatCompletionsProvider:
         )
 
     async def look_at_server(self) -> None:
-        """Ask the server for its window and its first model; what it does not say is assumed."""
+        """Probe the server for its window and its first model; unknown values are assumed."""
         config = self._config
         self._server = await probe.probe(
             self._base_url, self._key, config.default_model, config.probe_timeout_seconds
@@ -178,7 +183,8 @@ class ChatCompletionsProvider:
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
         """Call the model once; keywords override fields of the request."""
         if not self._server.reached:
-            # It may have started only now; without its window, a call could overflow in silence.
+            # It may have been started after the mount. Without its window, a request could exceed
+            # it, and servers drop the excess without an error.
             await self.look_at_server()
         await self._announce_window()
         call = self._prepare(request, kwargs)
@@ -190,7 +196,7 @@ class ChatCompletionsProvider:
         model = self._model_for(request)
         messages, repairs = repaired(request.messages)
         leading, rest = split_system(messages)
-        # One text, because many chat templates know only one system message, the first.
+        # One text, because many chat templates use only the first system message.
         system = "\n\n".join(map(text_of, leading))
         wire = self._convert(rest)
         if system:
@@ -227,6 +233,9 @@ class ChatCompletionsProvider:
             return model
         if not self._server.reached:
             raise NetworkError(f"no answer from {self._base_url}", provider=self.name)
+        if self._server.refuses_key:
+            message = f"{self._base_url} refuses the key, or wants one"
+            raise AuthenticationError(message, provider=self.name)
         message = "the server lists no model; set `default_model`"
         raise ConfigurationError(message, provider=self.name)
 
@@ -247,7 +256,7 @@ class ChatCompletionsProvider:
         return response
 
     async def _count_tokens(self, request: ChatRequest, **kwargs: Any) -> int:
-        """Return how many tokens the model reads when it gets `request`."""
+        """Return the number of input tokens of `request`."""
         call = self._prepare(request, kwargs)
         count = COUNTERS[self._server.kind or ""]
         with self.calls.translated(call.model):
@@ -255,7 +264,7 @@ class ChatCompletionsProvider:
             return await count(client, probe.server_root(self._base_url), call.parameters)
 
     async def _announce_window(self) -> None:
-        """Announce the window until somebody hears it: hooks are mounted after providers."""
+        """Emit the window until a handler is registered: hooks are mounted after providers."""
         if self._window_was_heard:
             return
         hooks = self._coordinator.hooks
@@ -265,7 +274,7 @@ class ChatCompletionsProvider:
         await hooks.emit(CONTEXT_WINDOW, facts)
 
     async def _watch_system(self, call: Call) -> None:
-        """Warn once when the system prompt alone takes most of the window."""
+        """Warn once if the system prompt alone takes most of the window."""
         if self._warned_of_system or call.model != self._server.model:
             return
         texts = [text_of(each) for each in call.request.messages if each.role == "system"]
@@ -300,9 +309,9 @@ class ChatCompletionsProvider:
             api_key=self._key or _NO_KEY,
             base_url=self._base_url,
             timeout=httpx2.Timeout(silence, connect=self._config.connect_timeout_seconds),
-            max_retries=0,
+            max_retries=0,  # The kit retries, and announces it.
             http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [bound_answer]}),
         )
-        # Each is imported when it is first touched: better here than in the loop.
+        # The SDK imports these lazily: better here, in a thread, than on the event loop.
         _ = client.chat.completions, client.models
         return client

@@ -1,4 +1,4 @@
-"""From the kernel's requests to the parameters of `chat.completions.create`."""
+"""Convert the kernel's requests to the parameters of `chat.completions.create`."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ from amplifier_kit.calls.messages import (
 )
 from amplifier_module_provider_chat_completions.config import ChatCompletionsConfig
 
-# Marks reasoning as this format's own, and says in which field it came; no other is sent back.
+# Extra field that marks reasoning of this format, with the field it came in; only such reasoning is
+# sent back.
 CAME_IN = "chat_completions_field"
-# The names that the format allows; any other would have the whole request refused.
+# The names that the format allows; with any other, the whole request is refused.
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _NO_PICTURE = "[a picture that cannot be shown here: results of tools are text only]"
 
 
 class Wire(NamedTuple):
-    """One message on the wire, which may be several there, and how many pictures it lost."""
+    """The wire form of one message, which may be several messages, and its lost pictures."""
 
     messages: list[dict[str, Any]]
     lost_images: int = 0
 
 
 def convert(message: Message, config: ChatCompletionsConfig) -> Wire:
-    """Return one message behind the opening system text in its wire form."""
+    """Return the wire form of a message after the leading system text."""
     match message.role:
         case "system" if config.late_system_role == "system":
             return Wire([_message("system", text_of(message))])
@@ -55,7 +56,7 @@ def convert(message: Message, config: ChatCompletionsConfig) -> Wire:
 def parameters(
     request: ChatRequest, config: ChatCompletionsConfig, model: str, messages: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the keyword arguments of a call; what nobody asked for is left to the server."""
+    """Return the keyword arguments of a call; unset options are left to the server."""
     if request.temperature is None:
         temperature = config.temperature
     else:
@@ -97,7 +98,7 @@ def _tool_choice(choice: str | dict[str, Any] | None) -> str | dict[str, Any] | 
 
 
 def _response_format(asked: ResponseFormat | None) -> dict[str, Any] | None:
-    """Return how the answer must look; plain text is what every server sends anyway."""
+    """Return the format of the answer; None for text, which is every server's default."""
     if asked is None or asked.type == "text":
         return None
     if asked.type == "json":
@@ -132,7 +133,7 @@ def _assistant(message: Message, config: ChatCompletionsConfig) -> dict[str, Any
 
 
 def _said_and_returned(message: Message) -> Wire:
-    """Return the results of tools in a message, one message each, and behind them what was said."""
+    """Return the tool results of a message, one message each, followed by its text."""
     blocks = blocks_of(message)
     results = [(b.tool_call_id, b.output) for b in blocks if isinstance(b, ToolResultBlock)]
     if message.role == "tool" and not results:
@@ -168,7 +169,7 @@ def _part(block: ContentBlockUnion) -> dict[str, Any] | None:
 
 
 def _in_words(output: Any) -> tuple[str, int]:
-    """Return the result of a tool as text, and how many pictures in it became words."""
+    """Return a tool's result as text, and how many of its pictures were replaced by text."""
     blocks = rich_output(output)
     if blocks is None:
         return output_text(output), 0

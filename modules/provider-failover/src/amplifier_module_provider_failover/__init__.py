@@ -1,4 +1,4 @@
-"""provider-failover: several providers as one; when one fails, the turn goes on with the next."""
+"""provider-failover: several providers as one; when one fails, the turn continues with the next."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def mount(coordinator: ModuleCoordinator, config: dict[str, Any] | None = 
 
 
 async def on_session_ready(coordinator: ModuleCoordinator) -> None:
-    """Say which members are missing, now that everything is mounted."""
+    """Announce which members are missing, once everything is mounted."""
     for provider in list(coordinator.mount_points["providers"].values()):
         if isinstance(provider, FailoverProvider):
             await provider.announce_missing()

@@ -8,7 +8,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from amplifier_core import llm_errors
 
-# A request that is too long, malformed or unwelcome is so for the next provider too.
+# Only errors that another provider may not have: a request that is too long, malformed or filtered
+# would fail there too.
 _PASSING = (
     "ProviderUnavailableError",
     "LLMTimeoutError",

@@ -1,4 +1,4 @@
-"""The failover provider: asks its members in order until one answers."""
+"""The failover provider: calls its members in order until one answers."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ RECOVERED = "provider:failover_recovered"
 MISSING = "provider:failover_missing"
 EVENTS = [SWITCHED, RECOVERED, MISSING]
 
-# Contexts size requests by these, and a request must fit whichever member answers it.
+# Contexts fit requests to these limits, and a request must fit every member that may answer it.
 _LIMITS = ("context_window", "max_output_tokens")
 
 
 class _Asked(NamedTuple):
-    """The model a request names, and the member it belongs to."""
+    """The requested model, and the member that it belongs to."""
 
     owner: str
     model: str | None
 
 
 class FailoverProvider:
-    """Several providers as one; who failed rests for a while. One for each session.
+    """Several providers as one, per session; a member that failed is skipped for a cool-down.
 
-    Members are looked up for every call, as the interposers present them, so that one may be
-    swapped, unmounted or wrapped at any time.
+    Members are looked up for every call through the coordinator, with their wrappers, so that one
+    can be swapped, unmounted or wrapped at any time.
     """
 
     name = "failover"
-    # Budgets and rates count the members that are asked, and not this one as well.
+    # Budgets and rate limits count the members; counting this provider too would count twice.
     is_composite = True
 
     def __init__(
@@ -59,12 +59,12 @@ class FailoverProvider:
         self._clock = clock
         self._switch_on = config.switching_errors()
         self.priority = config.priority
-        # When each member that failed last time may be asked again.
+        # The time when the cool-down of each failed member ends.
         self._resting: dict[str, float] = {}
         self._known_missing: set[str] = set()
 
     def get_info(self) -> ProviderInfo:
-        """Describe the member whose turn it is, with the smallest limits of all."""
+        """Describe the current member, with the smallest limits of all members."""
         members = self._members()
         infos: dict[str, ProviderInfo] = {name: each.get_info() for name, each in members.items()}
         if not infos:
@@ -84,7 +84,7 @@ class FailoverProvider:
         )
 
     async def list_models(self) -> list[ModelInfo]:
-        """Return the models of all members, each as `member/model`; requests may name them so.
+        """Return the models of all members as `member/model`, which requests can use.
 
         Raises:
             LLMError: no member could list its models.
@@ -104,12 +104,12 @@ class FailoverProvider:
         return found
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        """Return the answer of the first member that gives one.
+        """Return the answer of the first member that succeeds.
 
-        Members that failed a short while ago are asked when nobody else is left.
+        Members in their cool-down are called last.
 
         Raises:
-            LLMError: one that is no reason to switch, as it is; otherwise what all members said.
+            LLMError: an error that does not switch, unchanged; else one with all failures.
         """
         if not isinstance(request, ChatRequest):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
             raise InvalidRequestError(
@@ -120,7 +120,7 @@ class FailoverProvider:
         if not members:
             wanted = ", ".join(self._config.providers) or "any other provider"
             raise ConfigurationError(
-                f"There is nobody to ask: mount {wanted} beside the failover", provider=self.name
+                f"There is nobody to ask: mount {wanted} next to the failover", provider=self.name
             )
         asked = self._asked(kwargs.pop("model", None) or request.model, members)
         order = self._in_order(members, asked.owner)
@@ -131,6 +131,7 @@ class FailoverProvider:
                 response: ChatResponse = await members[name].complete(sent, **kwargs)
             except self._switch_on as error:
                 failures[name] = error
+                # Not before the time that the vendor asks for.
                 seconds = max(self._config.cool_down_seconds, error.retry_after or 0.0)
                 self._resting[name] = self._clock() + seconds
                 if following is not None:
@@ -138,34 +139,43 @@ class FailoverProvider:
                 continue
             if self._resting.pop(name, None) is not None:
                 await self._announce_recovery(name)
+            # `parse_tool_calls` finds the member by this.
             signed = {**(response.metadata or {}), "provider": name}
             return response.model_copy(update={"metadata": signed})
         raise _all_failed(failures)
 
     @property
     def count_tokens(self) -> Callable[..., Awaitable[int]]:
-        """Count the tokens of a request; missing when the member whose turn it is cannot."""
+        """Count the tokens of a request; raises AttributeError if the current member cannot.
+
+        A request is counted by the member that `complete` would call first, if that one can.
+        """
         members = self._members()
         if not members:
             raise AttributeError("count_tokens")
-        name = self._in_order(members)[0]
-        count: Callable[..., Awaitable[int]] = members[name].count_tokens
+        current = self._in_order(members)[0]
+        count_by_current: Callable[..., Awaitable[int]] = members[current].count_tokens
 
         async def count_as_sent(request: ChatRequest, **kwargs: Any) -> int:
             asked = self._asked(kwargs.pop("model", None) or request.model, members)
+            name = self._in_order(members, asked.owner)[0]
+            count = getattr(members[name], "count_tokens", None)
+            if count is None:
+                name = current
+                count = count_by_current
             return await count(self._request_for(name, request, asked), **kwargs)
 
         return count_as_sent
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
-        """Return the calls of a response, as the member that made it reads them."""
+        """Return the calls of a response, parsed by the member that it came from."""
         maker = self._members().get((response.metadata or {}).get("provider", ""))
         if maker is None:
             return calls_in_response(response)
         return maker.parse_tool_calls(response)
 
     async def announce_missing(self) -> None:
-        """Say which members are not mounted; of each of them once."""
+        """Announce which members are not mounted, each once."""
         missing = set(self._config.providers) - self._members().keys()
         news = sorted(missing - self._known_missing)
         self._known_missing = missing
@@ -174,7 +184,7 @@ class FailoverProvider:
             self._show(f"`{name}` cannot take over: no provider of that name is mounted")
 
     def _members(self) -> dict[str, Any]:
-        """Return the mounted members in order; a failover, this one above all, is never one."""
+        """Return the mounted members in order, without failovers, which could call each other."""
         mounted: dict[str, Any] = self._coordinator.mount_points["providers"]
         return {
             name: self._coordinator.get("providers", name)
@@ -183,9 +193,9 @@ class FailoverProvider:
         }
 
     def _in_order(self, members: dict[str, Any], owner: str | None = None) -> list[str]:
-        """Return who is asked first, second, ...: the resting last, the one rested soonest first.
+        """Return the order of calls: members in their cool-down last, by its end.
 
-        Among the others the owner of the model that was asked for comes first.
+        Among the others, the owner of the requested model comes first.
         """
         now = self._clock()
 
@@ -196,7 +206,7 @@ class FailoverProvider:
         return sorted(members, key=rank)
 
     def _asked(self, model: str | None, members: dict[str, Any]) -> _Asked:
-        """Return whose the model is: the member's before its slash, else the first one's."""
+        """Return the owner of a model: the member named before the slash, else the first one."""
         first = next(iter(self._config.providers or members))
         owner, slash, own_name = (model or "").partition("/")
         if slash and owner in members:
@@ -204,7 +214,7 @@ class FailoverProvider:
         return _Asked(first, model)
 
     def _request_for(self, name: str, request: ChatRequest, asked: _Asked) -> ChatRequest:
-        """Return the request with a model that the member has; None leaves it to the member."""
+        """Return the request with a model of this member; None means the member's default."""
         model = asked.model
         if model is not None and name != asked.owner:
             model = self._config.models.get(name)
@@ -222,18 +232,18 @@ class FailoverProvider:
             span = f"{seconds:.0f} s"
         else:
             span = f"{seconds / 60:.0f} min"
-        self._show(f"{name}: {error_text(error)}; going on with {following} for {span}")
+        self._show(f"{name}: {error_text(error)}; continuing with {following} for {span}")
 
     async def _announce_recovery(self, name: str) -> None:
         await self._coordinator.hooks.emit(RECOVERED, {"provider": name})
-        self._show(f"{name} works again; going on with it", "info")
+        self._show(f"{name} works again; continuing with it", "info")
 
     def _show(self, line: str, level: Level = "warning") -> None:
         show(self._coordinator, line, level, source="provider-failover")
 
 
 def _all_failed(failures: dict[str, LLMError]) -> LLMError:
-    """Return the only failure, or one that says what each member failed with, and holds them."""
+    """Return the only failure, or an error with the failures of all members as its cause."""
     errors = list(failures.values())
     if len(errors) == 1:
         return errors[0]

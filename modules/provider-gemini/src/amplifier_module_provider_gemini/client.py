@@ -1,4 +1,4 @@
-"""The SDK's client and the HTTP client under it, set up so that silence ends and streams close."""
+"""The SDK's client over our own HTTP client, with idle timeouts and streams that close."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     import httpx2
     from google.genai import Client, types
 
-# The HTTP responses that the stream of this task has opened.
+# The HTTP responses that the stream of the current task has opened.
 _opened: ContextVar[list[httpx2.Response] | None] = ContextVar("opened", default=None)
 
 
 class GeminiClient:
-    """The SDK's client over an HTTP client of our own; both are closed together."""
+    """The SDK's client over our own HTTP client; both are closed together."""
 
     def __init__(self, sdk: Client, http: httpx2.AsyncClient) -> None:
         self._sdk = sdk
@@ -34,8 +34,9 @@ class GeminiClient:
     async def stream(
         self, parameters: dict[str, Any]
     ) -> AsyncGenerator[AsyncIterator[types.GenerateContentResponse]]:
-        """Give the chunks of an answer, and close the connection behind them in every case."""
-        # The SDK nests generators: left early, the inner ones wait for the garbage collector.
+        """Yield the chunks of an answer, and always close the connection afterwards."""
+        # The SDK nests generators: if the outer one is left early, the inner ones and their
+        # connection stay open until the garbage collector runs.
         opened: list[httpx2.Response] = []
         token = _opened.set(opened)
         try:
@@ -48,20 +49,20 @@ class GeminiClient:
                 await response.aclose()
 
     async def aclose(self) -> None:
-        """Close both."""
+        """Close both clients."""
         self._sdk.close()
         await self._http.aclose()
 
 
 def make_client(config: GeminiConfig) -> GeminiClient:
-    """Import the SDK and return its client; takes a second or two, so do it in a thread."""
-    # It warns while it is compiled, and of words of the vendor's that are new to its enums.
+    """Import the SDK and return its client; takes a second or two, so call it in a thread."""
+    # The SDK warns when it is compiled, and about values of the vendor that its enums lack.
     warnings.filterwarnings("ignore", module=r".*google[/\\.]genai")
     import httpx2  # noqa: PLC0415 - heavy
     from google.genai import Client, types  # noqa: PLC0415 - heavy
 
     load_price_data()
-    # What the first call would otherwise build, on the loop.
+    # Builds pydantic's validators here instead of in the first call, on the event loop.
     types.GenerateContentConfig.model_validate({"tools": [{"functionDeclarations": [{}]}]})
     types.GenerateContentResponse.model_validate({"candidates": [{"content": {"parts": [{}]}}]})
     hooks = {"request": [_timeouts(config)], "response": [bound_answer, _note_response]}
@@ -73,7 +74,7 @@ def make_client(config: GeminiConfig) -> GeminiClient:
         key = config.api_key.get_secret_value()
     else:
         key = None
-    # Not enterprise: an environment that is set up for Google Cloud must not redirect us.
+    # Not enterprise: variables for Google Cloud in the environment must not change the server.
     return GeminiClient(Client(enterprise=False, api_key=key, http_options=options), http)
 
 
@@ -84,8 +85,8 @@ async def _note_response(response: httpx2.Response) -> None:
 
 
 def _timeouts(config: GeminiConfig) -> Any:
-    """Return a hook that sets the timeouts of a request behind the SDK, which has one for all."""
-    # And the SDK's would reach the server too, as a limit for the whole answer.
+    """Return a hook that sets the timeouts of a request."""
+    # The SDK has a single timeout, and sends it to the server as a limit for the whole answer.
     idle = config.idle_timeout_seconds
     connect = config.connect_timeout_seconds
 

@@ -1,4 +1,4 @@
-"""From what the SDK raises to the kernel's tree of model errors."""
+"""Translate the SDK's exceptions to the kernel's model errors."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _DELAY = re.compile(r'"retryDelay": "([\d.]+)s"')
 
 
 def translate(error: BaseException, model: str | None = None) -> LLMError | None:
-    """Return the error that an exception of the SDK stands for; None: it is not the SDK's."""
-    # Whoever raised it has imported it; we must not.
+    """Return the model error for an exception of the SDK; None for any other exception."""
+    # Not imported here, because that takes a second: if it raised, it is loaded.
     errors = sys.modules.get("google.genai.errors")
     if errors is None:
         return None
@@ -49,7 +49,7 @@ def _from_answer(error: Any, facts: dict[str, Any]) -> LLMError:
     message = str(error.message or error)
     delay = _DELAY.search(told)
     wait = float(delay[1]) if delay else None
-    # The same words stand for a limit per minute and for one per day; the details do not.
+    # Limits per minute and per day have the same message; only the details distinguish them.
     daily = "PerDay" in told
     if error.code == 429 and (daily or wait is not None):
         kind = QuotaExceededError if daily else RateLimitError

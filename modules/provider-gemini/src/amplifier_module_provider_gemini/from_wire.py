@@ -1,4 +1,4 @@
-"""An answer, put together part by part from one chunk or from many."""
+"""Assemble an answer from the parts of one chunk or many."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from amplifier_module_provider_gemini.failures import PROVIDER
 if TYPE_CHECKING:
     from google.genai import types
 
-# The extra field of the blocks that Gemini made, with what it wants back:
+# Extra field of blocks from Gemini, with what has to be sent back:
 #   thought_signature  of a call or a picture
 #   signed             of a text: [start, end, thought_signature] of each signed piece
-#   part               a part that no block can hold, whole
+#   part               a whole part for which there is no block
 MARK = "gemini"
 
 _FINISH = {"STOP": "stop", "MAX_TOKENS": "length", "CONTINUATION": "length"}
@@ -50,7 +50,7 @@ _BAD_CALL = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 
 
 class TextDraft:
-    """A text that may still grow; its signed pieces are remembered by their place."""
+    """A growing text, with the positions of its signed pieces."""
 
     def __init__(self, thought: bool) -> None:
         self.thought = thought
@@ -67,9 +67,9 @@ class TextDraft:
             self._signed.append((start, self._length, _encoded(signature)))
 
     def block(self) -> TextBlock | ThinkingBlock:
-        """Return what it has become."""
+        """Return the finished block."""
         text = "".join(self._fragments)
-        # A character that came in two halves is one character less: the places move with it.
+        # Two halves of a surrogate pair become one character, which moves later positions.
         signed = [
             (len(valid_text(text[:start])), len(valid_text(text[:end])), signature)
             for start, end, signature in self._signed
@@ -82,7 +82,7 @@ class TextDraft:
 
 
 class Draft:
-    """One answer as far as it has arrived."""
+    """One answer as far as it was received."""
 
     def __init__(self, model: str) -> None:
         self._facts: dict[str, Any] = {"provider": PROVIDER, "model": model}
@@ -94,8 +94,8 @@ class Draft:
         self._metadata: dict[str, Any] = {}
 
     def take(self, chunk: types.GenerateContentResponse) -> list[types.Part]:
-        """Note what a chunk says about the answer as a whole, and return its parts."""
-        # Every chunk counts from the beginning of the answer.
+        """Store what a chunk says about the whole answer, and return its parts."""
+        # The usage in each chunk is cumulative.
         self._usage = chunk.usage_metadata or self._usage
         named = {"model_version": chunk.model_version, "response_id": chunk.response_id}
         self._metadata |= {key: value for key, value in named.items() if value}
@@ -111,11 +111,11 @@ class Draft:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is missing, so that nobody must wait for the server to hang up."""
+        """Whether the answer is complete, without waiting for the server to close the stream."""
         return self._finish is not None and self._usage is not None
 
     def add(self, part: types.Part) -> bool:
-        """Add a part; returns whether a new block began with it."""
+        """Add a part; return whether it began a new block."""
         if part.text is None:
             self.blocks.append(_block(part))
             return True
@@ -131,7 +131,7 @@ class Draft:
         return True
 
     def response(self) -> ChatResponse:
-        """Return the answer; an LLMError if it is not complete or was withheld."""
+        """Return the answer; raises LLMError if it is incomplete or was blocked."""
         content = [b.block() if isinstance(b, TextDraft) else b for b in self.blocks]
         finish = self._checked_finish(content)
         if finish in _BAD_CALL:
@@ -163,7 +163,8 @@ class Draft:
 
 
 def _unreadable_call(finish: str, text: str) -> ToolCallBlock:
-    """Return the call that the server could not read, by the name it has in the server's words."""
+    """Return a call that the server could not parse, with the name from the server's message."""
+    # As a call, so that the loop answers it with an error and the model can correct it.
     named = _CALLED.search(text)
     name = named.group(1) if named else "unreadable_call"
     problem = f"could not be read ({finish})"
@@ -200,7 +201,7 @@ def _usage(counts: types.GenerateContentResponseUsageMetadata) -> Usage:
         output_tokens=answered,
         total_tokens=counts.total_token_count or asked + answered,
         reasoning_tokens=thoughts,
-        # The API leaves out what is zero.
+        # The API omits counts that are zero.
         cache_read_tokens=counts.cached_content_token_count or 0,
     )
 
@@ -208,7 +209,7 @@ def _usage(counts: types.GenerateContentResponseUsageMetadata) -> Usage:
 async def read_stream(
     chunks: AsyncIterator[types.GenerateContentResponse], draft: Draft, stream: BlockStream
 ) -> ChatResponse:
-    """Take every chunk into `draft`, announce it, and return the answer once it is complete."""
+    """Add every chunk to `draft`, announce it, and return the complete answer."""
     async for chunk in chunks:
         for part in draft.take(chunk):
             if draft.add(part):

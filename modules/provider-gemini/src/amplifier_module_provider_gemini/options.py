@@ -1,4 +1,4 @@
-"""What a request asks for besides its messages, in the vendor's terms, as far as the model can."""
+"""Convert the options of a request to the vendor's parameters, as far as the model has them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from amplifier_kit.calls.messages import extended_thinking
 from amplifier_module_provider_gemini.config import GeminiConfig
 
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "any": "ANY"}
-# Google's own equivalents, for models that count tokens instead of knowing levels.
+# Google's own equivalents, for models with a token budget instead of levels.
 _BUDGETS = {"none": 0, "minimal": 1_024, "low": 1_024, "medium": 8_192, "high": 24_576}
 _LEVELS = {"minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
 
 
 class Model:
-    """What is known of a model by its name; one without a number is taken for a current one."""
+    """What is known about a model by its name; one without a version counts as current."""
 
     def __init__(self, name: str) -> None:
         self.name = name.removeprefix("models/")
@@ -37,7 +37,7 @@ class Model:
 
 @dataclass
 class Options:
-    """The options of one request; `shortfalls` says what of it the model cannot do."""
+    """The options of one request; `shortfalls` lists what the model cannot do."""
 
     request: ChatRequest
     config: GeminiConfig
@@ -45,11 +45,11 @@ class Options:
     shortfalls: list[Degradation] = field(default_factory=list[Degradation])
 
     def fall_short(self, requested: str, actual: str, reason: str) -> None:
-        """Note what is not done as asked."""
+        """Record something that is not done as requested."""
         self.shortfalls.append(Degradation(requested=requested, actual=actual, reason=reason))
 
     def wire(self) -> dict[str, Any]:
-        """Return them as the SDK takes them."""
+        """Return the options in the SDK's form."""
         request = self.request
         config = self.config
         if request.temperature is None:
@@ -63,7 +63,7 @@ class Options:
             "stopSequences": request.stop or None,
             "thinkingConfig": self._thinking(),
             **self._format(),
-            # The SDK calls no tool and sends no second request; that is for loops and retries.
+            # The SDK must not call tools or send further requests: loops and retries do that.
             "automaticFunctionCalling": {"disable": True},
             "automaticContinuation": False,
         }
@@ -99,7 +99,7 @@ class Options:
                 self.fall_short(f"thinking ({effort or 'extended'})", "none", f"{name} has none")
             return None
         if effort is None:
-            # As much as the model finds right; -1 where the default may be not at all.
+            # The model decides how much; -1 says so for models that may not think by default.
             return {"includeThoughts": True, **({} if current else {"thinkingBudget": -1})}
         known: dict[str, Any] = _LEVELS if current else _BUDGETS
         nearest = effort if effort in known else "minimal" if effort == "none" else "high"
@@ -111,7 +111,7 @@ class Options:
 
 
 def declaration(tool: ToolSpec) -> dict[str, Any]:
-    """Return a tool as the model is offered it."""
+    """Return the declaration of a tool for the model."""
     about = {"name": tool.name, "description": tool.description or ""}
     return {**about, "parametersJsonSchema": tool.parameters}
 

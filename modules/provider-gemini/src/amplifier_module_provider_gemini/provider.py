@@ -1,4 +1,4 @@
-"""The provider: requests to Gemini and its answers, in the kernel's terms."""
+"""The provider for Gemini."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class GeminiProvider:
         )
 
     async def list_models(self) -> list[ModelInfo]:
-        """Ask the vendor for the models that can answer; an LLMError if it cannot be asked."""
+        """Return the vendor's models that can answer; raises LLMError."""
         with self.calls.translated():
             models = (await self.client.get()).models
             found = [each async for each in await models.list(config={"page_size": 1_000})]
@@ -77,7 +77,7 @@ class GeminiProvider:
         config = call.parameters["config"]
         head = {key: config[key] for key in ("systemInstruction", "tools") if key in config}
         whole = {"model": f"models/{call.model}", "contents": contents, **head}
-        # The API counts a whole request; the SDK offers only its contents.
+        # The API can count a whole request; the SDK's method sends only its contents.
         body: dict[str, Any] = {"contents": [], "generateContentRequest": whole}
         with self.calls.translated(call.model):
             models = (await self.client.get()).models
@@ -86,7 +86,7 @@ class GeminiProvider:
         return answer.total_tokens or 0
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        """Ask for one answer; keyword arguments come before the request's own fields."""
+        """Return the model's answer; keyword arguments override fields of the request."""
         call = self._prepare(request, kwargs)
 
         async def attempt(stream: BlockStream | None) -> ChatResponse:

@@ -1,4 +1,4 @@
-"""Messages on their way to Gemini: contents with the parts, signatures and ids they came with."""
+"""Convert messages to Gemini's contents, with the parts, signatures and ids they came with."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ from amplifier_module_provider_gemini.from_wire import MARK
 
 Part = dict[str, Any]
 
-# What the vendor wants to see on the first call of a step that it did not sign itself.
+# The vendor requires a signature on the first call of a step, and accepts this value for calls that
+# it did not sign itself.
 _NOT_SIGNED = base64.b64encode(b"skip_thought_signature_validator").decode()
 
 
 class Content(NamedTuple):
-    """The wire form of one message; `lost` says what of it cannot be sent."""
+    """The wire form of one message; `lost` describes what cannot be sent."""
 
     role: str
     parts: list[Part]
@@ -40,7 +41,7 @@ class Content(NamedTuple):
 
 
 class Conversion:
-    """Converts messages in their order; a result carries the name of its call, seen before it."""
+    """Converts messages in order, because a result needs the name of the call before it."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
@@ -84,7 +85,9 @@ class Conversion:
 def assemble(
     contents: list[Content], *, pictures_in_results: bool
 ) -> tuple[list[Part], list[dict[str, Any]]]:
-    """Return the system's parts, and the turns; a later system text is the user's, in its place."""
+    """Return the system parts and the turns; a later system text becomes a user's, in place."""
+    # Only leading system texts go to the system instruction: a later one would change the beginning
+    # of the request, which the vendor caches.
     start = next((i for i, each in enumerate(contents) if each.role != "system"), len(contents))
     system = [part for each in contents[:start] for part in each.parts]
     turns: list[dict[str, Any]] = []
@@ -102,7 +105,7 @@ def assemble(
 
 
 def _beside(part: Part) -> Iterator[Part]:
-    """Yield a result without its pictures, and then these."""
+    """Yield a result without its pictures, then the pictures."""
     result: dict[str, Any] = part.get("functionResponse", {})
     pictures = result.get("parts", [])
     plain = {key: value for key, value in result.items() if key != "parts"}
@@ -122,14 +125,14 @@ def _texts(text: str) -> list[Part]:
 
 
 def _opened(block: ContentBlockUnion) -> list[Any]:
-    """Return the blocks that the output of a tool consists of, or its text; others as they are."""
+    """Return the blocks of a tool's output, or its text; other blocks unchanged."""
     if not isinstance(block, ToolResultBlock):
         return [block]
     return rich_output(block.output) or [TextBlock(text=output_text(block.output))]
 
 
 def _picture(source: dict[str, Any], lost: list[str]) -> Part:
-    """Return a picture as a part, or a text that says what is missing."""
+    """Return the part for a picture, or a text if it cannot be sent."""
     kind = source.get("type")
     media_type = source.get("media_type")
     url = source.get("url")
@@ -154,7 +157,7 @@ def _model_parts(message: Message) -> list[Part]:
 
 
 def _said(block: ContentBlockUnion) -> list[Part]:
-    """Return a block of an answer as the parts it came from; others' reasoning stays behind."""
+    """Return the parts that a block came from; reasoning of other vendors is left out."""
     mark: dict[str, Any] | None = (block.model_extra or {}).get(MARK)
     state = mark or {}
     if "part" in state:
@@ -174,7 +177,7 @@ def _said(block: ContentBlockUnion) -> list[Part]:
 
 
 def _pieces(text: str, fields: Part, state: dict[str, Any]) -> Iterator[Part]:
-    """Cut a text into the pieces that were signed and those that were not."""
+    """Split a text into its signed and unsigned pieces."""
     place = 0
     for start, end, signature in state.get("signed", ()):
         if start > place:

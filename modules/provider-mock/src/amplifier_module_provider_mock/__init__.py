@@ -1,4 +1,4 @@
-"""provider-mock: a model without a model, for tests and demonstrations that need no key."""
+"""provider-mock: answers without a model or a key, for tests and demonstrations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where answers come from: one class for each mode."""
+"""The sources of answers: one class for each mode."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from amplifier_module_provider_mock.config import MockConfig, ScriptedCall, Step
 
 
 def text_of(message: Message) -> str:
-    """Return the text of a message, without its thinking, calls, results and pictures."""
+    """Return the text of a message, without thinking, calls, results and pictures."""
     if isinstance(message.content, str):
         return message.content
     return "\n".join(block.text for block in message.content if isinstance(block, TextBlock))
 
 
 def results_in(message: Message) -> list[str]:
-    """Return what tools returned in this message, as text."""
+    """Return the tool results in a message as text."""
     if isinstance(message.content, str):
         blocks = []
     else:
@@ -42,9 +42,9 @@ def results_in(message: Message) -> list[str]:
 
 
 def calls_in(message: Message) -> list[str]:
-    """Return the names of the tools an assistant message calls.
+    """Return the names of the tools that an assistant message calls.
 
-    Loops store them beside the content too, in a field that `Message` does not declare.
+    Loops also store calls beside the content, in a field that `Message` does not declare.
     """
     if message.role != "assistant":
         return []
@@ -58,7 +58,7 @@ def calls_in(message: Message) -> list[str]:
 
 
 class Turn(NamedTuple):
-    """The running turn: what was asked, which tools were called and what they returned."""
+    """The running turn: its prompt, the tools that were called and their results."""
 
     prompt: str
     called: list[str]
@@ -66,7 +66,8 @@ class Turn(NamedTuple):
 
 
 def running_turn(request: ChatRequest) -> Turn:
-    """Return what happened since the model last answered without calling a tool."""
+    """Return the turn since the last answer without a tool call."""
+    # Only the first prompt counts: hooks may add user messages after the results.
     prompt = ""
     called = list[str]()
     results = list[str]()
@@ -85,7 +86,7 @@ def running_turn(request: ChatRequest) -> Turn:
 
 
 def last_words(request: ChatRequest) -> str:
-    """Return the last thing the user said."""
+    """Return the last text of the user."""
     said = (m for m in reversed(request.messages) if m.role == "user" and not results_in(m))
     return next((text_of(message) for message in said), "")
 
@@ -119,30 +120,38 @@ _WORD = re.compile(r"[a-z0-9]+")
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
 _PATH = re.compile(r"[\w.~-]*/[\w./~-]*|\b[\w-]+\.[A-Za-z]\w{0,4}\b")
 _URL = re.compile(r"https?://\S+")
-# Arguments are looked for in the beginning of a prompt only: it may be a whole file.
+# Arguments are searched only in the beginning of a prompt, which may contain a whole file.
 _READ_CHARS = 2_000
-# Words that say nothing about which tool is meant.
+# Words that do not indicate a tool.
 _FILLERS = frozenset(
     _WORD.findall(
-        "a an and are as at be by can do for from give i in is it me my of on or please tell that "
-        "the this to use using what which with you your"
+        "a about all an and any are as at be been but by can could do does for from get give "
+        "good great has have hello here hey hi how i if in is it just like me more morning my "
+        "no not now of ok on one or please say see so some tell thank thanks that the them then "
+        "there they this to up us use used using want was we well what when where which who why "
+        "will with would yes you your"
     )
 )
 
 
-def pick_tool(prompt: str, tools: list[ToolSpec]) -> ToolSpec:
-    """Return the tool that shares most words with the prompt: in its name, else in what it says.
+def pick_tool(prompt: str, tools: list[ToolSpec]) -> ToolSpec | None:
+    """Return the tool that shares the most words with the prompt, in its name or description.
 
-    The first one wins, among equals and when none shares a word.
+    Words in the name count first; the first tool wins a tie. Of several tools of which none shares
+    a word with the prompt, none is called: `hello` must not write a file.
     """
-    wanted = _words(prompt)
-    return max(
-        tools,
-        key=lambda tool: (
-            len(wanted & _words(tool.name)),
-            len(wanted & _words(tool.description or "")),
-        ),
-    )
+    # A path means a file; its own words mean nothing: `todo.py` is not about a list of to-dos.
+    begun = prompt[:_READ_CHARS]
+    wanted = _words(_PATH.sub(" file ", begun))
+
+    def shared(tool: ToolSpec) -> tuple[int, int]:
+        in_name = len(wanted & _words(tool.name))
+        return in_name, len(wanted & _words(tool.description or ""))
+
+    best = max(tools, key=shared)
+    if len(tools) > 1 and shared(best) == (0, 0):
+        return None
+    return best
 
 
 def fill_arguments(prompt: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -157,7 +166,7 @@ def _words(text: str) -> set[str]:
 
 
 class _Filler:
-    """Hands out the numbers of a prompt one by one, and its texts as often as needed."""
+    """Uses each number of a prompt once, in order, and its texts as often as needed."""
 
     def __init__(self, prompt: str) -> None:
         self._prompt = prompt
@@ -224,23 +233,23 @@ _QUOTED = 500
 
 
 class Answers(Protocol):
-    """Gives the answer to each request in turn."""
+    """Returns one answer after another."""
 
     def next(self, request: ChatRequest) -> Step | ChatResponse:
-        """Return the next answer; raise ConfigurationError when there is none."""
+        """Return the next answer; raises ConfigurationError if there is none."""
         ...
 
 
 class Echo:
-    """Says what the user said."""
+    """Repeats what the user said."""
 
     def next(self, request: ChatRequest) -> Step:
-        """Return the user's last words."""
+        """Return the last text of the user."""
         return Step(text=f"[mock] You said: {last_words(request)}")
 
 
 class ToolCaller:
-    """Calls one tool per turn and reports what it returned; echoes when it is offered none."""
+    """Calls one tool per turn and reports its result; echoes if no tool fits."""
 
     def next(self, request: ChatRequest) -> Step:
         """Return a call, or a sentence about the result of the last one."""
@@ -252,12 +261,14 @@ class ToolCaller:
         if not request.tools or request.tool_choice == "none":
             return Echo().next(request)
         tool = pick_tool(turn.prompt, request.tools)
+        if tool is None:
+            return Echo().next(request)
         arguments = fill_arguments(turn.prompt, tool.parameters)
         return Step(tool_calls=[ScriptedCall(name=tool.name, arguments=arguments)])
 
 
 class Script:
-    """Plays the steps it was given."""
+    """Plays the configured steps."""
 
     def __init__(self, config: MockConfig) -> None:
         self._steps = config.script
@@ -265,7 +276,7 @@ class Script:
         self._played = 0
 
     def next(self, request: ChatRequest) -> Step:
-        """Return the next step; at the end do what the configuration says."""
+        """Return the next step; after the last one, do what `after_script` says."""
         at = self._played
         self._played = self._played + 1
         if at < len(self._steps):
@@ -294,6 +305,7 @@ class Recording:
         at = self._played
         self._played = self._played + 1
         if at < len(self._responses):
+            # A copy: a caller may change its response, and the recording must stay the same.
             return self._responses[at].model_copy(deep=True)
         raise ConfigurationError(
             f"The recording {self._path} has {len(self._responses)} responses, "
@@ -303,7 +315,7 @@ class Recording:
 
 
 def answers_for(config: MockConfig) -> Answers:
-    """Return the answers that the configured mode gives."""
+    """Return the source of answers for the configured mode."""
     if config.replay_file is not None:
         return Recording(config.replay_file)
     if config.mode == "scripted":
@@ -314,7 +326,7 @@ def answers_for(config: MockConfig) -> Answers:
 
 
 def _read(path: Path) -> list[ChatResponse]:
-    """Read a recording: one dumped ChatResponse per line; empty lines do not count."""
+    """Read a recording: one dumped ChatResponse per line; empty lines are ignored."""
     responses: list[ChatResponse] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if not line.strip():

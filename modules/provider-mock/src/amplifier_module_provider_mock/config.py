@@ -104,7 +104,7 @@ class MockConfig(BaseModel):
     replay_file: Path | None = None
     delay_seconds: float = Field(default=0.0, ge=0)
     stream: bool = False
-    # Under the name, too, that it has for all other providers.
+    # Also accepted under the name that all other providers use.
     model: str = Field(
         default="mock-model", validation_alias=AliasChoices("model", "default_model")
     )
@@ -115,7 +115,7 @@ class MockConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _find_mode(cls, values: Any) -> Any:
-        """Without a mode, what else is given says which one is meant."""
+        """Infer a missing mode from the other keys."""
         if not isinstance(values, dict) or "mode" in values:
             return cast("Any", values)
         implied = "scripted" if "script" in values else "replay" if "replay_file" in values else ""

@@ -1,4 +1,4 @@
-"""The mock provider: answers without a model, and announces what a real one would."""
+"""The mock provider: answers without a model, and emits the events of a real one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _CAPABILITIES = [capabilities.TOOLS, capabilities.STREAMING, capabilities.LOCAL]
 
 
 class MockProvider:
-    """A provider without a vendor: the same requests always get the same answers."""
+    """A deterministic provider: the same requests always get the same answers."""
 
     name = "mock"
 
@@ -89,7 +89,7 @@ class MockProvider:
         )
 
     async def list_models(self) -> list[ModelInfo]:
-        """Return the one model there is."""
+        """Return the only model."""
         return [
             ModelInfo(
                 id=self._config.model,
@@ -105,11 +105,11 @@ class MockProvider:
         return calls_in_response(response)
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        """Answer once, after the configured delay.
+        """Return the next answer, after the configured delay.
 
         Raises:
-            LLMError: the one that the script asks for; a ConfigurationError when script or
-                recording have come to their end.
+            LLMError: the scripted error, or a ConfigurationError at the end of the script or
+                recording.
         """
         if not isinstance(request, ChatRequest):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not checked
             raise InvalidRequestError(
@@ -155,7 +155,7 @@ class MockProvider:
             ToolCall(
                 id=each.id or self._next_call_id(request),
                 name=each.name,
-                # A copy: a tool may change its input, and the script is played again.
+                # A copy: a tool may change its input, and a repeated step is played again.
                 arguments=deepcopy(each.arguments),
             )
             for each in step.tool_calls
@@ -174,13 +174,14 @@ class MockProvider:
         )
 
     def _next_call_id(self, request: ChatRequest) -> str:
-        """Return an id that the conversation does not have yet, even if it was resumed."""
+        """Return an id that is new in the conversation, even if that was resumed."""
+        # The counter starts at 0 in each process; the results show how many ids are in use.
         results = sum(message.role == "tool" for message in request.messages)
         self._calls = max(self._calls, results) + 1
         return f"call_{self._calls}"
 
     def _account(self, usage: Usage | None) -> dict[str, Any]:
-        """Add up the cost, and return the usage as it is announced; a recording may lack it."""
+        """Add the cost to the total, and return the usage for the event; recordings may lack it."""
         if usage is None:
             return {}
         self.cost_usd += usage.cost_usd or 0
@@ -195,7 +196,7 @@ class MockProvider:
 
 
 async def _stream(response: ChatResponse, error: LLMError | None, stream: BlockStream) -> None:
-    """Announce the answer; with an error, it breaks off at its end."""
+    """Announce the answer; with an error, abort the stream at its end."""
     try:
         await play(response, stream)
         if error is not None:
@@ -206,7 +207,7 @@ async def _stream(response: ChatResponse, error: LLMError | None, stream: BlockS
 
 
 def _usage(step: Step, request: ChatRequest, content: list[ContentBlockUnion]) -> Usage:
-    """Return the scripted usage, estimated where the script says nothing; a mock is free."""
+    """Return the scripted usage, with estimates for missing values; the default cost is zero."""
     asked = estimate_tokens(request.messages, request.tools)
     answered = estimate_tokens(content)
     given = step.usage.model_dump(exclude_none=True)

@@ -20,7 +20,7 @@ async def mount(
 ) -> Callable[[], Awaitable[None]] | None:
     """Mount `openai`; the cleanup closes its connections. Config: see `OpenAIConfig`.
 
-    Without a key nothing is mounted, and a line says so.
+    Without a key nothing is mounted, and a message says so.
     """
     given = OpenAIConfig.model_validate(config or {})
     settings = with_key(coordinator, given, OpenAIProvider.name, KEY_VARIABLE)

@@ -1,4 +1,4 @@
-"""The requests this provider makes, through the SDK's client."""
+"""Send requests through the SDK's client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import httpx2
     import openai
 
-# Of a request, what the counting of its tokens takes.
+# Parameters of a request that the endpoint for counting tokens accepts.
 _COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "reasoning", "text")
 
 
@@ -21,8 +21,8 @@ _COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "reasoning
 class ResponsesClient:
     """Posts JSON through the SDK's client.
 
-    Its own `responses.create` compares every item with every type of item: for a history of 500
-    items the event loop would stand still for more than half a second.
+    The SDK's `responses.create` matches every item against every item type: for a history of 500
+    items this blocks the event loop for more than half a second.
     """
 
     sdk: openai.AsyncOpenAI
@@ -30,24 +30,24 @@ class ResponsesClient:
     events: type[openai.AsyncStream[object]]
 
     async def create(self, parameters: dict[str, Any]) -> httpx2.Response:
-        """Return the whole answer."""
+        """Return the complete answer."""
         return await self.sdk.post("/responses", cast_to=self.whole, body=parameters)
 
     async def stream(self, parameters: dict[str, Any]) -> openai.AsyncStream[object]:
-        """Return the answer as its events, each a dict; whoever gets it closes it."""
+        """Return the events of the answer, each a dict; the caller closes the stream."""
         body = {**parameters, "stream": True}
         return await self.sdk.post(
             "/responses", cast_to=object, body=body, stream=True, stream_cls=self.events
         )
 
     async def count(self, parameters: dict[str, Any]) -> int:
-        """Return how many tokens the request has."""
+        """Return the number of input tokens of a request."""
         body = {key: parameters[key] for key in _COUNTED if key in parameters}
         counted = await self.sdk.post("/responses/input_tokens", cast_to=self.whole, body=body)
         return counted.json()["input_tokens"]
 
     async def models(self) -> list[str]:
-        """Return the ids of the models that the server has."""
+        """Return the ids of the server's models."""
         return [model.id async for model in self.sdk.models.list()]
 
     async def close(self) -> None:
@@ -56,7 +56,7 @@ class ResponsesClient:
 
 
 def make_client(config: OpenAIConfig) -> ResponsesClient:
-    """Import the SDK and return a client; takes a second or more, so do it in a thread."""
+    """Import the SDK and return a client; takes a second or more, so call it in a thread."""
     import httpx2  # noqa: PLC0415 - heavy
     import openai  # noqa: PLC0415 - heavy
 
@@ -65,8 +65,8 @@ def make_client(config: OpenAIConfig) -> ResponsesClient:
         api_key=config.api_key.get_secret_value() if config.api_key else None,
         base_url=config.base_url or DEFAULT_BASE_URL,
         timeout=openai.Timeout(config.idle_timeout_seconds, connect=config.connect_timeout_seconds),
-        max_retries=0,
+        max_retries=0,  # The kit retries, and announces it.
         http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [bound_answer]}),
     )
-    _ = sdk.models  # The SDK imports it when it is first asked for: better here than on the loop.
+    _ = sdk.models  # The SDK imports it lazily: better here than on the event loop.
     return ResponsesClient(sdk, httpx2.Response, openai.AsyncStream[object])

@@ -27,5 +27,5 @@ class OpenAIConfig(ProviderSettings):
 
     @property
     def origin(self) -> str:
-        """The host that answers; only it can read the reasoning that it encrypted."""
+        """The host of the server; only it can decrypt the reasoning that it returned."""
         return urlsplit(self.base_url or DEFAULT_BASE_URL).hostname or ""

@@ -1,4 +1,4 @@
-"""From OpenAI's errors, raised or sent inside an answer, to the kernel's tree of model errors."""
+"""Translate errors, raised by the SDK or sent inside an answer, to the kernel's model errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from amplifier_kit.calls.messages import in_one_line
 
 PROVIDER = "openai"
 
-# The status that an error code inside a 200 stands for; any other code is the caller's fault.
+# The status for an error code inside a 200 response; any other code is a 400.
 _STATUS_OF_CODE = {
     "": 500,
     "server_error": 500,
@@ -33,14 +33,14 @@ _AGAINST_POLICY = (
     "invalid_prompt",
     "misalignment_policy_violation",
 )
-# Inside a stream there is no header to say how long to wait, only this sentence.
+# An error inside a stream has no `retry-after` header, only this sentence.
 _WAIT = re.compile(r"try again in ([\d.]+)\s*(ms|s)\b")
 
 
 def translate(error: BaseException, model: str | None = None) -> LLMError | None:
-    """Return what an exception of the SDK means, or of reading an answer; None for any other."""
+    """Return the model error for an exception of the SDK or of reading an answer, else None."""
     facts: dict[str, Any] = {"provider": PROVIDER, "model": model}
-    # Of what is not JSON at all, the kit says so.
+    # The kit translates answers that are not JSON at all.
     is_json = not isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
     if isinstance(error, AttributeError | LookupError | TypeError | ValueError) and is_json:
         text = f"the server sent an answer of another form ({in_one_line(error)})"
@@ -65,13 +65,13 @@ def translate(error: BaseException, model: str | None = None) -> LLMError | None
 
 
 def reported_error(failure: dict[str, Any] | None, model: str | None = None) -> LLMError:
-    """Return what an error object inside an answer means: an `error` event, a failed response."""
+    """Return the model error for an error object in an `error` event or a failed response."""
     code = str((failure or {}).get("code") or "")
     message = str((failure or {}).get("message") or code or "the answer failed without a reason")
     facts: dict[str, Any] = {"provider": PROVIDER, "model": model}
     if code in _AGAINST_POLICY:
         return ContentFilterError(message, **facts)
-    # Other servers of this format give the HTTP status as the code.
+    # Other servers of this format use the HTTP status as the code.
     if code.isdigit():
         status = int(code)
     else:

@@ -1,4 +1,4 @@
-"""From a response of the API, streamed or finished, to a ChatResponse."""
+"""Convert a response of the API, streamed or complete, to a ChatResponse."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from amplifier_kit.calls.messages import expected, parse_arguments
 from amplifier_kit.calls.mounting import calls_in_response
 from amplifier_module_provider_openai.failures import PROVIDER, reported_error
 
-# Why an answer is incomplete, in the words that all providers share.
+# Reasons for an incomplete answer, as the finish reasons that all providers share.
 _FINISH = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
 def chat_response(
     response: dict[str, Any], *, model: str, origin: str, limit: int | None = None
 ) -> ChatResponse:
-    """Return what the model answered; `limit` is the number of tokens it was allowed.
+    """Return the model's answer; `limit` is the maximum number of output tokens.
 
     Raises:
-        ContentFilterError: there is nothing but a refusal, or the vendor's filter left nothing.
-        LLMError: the response failed, or has not come to its end.
+        ContentFilterError: the answer is only a refusal, or was filtered completely.
+        LLMError: the response failed or is not complete.
     """
     status = response.get("status")
     if status == "failed":
@@ -42,7 +42,7 @@ def chat_response(
         raise StreamError(message, provider=PROVIDER, model=model)
     details: dict[str, Any] = response.get("incomplete_details") or {}
     usage = usage_of(response.get("usage"))
-    # Not every server says so when it stops at the limit.
+    # Not every server reports that it stopped at the limit.
     cut_off = status == "incomplete" or bool(limit and usage and usage.output_tokens >= limit)
     cause: str = details.get("reason") or ("max_output_tokens" if cut_off else "")
     content: list[ContentBlockUnion] = []
@@ -62,13 +62,13 @@ def chat_response(
 
 
 def _blocks(item: dict[str, Any], origin: str, *, cut_off: bool) -> list[ContentBlockUnion]:
-    """Return the blocks of one item; what only the `origin` can read again is marked with it."""
+    """Return the blocks of one item; those that only the `origin` can read are marked with it."""
     mark: dict[str, Any] = {"origin": origin}
     match item["type"]:
         case "message":
             return [_text(part, item.get("phase"), mark) for part in _parts(item)]
         case "function_call":
-            # An incomplete call whose arguments had not begun would pass for one without any.
+            # A call that was cut before its arguments must not pass for one without any.
             raw = item.get("arguments") or ("{" if item.get("status") == "incomplete" else "")
             arguments = parse_arguments(raw, cut_off=cut_off)
             return [ToolCallBlock(id=item["call_id"], name=item["name"], input=arguments)]
@@ -77,7 +77,7 @@ def _blocks(item: dict[str, Any], origin: str, *, cut_off: bool) -> list[Content
             thinking = "\n\n".join(part["text"] for part in parts)
             return [ThinkingBlock(thinking=thinking, content=[item], **mark)]
         case _:
-            # What the vendor's own tools did: nothing to show, but part of the conversation.
+            # A call of the vendor's own tools: not shown, but sent back with the conversation.
             return [ReasoningBlock(content=[item], summary=[], **mark)]
 
 
@@ -95,7 +95,7 @@ def _text(part: dict[str, Any], phase: str | None, mark: dict[str, Any]) -> Text
 
 
 def _raise_refusal(content: list[ContentBlockUnion], cause: str, model: str) -> None:
-    """Raise when the answer is nothing but a refusal, or nothing because of the vendor's filter."""
+    """Raise if the answer is only a refusal, or empty because of the vendor's filter."""
     shown = [block for block in content if isinstance(block, TextBlock | ToolCallBlock)]
     refusals = [refusal for block in shown if (refusal := (block.model_extra or {}).get("refusal"))]
     if len(refusals) == len(shown) and (shown or cause == "content_filter"):
@@ -104,7 +104,7 @@ def _raise_refusal(content: list[ContentBlockUnion], cause: str, model: str) -> 
 
 
 def usage_of(usage: dict[str, Any] | None) -> Usage | None:
-    """Return the tokens that were counted; `input_tokens` includes the cached ones."""
+    """Return the reported tokens; `input_tokens` includes cached ones."""
     if not usage:
         return None
     read = usage.get("input_tokens", 0)
@@ -117,7 +117,7 @@ def usage_of(usage: dict[str, Any] | None) -> Usage | None:
         total_tokens=usage.get("total_tokens", read + written),
         reasoning_tokens=spent.get("reasoning_tokens"),
         cache_read_tokens=details.get("cached_tokens"),
-        # Models that do not bill writes report 0 and cache all the same.
+        # Models that do not bill cache writes report 0 although they write.
         cache_write_tokens=details.get("cache_write_tokens") or None,
     )
 
@@ -131,16 +131,17 @@ _KINDS: dict[str, BlockKind] = {"reasoning": "thinking", "function_call": "tool_
 async def read_answer(
     events: AsyncIterator[object], blocks: BlockStream, model: str
 ) -> dict[str, Any]:
-    """Return the finished response, and announce its blocks meanwhile.
+    """Return the complete response, and announce its blocks while they arrive.
 
     Raises:
-        LLMError: what the vendor reports, or a StreamError when there is no terminal event.
+        LLMError: the vendor's error, or a StreamError if no terminal event arrives.
     """
     reader = _Reader(blocks, model)
     while (event := await anext(events, None)) is not None:
         response = await reader.take(cast("dict[str, Any]", event))
         if response is not None:
             await blocks.end_all()
+            # Read to the end, so that the connection can be reused.
             await read_rest(events)
             return response
     message = "the answer ended before its end: no `response.completed` arrived"
@@ -148,7 +149,7 @@ async def read_answer(
 
 
 class _Reader:
-    """Follows one answer; a block is announced with the place it will have in the response."""
+    """Reads one answer; a block is announced with the index that it will have in the response."""
 
     def __init__(self, blocks: BlockStream, model: str) -> None:
         self._blocks = blocks
@@ -157,16 +158,16 @@ class _Reader:
         self._finished: list[dict[str, Any]] = []
 
     async def take(self, event: dict[str, Any]) -> dict[str, Any] | None:
-        """Announce one event; returns the response when this was the last one."""
+        """Process one event; return the response if it was the last one."""
         kind: str = event.get("type", "")
         if kind in _TERMINAL:
-            # Some servers list the items only here, some only before.
+            # Some servers send the items only here, some only in earlier events.
             listed: list[Any] = expected(event["response"].get("output"), list, "output") or []
             return {**event["response"], "output": max(self._finished, listed, key=len)}
         if kind == "error":
             raise reported_error(event, self._model)
         item: dict[str, Any] = event.get("item") or {}
-        # Not every server counts the items; then their ids tell them apart.
+        # Not every server sends an index; then the ids distinguish the items.
         key = event.get("output_index", event.get("item_id") or item.get("id"))
         part = (key, event.get("content_index", 0))
         if kind in _TEXT:
@@ -185,7 +186,7 @@ class _Reader:
         return None
 
     async def _begin(self, key: object, kind: BlockKind | None, name: str | None = None) -> int:
-        """Return the place of a block; a new one is announced, if it is of a kind to be shown."""
+        """Return the index of a block; announce a new one if its kind is shown."""
         if key not in self._places:
             self._places[key] = len(self._places)
             if kind is not None:

@@ -1,4 +1,4 @@
-"""What is known of OpenAI's models, by their names."""
+"""What is known about OpenAI's models by their names."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from amplifier_module_provider_openai.config import OPENAI
 
-# Begins of the names of models that do not think, and refuse to be asked for it.
+# Prefixes of models without reasoning, which refuse the parameter.
 _PLAIN = ("gpt-3", "gpt-4", "chatgpt-", "gpt-5-chat", "ft:gpt-3", "ft:gpt-4")
-# Parts of the names of models that write no answers.
+# Parts of the names of models that do not generate text answers.
 _NOT_FOR_ANSWERS = (
     "audio",
     "babbage",
@@ -30,14 +30,14 @@ _NOT_FOR_ANSWERS = (
 
 
 class Limits(NamedTuple):
-    """Tokens a model can read and write."""
+    """The maximum input and output of a model, in tokens."""
 
     context_window: int
     max_output_tokens: int
 
 
-# By the begin of a model's name, the longer before the shorter. The price data has windows too, but
-# is loaded late, and a memory that budgets by them must not see them change.
+# By prefix of the name, longer ones first. The price data has windows too, but it is loaded late,
+# and contexts that budget by the window must not see it change.
 _LIMITS = {
     ("gpt-5.4-mini", "gpt-5.4-nano"): Limits(400_000, 128_000),
     ("gpt-6", "gpt-5.6", "gpt-5.4"): Limits(1_050_000, 128_000),
@@ -50,17 +50,17 @@ _LIMITS = {
 
 
 def limits_of(model: str) -> Limits:
-    """Return a model's limits; for one that nobody knows, limits that most models reach."""
+    """Return a model's limits; for an unknown one, limits that most models have."""
     return next(limits for begins, limits in _LIMITS.items() if model.startswith(begins))
 
 
 def can_think(model: str) -> bool:
-    """Whether a model can be asked to think, and for its encrypted thoughts."""
+    """Whether a model accepts a reasoning effort and returns encrypted reasoning."""
     return not model.startswith(_PLAIN)
 
 
 def for_answers(models: list[str], origin: str) -> list[str]:
-    """Return those of OpenAI's models that write answers; of another server's, all."""
+    """Return the models that generate answers; for a server other than OpenAI's, all."""
     if origin != OPENAI:
         return models
     return [model for model in models if not any(part in model for part in _NOT_FOR_ANSWERS)]

@@ -1,4 +1,4 @@
-"""The provider: OpenAI's models, over the Responses API."""
+"""The provider for OpenAI's models over the Responses API."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LIMITS = "x-ratelimit-"
 
 
 class OpenAIProvider:
-    """Asks the Responses API, which is told everything each time and keeps nothing."""
+    """Uses the Responses API without its storage: each request has the whole conversation."""
 
     name = PROVIDER
 
@@ -61,7 +61,7 @@ class OpenAIProvider:
         self._converted = Converted(partial(items_of, origin=config.origin))
 
     def get_info(self) -> ProviderInfo:
-        """Describe the provider and the limits of its default model."""
+        """Describe the provider, with the limits of its default model."""
         model = self._config.default_model
         return ProviderInfo(
             id=self.name,
@@ -73,7 +73,7 @@ class OpenAIProvider:
         )
 
     async def list_models(self) -> list[ModelInfo]:
-        """Return the models that can answer; of a server that is not OpenAI's, all."""
+        """Return the models that generate answers; for a server other than OpenAI's, all."""
         with self.calls.translated():
             found = await (await self.client.get()).models()
         return [
@@ -92,10 +92,10 @@ class OpenAIProvider:
         return calls_in_response(response)
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        """Answer once; keyword arguments replace fields of the request.
+        """Return the model's answer; keyword arguments replace fields of the request.
 
         Raises:
-            LLMError: what the vendor's or the transport's failure means.
+            LLMError: the vendor or the transport failed.
         """
         call = self._prepare(request, kwargs)
         return await self.calls.make(call, partial(self._attempt, call))

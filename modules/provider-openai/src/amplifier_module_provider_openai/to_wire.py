@@ -1,4 +1,4 @@
-"""From a request to the parameters of `POST /responses`."""
+"""Convert a request to the parameters of `POST /responses`."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ Item = dict[str, Any]
 
 
 def items_of(message: Message, origin: str) -> list[Item]:
-    """Return the items of a message; tool results that are kept in it come first.
+    """Return the items of a message; tool results in it come first.
 
-    Reasoning goes back as it came, and only to the `origin` it came from: others cannot decrypt it
-    and would refuse the whole request.
+    Reasoning is sent back unchanged, and only to the `origin` it came from: others cannot decrypt
+    it and would refuse the whole request.
     """
     if message.role == "assistant":
         return _assistant_items(message, origin)
@@ -85,7 +85,7 @@ def _output(output: Any) -> str | list[Item]:
 
 
 def _part(block: Any) -> Item | None:
-    """Return a text or an image, a block or the dict of one; None for anything else."""
+    """Return the part for a text or an image, given as a block or a dict; else None."""
     match block:
         case TextBlock(text=text) | {"type": "text", "text": str(text)}:
             return {"type": "input_text", "text": text}
@@ -107,7 +107,7 @@ def _place(source: Any) -> Item:
 
 
 def _assistant_items(message: Message, origin: str) -> list[Item]:
-    """Return what the model said; ids of texts mean nothing to a server without memory."""
+    """Return the items of an answer; texts without ids, because the server does not store them."""
     items: list[Item] = []
     calls = {call.id: call for call in stored_calls(message)}
     for block in blocks_of(message):
@@ -122,19 +122,19 @@ def _assistant_items(message: Message, origin: str) -> list[Item]:
         elif isinstance(block, ImageBlock):
             _say(items, "[image]", {})
     items += map(_call, calls.values())
-    # Reasoning that led to nothing, as when an answer was cut off in it, would be refused.
+    # The API refuses reasoning without an item after it, as when the answer was cut off there.
     while items and items[-1]["type"] == "reasoning":
         items.pop()
     return items
 
 
 def _says_something(item: Item) -> bool:
-    """Whether an item is more than the id of something that the server has not kept."""
+    """Whether an item is more than an id, which is unknown to a server that stores nothing."""
     return item["type"] != "reasoning" or bool(item.get("encrypted_content") or item.get("content"))
 
 
 def _say(items: list[Item], text: str, own: dict[str, Any]) -> None:
-    """Add a text, to the item before if that is speech of the same phase."""
+    """Add a text, to the last item if that is a message of the same phase."""
     if not text:
         return
     said = {"type": "output_text", "text": text}
@@ -170,7 +170,7 @@ _CHOICES = {"auto": "auto", "none": "none", "required": "required", "any": "requ
 def wire_of(
     request: ChatRequest, config: OpenAIConfig, convert: Converted[list[Item]], session_id: str
 ) -> tuple[dict[str, Any], Prefix]:
-    """Return the parameters for a request whose calls all have their results, and their prefix."""
+    """Return the parameters for a repaired request, and its cacheable prefix."""
     leading = list(takewhile(_is_system_text, request.messages))
     rest = request.messages[len(leading) :]
     instructions = "\n\n".join(map(text_of, leading))
@@ -188,9 +188,10 @@ def wire_of(
         "max_output_tokens": request.max_output_tokens or config.max_output_tokens,
         "temperature": config.temperature if request.temperature is None else request.temperature,
         "top_p": request.top_p,
+        # Nothing stays on the server. Reasoning can then be sent back only in its encrypted form.
         "store": False,
         "include": ["reasoning.encrypted_content"] if can_think(model) else None,
-        # At most 64 characters; a child session differs from others in its end.
+        # At most 64 characters; the ids of child sessions differ at their end.
         "prompt_cache_key": session_id[-64:] or None if config.use_prompt_cache_key else None,
     }
     head = [("options", options), *tools.items(), ("system", instructions)]
@@ -205,7 +206,7 @@ def _is_system_text(message: Message) -> bool:
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
-    """Return a function, or the vendor's own tool when the spec names its `type`."""
+    """Return a function, or the vendor's own tool if the spec names its `type`."""
     extra = spec.model_extra or {}
     if extra.get("type", "function") != "function":
         return dict(extra)
@@ -214,13 +215,13 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
         "name": spec.name,
         "description": spec.description,
         "parameters": spec.parameters or {"type": "object", "properties": {}},
-        # Left out, it would mean strict, and most schemas would be refused.
+        # The API's default is strict, which refuses most schemas.
         "strict": extra.get("strict", False),
     }
 
 
 def _tool_choice(choice: str | dict[str, Any] | None) -> str | dict[str, Any] | None:
-    """Return the choice in this API's form, whichever vendor's form it was given in."""
+    """Return the choice in this API's form, from the form of any vendor."""
     match choice:
         case str():
             return _CHOICES.get(choice) or {"type": "function", "name": choice}
@@ -256,7 +257,7 @@ def _text(form: ResponseFormat | None) -> dict[str, Any]:
 
 
 def shortfalls_of(request: ChatRequest) -> list[Degradation]:
-    """Return what of a request the API cannot do."""
+    """Return which parts of a request the API cannot fulfil."""
     found: list[Degradation] = []
     if request.stop:
         found.append(_NO_STOP)

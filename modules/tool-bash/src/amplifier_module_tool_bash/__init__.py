@@ -28,7 +28,7 @@ async def mount(
 ) -> Callable[[], None]:
     """Find the sandbox of this machine and mount `bash`. Config: see `BashConfig`.
 
-    Without a sandbox the tool is mounted and refuses every call. Cleanup: nobody is asked any more.
+    Without a sandbox the tool is mounted and refuses every call. Cleanup: unregisters the guard.
     """
     settings = BashConfig.model_validate(config or {})
     if settings.sandbox == UNPROTECTED:
@@ -64,7 +64,8 @@ async def _bounds_for(
     coordinator: ModuleCoordinator, settings: BashConfig, sandbox: Sandbox
 ) -> SessionBounds:
     """Return the bounds of the session that this one was forked from, or new ones."""
-    # Handlers of guards are what forked sessions inherit; by this one they find the bounds.
+    # Forked sessions inherit the handlers of guards, so a forked session finds the bounds by this
+    # event. A limit per process would let sessions of different users use up each other's memory.
     for found in await coordinator.hooks.emit_and_collect(_FIND_BOUNDS, {}):
         if isinstance(found.get("bounds"), SessionBounds):
             return found["bounds"]

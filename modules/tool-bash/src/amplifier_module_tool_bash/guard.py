@@ -25,7 +25,7 @@ _ANYTHING = "*"
 
 
 class _Rule:
-    """One rule: a program, a pattern for each argument, and perhaps anything behind them."""
+    """One rule: a program, a pattern for each argument, and optionally any further arguments."""
 
     __slots__ = ("_patterns", "_takes_more", "program")
 
@@ -41,7 +41,7 @@ class _Rule:
         patterns = self._patterns
         if len(args) < len(patterns) or (len(args) > len(patterns) and not self._takes_more):
             return False
-        # Bash may put several words in the place of one pattern.
+        # Bash may expand one glob to several words, which no argument pattern has seen.
         return all(
             not word.is_pattern and pattern.match(word.text) is not None
             for word, pattern in zip(args, patterns, strict=False)
@@ -49,7 +49,7 @@ class _Rule:
 
 
 class AllowRules:
-    """All rules together; a line is allowed only when every command of it is."""
+    """All rules; a line is allowed only if each of its commands is."""
 
     __slots__ = ("_by_program",)
 
@@ -59,7 +59,7 @@ class AllowRules:
             self._by_program.setdefault(rule.program, []).append(rule)
 
     def objection(self, line: str) -> str | None:
-        """Return why `line` must be asked about, in plain words; None when it is allowed."""
+        """Return why the user must be asked about `line`; None if it is allowed."""
         if not self._by_program:
             return "no allow rules are set"
         try:
@@ -84,7 +84,7 @@ MOST_LINES = 100
 
 
 class CommandGuard:
-    """Answers `tool:pre` of one tool: what no rule allows is asked about, as it will run."""
+    """Handles `tool:pre` of one tool: asks about every command that no rule allows."""
 
     def __init__(
         self,
@@ -102,33 +102,36 @@ class CommandGuard:
         self._seconds = settings.approval_timeout_seconds
 
     def __call__(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Let pass, ask or deny."""
+        """Allow, ask or deny."""
         given = data.get("tool_input")
         if isinstance(given, dict):
             command = cast("dict[str, Any]", given).get("command")
         else:
             command = None
         if data.get("tool_name") != self._tool_name or not isinstance(command, str):
-            # What is not a command is answered by the tool itself, without running anything.
+            # The tool itself rejects an invalid input without running anything.
             return HookResult()
         reason = self._rules.objection(command) if self._asks else None
-        # What git runs, the folder may say; a rule has seen no more than the words.
+        # Even an allowed `git status` runs filters and drivers that `.git/config` names, so an
+        # untrusted folder could have code run by being looked at.
         if reason is None and _GIT.search(command):
             reason = objection_to_git(Path(self._workspace()).resolve())
         if reason is None:
             reason = objection_to_special_files(command, Path(self._workspace()))
+        # With `ask: false` another guard decides, which is informed of the reason instead.
         if reason is not None and not self._asks:
             concern = self._capability("approval.concern")
             if concern is None or concern(data, reason):
                 reason = None
         if reason is None:
             return HookResult()
+        # Nobody can allow what cannot be shown whole: a long command could hide its end.
         shown = shown_exactly(command)
         if shown is None:
             return HookResult(
                 action="deny",
                 reason=(
-                    f"A person would have to read all {len(command)} characters of this command. "
+                    f"The user would have to read all {len(command)} characters of this command. "
                     "Write it to a file in the workspace and run the file."
                 ),
             )
@@ -146,9 +149,9 @@ class CommandGuard:
 
 
 def shown_exactly(command: str) -> str | None:
-    """Return `command` with numbered lines and nothing invisible in it; None when it is too long.
+    """Return `command` with numbered lines, or None if it is too long to read.
 
-    What a terminal would obey or hide is spelled out as its code point.
+    Control and invisible characters are shown as their code points.
     """
     lines = command.split("\n")
     if len(command) > LONGEST_QUESTION or len(lines) > MOST_LINES:

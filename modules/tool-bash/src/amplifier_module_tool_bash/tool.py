@@ -1,4 +1,4 @@
-"""The tool `bash`: one shell command, contained, limited and reported as it went."""
+"""The tool `bash`: run one shell command in a sandbox, with limits, and report its outcome."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _STATEMENT = (
     "UNPROTECTED: this command ran without a sandbox, "
     f"because the configuration says `sandbox: {UNPROTECTED}`."
 )
-# The kernel takes arguments up to 128 KiB.
+# Linux limits one argument to 128 KiB (MAX_ARG_STRLEN).
 _LONGEST_COMMAND_BYTES = 100_000
-# How a shell reports that SIGXFSZ ended a program.
+# The exit code of a shell whose program was ended by SIGXFSZ.
 _FILE_TOO_LARGE = 128 + signal.SIGXFSZ
-# Time for the tool to end a command by itself and to say so, before a loop ends the tool.
+# Time for the tool to end a command and report it, before the loop cancels the tool.
 _MARGIN_SECONDS = 5.0
 
 
@@ -64,13 +64,14 @@ class BashTool:
         coordinator: ModuleCoordinator,
         bounds: SessionBounds | None = None,
     ) -> None:
-        """`bounds` are those of the session it belongs to; without, the tool has its own."""
+        """`bounds` are the limits of the session; without them, the tool has its own."""
         self._settings = settings
         self._sandbox = sandbox
         self._bounds = bounds or bounds_of(settings, sandbox)
         self._coordinator = coordinator
         self._folder = settings.working_dir or str(Path.cwd())
         self._limits = limits_of(settings)
+        # Without a sandbox nothing keeps a command from the network.
         self.network = settings.network or settings.sandbox == UNPROTECTED
         self.deadline_seconds: float | None = settings.max_timeout_seconds + _MARGIN_SECONDS
         self.description = _describe(settings)
@@ -89,7 +90,7 @@ class BashTool:
         }
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
-        """Run the command; whatever comes of it comes back as a result."""
+        """Run the command; failures are returned as results."""
         try:
             call = BashInput.model_validate(input)
         except ValidationError as error:
@@ -100,11 +101,12 @@ class BashTool:
             return tool_failure(f"timeout_seconds: may be at most {longest:g}.")
         await self._tell_degradation()
         try:
-            # Waiting for other commands is part of the time that a loop gives this tool.
+            # Waiting for other commands counts towards the deadline that the loop enforces.
             async with self._bounds.admit(self._limits, self.workspace(), longest / 2) as admission:
                 seconds = min(seconds, longest - admission.waited_seconds)
                 with self._launch(call.command, admission) as launch:
                     return await self._run(call.command, launch, seconds, admission)
+        # ValueError: `subprocess` refuses, for example, a NUL in the command.
         except (SandboxError, OSError, ValueError) as error:
             return tool_failure(f"The command was not run: {error}.")
 
@@ -175,7 +177,7 @@ class BashTool:
         )
 
     def _trouble(self, outcome: Outcome, admission: Admission) -> str | None:
-        """Return what went wrong and what can be done about it; None when nothing did."""
+        """Return what went wrong and what to do about it; None if nothing did."""
         settings = self._settings
         if outcome.ending == "stopped":
             return (
@@ -230,7 +232,7 @@ class BashTool:
 
 
 def limits_of(settings: BashConfig) -> Limits:
-    """Return what one command may use; all commands of a session together may use no more."""
+    """Return the limits of one command, which all commands of a session together share."""
     return Limits(
         settings.memory_bytes,
         settings.processes,
@@ -240,7 +242,7 @@ def limits_of(settings: BashConfig) -> Limits:
 
 
 def bounds_of(settings: BashConfig, sandbox: Sandbox) -> SessionBounds:
-    """Return what all commands of a session may use together."""
+    """Return the limits that all commands of a session share."""
     return SessionBounds(
         sandbox,
         limits_of(settings),
@@ -279,7 +281,7 @@ def _readable(error: ValidationError) -> str:
 
 
 def _signal(exit_code: int) -> str:
-    """Name the signal a shell reports as 128 and more."""
+    """Return the name of the signal that a shell reports as 128 plus its number."""
     with suppress(ValueError):
         if exit_code > 128:
             return f" (killed by {signal.Signals(exit_code - 128).name})"

@@ -1,4 +1,4 @@
-"""tool-mcp: the tools of MCP servers, contained, seen by a person first, and never believed."""
+"""tool-mcp: the tools of MCP servers, sandboxed, approved by the user, and treated as untrusted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amplifier_module_tool_mcp.errors import ServerFailure
 from amplifier_module_tool_mcp.seen import SeenRecord
 from amplifier_module_tool_mcp.server import Server
 from amplifier_module_tool_mcp.surroundings import EVENTS, SOURCE, Surroundings
-from amplifier_module_tool_mcp.tools import LoadTool, Shelf
+from amplifier_module_tool_mcp.tools import LoadTool, ToolRegistry
 from amplifier_sandbox.processes.sandbox import Sandbox
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ async def mount(
 ) -> Callable[[], Awaitable[None]]:
     """Connect to all servers and mount their tools and `mcp_load`. Config: see `McpConfig`.
 
-    A server that cannot be reached is told of and left out. Cleanup: no process is left.
+    A server that cannot be reached is announced and left out. Cleanup: ends all processes.
     """
     settings = McpConfig.model_validate(config or {})
     starts_any = any(isinstance(each, StdioServer) for each in settings.servers.values())
@@ -42,19 +42,20 @@ async def mount(
         sandbox = Sandbox("none")
     sdk = LazyClient(_load_sdk)
     around = Surroundings(coordinator, settings, sandbox, SeenRecord(settings.seen_file), sdk)
-    shelf = Shelf(around)
+    shelf = ToolRegistry(around)
     servers = {name: Server(name, each, around, shelf) for name, each in settings.servers.items()}
     coordinator.register_contributor("observability.events", SOURCE, EVENTS.copy)
     load = LoadTool(servers, shelf, around)
     await coordinator.mount("tools", load, name=load.name)
 
     async def close() -> None:
-        # Shielded: whoever loses patience with a server must not leave it behind.
+        # Shielded: a caller that cancels a slow cleanup must not leave a server running.
         await asyncio.shield(_end(servers, shelf))
 
     try:
         await asyncio.gather(*map(_try, servers.values()))
     except BaseException:
+        # A cancelled mount must leave no process either.
         await close()
         raise
     return close
@@ -64,11 +65,11 @@ async def _try(server: Server) -> None:
     try:
         await server.connect()
     except ServerFailure as failure:
-        # The person was told; `mcp_load` tries again.
+        # It was announced to the user; `mcp_load` tries again.
         logger.debug("mcp server left out name=%s reason=%s", server.name, failure)
 
 
-async def _end(servers: dict[str, Server], shelf: Shelf) -> None:
+async def _end(servers: dict[str, Server], shelf: ToolRegistry) -> None:
     await shelf.clear()
     await asyncio.gather(*(server.close() for server in servers.values()))
 

@@ -48,7 +48,7 @@ AnyServer = Annotated[
     Annotated[StdioServer, Tag("stdio")] | Annotated[HttpServer, Tag("http")],
     Discriminator(_transport_of),
 ]
-# Two underscores part the server from the tool, so a server has none of them in a row.
+# Two underscores separate the server from the tool, so the name of a server must not have two.
 ServerName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([_-]?[A-Za-z0-9]+)*$", max_length=32)]
 
 

@@ -26,18 +26,23 @@ from amplifier_sandbox.processes.sandbox import LaunchSpec
 logger = logging.getLogger(__name__)
 
 _MOST_PAGES = 20
-# Far more than are offered; further pages are not asked for.
+# Far more tools than are offered; further pages are not requested.
 _ENOUGH_TOOLS = 10_000
 _LONGEST_REASON = 500
 _OURSELVES = Implementation(name="amplifier", version=amplifier_core.__version__)
-# How the SDK says that an answer can no longer come; the code it uses is also one of servers.
+# Messages by which the SDK reports a lost connection. Its error code cannot be used: servers may
+# answer with the same one.
 _LOSSES = ("Connection closed", "Session terminated", "SSE stream")
-# A response stream stays open while a tool works; how long that may be is decided per call.
+# No read timeout: a response stream stays open while a tool works, and each call has its own limit.
 _HTTP_TIMEOUT = httpx2.Timeout(30, read=None)
 
 
 class Connection:
-    """A session with a server, entered and left in a task of its own, as the SDK needs it."""
+    """A session with a server.
+
+    One task enters and exits the SDK's context managers: anyio's cancel scopes must be closed by
+    the task that opened them.
+    """
 
     def __init__(self, place: LaunchSpec | HttpServer, settings: McpConfig, report: Report) -> None:
         self._settings = settings
@@ -50,21 +55,21 @@ class Connection:
             streams = self._process.streams(settings.max_message_bytes, settings.shutdown_seconds)
         else:
             streams = _http_streams(place, settings.max_message_bytes, self._pace)
-        # What the server said of its tools may have changed.
+        # Whether the list of tools has to be read (again).
         self.is_stale = True
         self._why = "the connection was closed"
         self._owner = asyncio.create_task(self._own(streams))
 
     @property
     def is_lost(self) -> bool:
-        """Whether nothing can be asked any more."""
+        """Whether the connection has ended."""
         return self._stop.is_set() or self._owner.done()
 
     async def open(self) -> None:
         """Wait until the server is ready.
 
         Raises:
-            ServerFailure: it did not get ready.
+            ServerFailure: it did not become ready.
         """
         try:
             await asyncio.wait({self._owner, self._opened}, return_when=asyncio.FIRST_COMPLETED)
@@ -79,12 +84,12 @@ class Connection:
         """Return the server's tools as it defines them.
 
         Raises:
-            ServerFailure: it does not tell.
+            ServerFailure: it did not list them.
         """
         self.is_stale = False
         tools: list[dict[str, Any]] = []
         cursor: str | None = None
-        # One time for all pages: a server could answer each of them just before it is up.
+        # One deadline for all pages: a server could answer each of them just in time.
         end = time.monotonic() + self._settings.connect_seconds
         for _ in range(_MOST_PAGES):
             params = {} if cursor is None else {"cursor": cursor}
@@ -107,7 +112,7 @@ class Connection:
         """Call a tool once and return the answer.
 
         Raises:
-            ServerFailure: there is none.
+            ServerFailure: there is no valid answer.
         """
         params = {"name": tool, "arguments": arguments}
         seconds = self._settings.call_seconds
@@ -130,7 +135,7 @@ class Connection:
                 dispatcher: JSONRPCDispatcher[Any] = JSONRPCDispatcher(intake.reader, intake.writer)
                 await self._converse(dispatcher)
         except Exception as error:
-            # Whoever waits for the connection is told; nobody else misses it.
+            # Reported by `open`; after that, calls find out that the connection is lost.
             logger.debug("mcp connection ended", exc_info=True)
             self._why = self._explain(error)
         finally:
@@ -149,8 +154,8 @@ class Connection:
     async def _ask(
         self, method: str, params: dict[str, Any], kind: type[BaseModel], seconds: float
     ) -> dict[str, Any]:
-        # Not through the SDK's session: that holds answers against the server's own patterns, and
-        # large ones against its own types for longer than an event loop should stand still.
+        # Not through the SDK's session: it matches answers against regular expressions that the
+        # server supplies, and validates large ones long enough to block the event loop.
         try:
             async with asyncio.timeout(seconds):
                 answer = await self._opened.result().send_raw_request(method, params)
@@ -165,7 +170,7 @@ class Connection:
                 reason = f"ended in mid-call{self._last_words()}"
                 raise ServerFailure("connection_lost", reason) from None
             raise ServerFailure("server_error", f"refused: {error.message[:2_000]}") from None
-        # In a thread, because a list of tools may be megabytes.
+        # In a thread, because a list of tools may have megabytes.
         return await asyncio.to_thread(valid, answer)
 
     async def _hear(self, message: Any) -> None:
@@ -177,7 +182,7 @@ class Connection:
             error = cast("ExceptionGroup[Exception]", error).exceptions[0]
         if isinstance(error, TimeoutError):
             return f"not ready within {self._settings.connect_seconds:g} s{self._last_words()}"
-        # A refusal is in the server's own words.
+        # The text may come from the server, so it is cut and put on one line.
         reason = " ".join(str(error)[:_LONGEST_REASON].split())
         return f"{reason or type(error).__name__}{self._last_words()}"
 
@@ -195,7 +200,7 @@ class Connection:
 async def _http_streams(server: HttpServer, most_bytes: int, pace: Pace) -> AsyncGenerator[Any]:
     headers = {name: value.get_secret_value() for name, value in server.headers.items()}
     hooks = HttpLimits(most_bytes, pace).hooks
-    # In a thread: the client reads all certificates of the system.
+    # In a thread: the client loads all certificates of the system.
     client = await asyncio.to_thread(
         httpx2.AsyncClient, headers=headers, timeout=_HTTP_TIMEOUT, event_hooks=hooks
     )

@@ -1,4 +1,4 @@
-"""The one error of this module: a server did not do what it was asked."""
+"""The error of this module: a request to a server failed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FailureKind = Literal[
 
 
 class ServerFailure(Exception):
-    """What went wrong with a server, in words for the model and the person."""
+    """A request to a server failed; the message is for the model and the user."""
 
     def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Definitions of tools, and the record of those that were seen and let pass, for all sessions."""
+"""Definitions of tools, and the record of approved ones, shared by all sessions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from amplifier_sandbox.visible_text import exact, hidden_in, visible
 
 _PROSE = ("description", "title", "$comment")
 _LONGEST_NAME = 64
-# What the protocol allows a server.
+# The limit of the protocol.
 _LONGEST_TOOL_NAME = 128
 _LONGEST_DESCRIPTION = 8_000
 _DEEPEST = 64
-# How many parts of a schema one value may be held against, references followed.
+# How many subschemas one value may be checked against, references followed.
 _MOST_CHECKS = 20_000
-# An engine without backtracking, and a bound on what a pattern compiles to.
+# Schemas are untrusted: a regex engine without backtracking, and a limit on compiled patterns.
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=200_000, dfa_size_limit=2_000_000)
 
 
@@ -38,17 +38,17 @@ class DefinitionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A tool as the model may see it."""
+    """A checked definition of a tool."""
 
     tool: str
     description: str
     schema: dict[str, Any]
     validator: jsonschema_rs.Validator = field(compare=False, repr=False)
-    # How many characters that cannot be seen were spelled out.
+    # How many invisible characters were escaped.
     hidden: int = field(default=0, compare=False)
 
     def complaint(self, arguments: dict[str, Any]) -> str | None:
-        """Return what is wrong with `arguments`; None when nothing is."""
+        """Return what is wrong with `arguments`, or None if they are valid."""
         try:
             errors = [
                 f"{'.'.join(map(str, error.instance_path)) or 'input'}: {error.message[:300]}"
@@ -59,34 +59,35 @@ class Definition:
         return "; ".join(errors) or None
 
     def stored(self) -> dict[str, Any]:
-        """Return what a person sees, and what is written down once they let it pass."""
+        """Return what the user approves and what is recorded."""
         return {"description": self.description, "schema": self.schema}
 
 
 def shown_name(tool: str) -> str:
-    """Return the name that a server gives a tool, in one short line with nothing hidden in it."""
+    """Return the server's name of a tool in one short line, with invisible characters escaped."""
     return exact(tool[:_LONGEST_NAME])[:_LONGEST_NAME] + ("…" if len(tool) > _LONGEST_NAME else "")
 
 
 def mounted_name(server: str, tool: str) -> str:
-    """Return the name of a server's tool among all tools: one that models' vendors accept."""
+    """Return the name under which a server's tool is mounted, in the form that vendors accept."""
     name = f"{server}__{re.sub('[^A-Za-z0-9_-]', '_', tool)}"
     if len(name) <= _LONGEST_NAME:
         return name
+    # The digest distinguishes long names with the same beginning.
     return f"{name[: _LONGEST_NAME - 9]}_{sha256(tool.encode()).hexdigest()[:8]}"
 
 
 def read_definition(raw: dict[str, Any], most_bytes: int) -> Definition:
-    """Return a listed tool, checked.
+    """Check a listed tool and return its definition.
 
     Raises:
-        DefinitionError: it is too large, asks for something from elsewhere, or is no schema.
+        DefinitionError: it is too large, has external references, or is not a valid schema.
     """
     if len(raw["name"]) > _LONGEST_TOOL_NAME:
         raise DefinitionError(f"its name has more than {_LONGEST_TOOL_NAME} characters")
     schema: dict[str, Any] = raw.get("inputSchema") or {}
     size = 0
-    # Piece by piece, so that a huge one is not written out to be refused.
+    # Encoded incrementally, so that a huge schema is refused without building its text.
     for piece in json.JSONEncoder().iterencode(schema):
         size += len(piece)
         if size > most_bytes:
@@ -110,7 +111,7 @@ def read_definition(raw: dict[str, Any], most_bytes: int) -> Definition:
 
 
 def _cleaned(value: Any, hidden: list[str], *, is_prose: bool) -> Any:
-    """Return `value` with prose made visible; hidden characters elsewhere have no good use."""
+    """Return `value` with invisible characters in prose escaped; refuse them elsewhere."""
     if isinstance(value, str):
         found = hidden_in(value)
         if found and not is_prose:
@@ -130,7 +131,10 @@ def _cleaned(value: Any, hidden: list[str], *, is_prose: bool) -> Any:
 
 
 def _checks(value: Any, root: dict[str, Any], known: dict[str, int], depth: int) -> int:
-    """Return how many parts of the schema a value is held against, each reference followed."""
+    """Return how many subschemas a value is checked against, references followed.
+
+    A few references that nest can multiply into millions of checks, like an XML entity bomb.
+    """
     if depth > _DEEPEST:
         raise DefinitionError(f"its schema is nested deeper than {_DEEPEST} levels")
     if isinstance(value, list):
@@ -144,7 +148,7 @@ def _checks(value: Any, root: dict[str, Any], known: dict[str, int], depth: int)
     reference = table.get("$ref")
     if isinstance(reference, str):
         if reference not in known:
-            known[reference] = 0  # met again on the way: a loop, which costs nothing more
+            known[reference] = 0  # found again below: a loop, which adds no checks
             known[reference] = _checks(_target(reference, root), root, known, depth + 1)
         total += known[reference]
     return total
@@ -163,17 +167,17 @@ def _target(reference: str, root: dict[str, Any]) -> Any:
 
 
 class RecordError(Exception):
-    """The record cannot be relied on, so nothing counts as seen."""
+    """The record cannot be trusted, so no tool counts as approved."""
 
 
 class SeenRecord:
-    """Definitions by server; a server that is started differently is another server."""
+    """Approved definitions by server; one with another command or address is another server."""
 
     def __init__(self, path: Path) -> None:
         self._path = expanded(path)
 
     async def of(self, server: str, source: str) -> dict[str, Any] | None:
-        """Return what was seen of a server, by tool; None when it was never seen.
+        """Return the approved definitions of a server by tool; None if there are none yet.
 
         Raises:
             RecordError: the file cannot be read.
@@ -184,7 +188,7 @@ class SeenRecord:
         return None
 
     async def add(self, server: str, source: str, definitions: Sequence[Definition]) -> None:
-        """Write down that these were seen.
+        """Record that these were approved.
 
         Raises:
             RecordError: the file cannot be read or written.
@@ -197,6 +201,7 @@ class SeenRecord:
             lock_path = self._path.with_name(f"{self._path.name}.lock")
             descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "r+b") as lock:
+                # Sessions that approve tools at the same time must not lose each other's.
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 servers = self._read()
                 if servers.get(server, {}).get("source") != source:

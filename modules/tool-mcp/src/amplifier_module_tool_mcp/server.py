@@ -1,4 +1,4 @@
-"""One configured server: started, kept connected, and its tools offered once somebody saw them."""
+"""One configured server: start it, keep it connected, and offer its approved tools."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from amplifier_module_tool_mcp.surroundings import (
     TROUBLE,
     Surroundings,
 )
-from amplifier_module_tool_mcp.tools import ServerTool, Shelf
+from amplifier_module_tool_mcp.tools import ServerTool, ToolRegistry
 from amplifier_sandbox.processes.limits import Limits, SandboxError
 from amplifier_sandbox.processes.python_search import searches_folder
 from amplifier_sandbox.processes.sandbox import PROTECTED, LaunchSpec, Sandbox, clean_environment
@@ -45,17 +45,17 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_QUESTION = 16_000
 _MOST_TOOLS = 256
-# What is odd about single tools: so much is shown, and so much recorded, for a whole session.
+# Limits of messages about single tools in a session: how many are shown, and how many emitted.
 _MOST_SHOWN = 5
 _MOST_NOTES = 1_000
 _MOST_NAMED = 10
 
 
 class Server:
-    """Holds at most one connection, and makes a new one when that is lost."""
+    """Has at most one connection, and reconnects when it is lost."""
 
     def __init__(
-        self, name: str, place: StdioServer | HttpServer, around: Surroundings, shelf: Shelf
+        self, name: str, place: StdioServer | HttpServer, around: Surroundings, shelf: ToolRegistry
     ) -> None:
         self.name = name
         self.settings = around.settings
@@ -66,17 +66,17 @@ class Server:
         self._is_closed = False
         self._noted: set[tuple[str, str]] = set()
         self._connecting, self._asking = asyncio.Lock(), asyncio.Lock()
-        # A server that is started or found differently is another one, and has to be seen anew.
+        # With another command or address it is another server, whose tools need new approval.
         if isinstance(place, HttpServer):
             self._identity = place.url
         else:
             self._identity = shlex.join([place.command, *place.args])
 
     async def connect(self) -> Connection:
-        """Return a connection that is alive, with the tools as they are listed now.
+        """Return a live connection, after updating the list of tools if it may have changed.
 
         Raises:
-            ServerFailure: there is none to be had.
+            ServerFailure: the server cannot be reached.
         """
         async with self._connecting:
             connection = self._connection
@@ -87,13 +87,13 @@ class Server:
             return connection
 
     async def call(self, tool: ServerTool, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Call a tool once; what may have run is never run again unasked.
+        """Call a tool once; a call that may have run is never repeated automatically.
 
         Raises:
             ServerFailure: there is no answer.
         """
         connection = await self.connect()
-        # Nothing is awaited between the check and the call: it is what was checked that is called.
+        # No await between the check and the call: the definition could change in between.
         tool.check(arguments)
         try:
             answer = await connection.call(tool.definition.tool, arguments)
@@ -103,21 +103,21 @@ class Server:
                 message += await self._recover(message)
             raise ServerFailure(failure.kind, message) from failure
         if connection.is_stale:
-            # The person is told when this fails; the answer is there all the same.
+            # A failure is announced to the user; the answer is valid all the same.
             with suppress(ServerFailure):
                 await self.connect()
         return answer
 
     async def close(self) -> None:
-        """End the connection, and the process when it has one; there is no other after it."""
+        """End the connection and its process, and refuse to connect again."""
         self._is_closed = True
         await self._drop()
 
     async def ask(self, tool: ServerTool) -> None:
-        """Show the person what the server says of a tool, and write down a yes.
+        """Ask the user to approve the definition of a tool, and record the approval.
 
         Raises:
-            ServerFailure: it was not a yes.
+            ServerFailure: it was not approved.
         """
         async with self._asking:
             definition = tool.definition
@@ -129,12 +129,13 @@ class Server:
                 await self._around.record.add(self.name, self._identity, [definition])
             except RecordError as error:
                 raise ServerFailure("not_approved", f"Nothing can be approved: {error}.") from error
+            # The server may have replaced the definition while the user read this one.
             tool.is_approved = tool.definition is definition
             line = f"`{tool.name}` was approved."
             await self._around.tell(APPROVED, line, "info", server=self.name, tool=tool.name)
 
     async def _put(self, tool: str, question: str) -> None:
-        """Return when the answer is yes; anything else, silence and failure too, is a no."""
+        """Return if the user allows it; anything else, a timeout or an error too, is a denial."""
         approvals: Any = self._around.coordinator.approval_system
         seconds = self.settings.approval_seconds
         answer = "nobody there"
@@ -154,7 +155,7 @@ class Server:
         if answer != "Allow":
             line = f"`{tool}` stays withheld: {answer}."
             await self._around.tell(REFUSED, line, server=self.name, tool=tool)
-            raise ServerFailure("not_approved", f"{line} Go on without it.")
+            raise ServerFailure("not_approved", f"{line} Continue without it.")
 
     async def _drop(self) -> None:
         connection = self._connection
@@ -174,7 +175,8 @@ class Server:
             if place.sandbox == "off" or (place.sandbox == "auto" and sandbox.level == "none"):
                 sandbox = Sandbox.waived()
             await self._tell_start(place, sandbox)
-        # From here on nothing is awaited before the connection is in our care.
+        # No await from here until the connection is stored: `close` could run in between, and the
+        # process would have no owner.
         if self._is_closed:
             raise ServerFailure("unreachable", "The session is over.")
         try:
@@ -209,7 +211,8 @@ class Server:
         must_protect = place.sandbox == "required" or sandbox.level == "bubblewrap"
         env = clean_environment(place.env_pass)
         if place.cwd is None and searches_folder([place.command, *place.args]):
-            # Started in the folder of the session, Python would import what lies there.
+            # `python -m` and `python -c` import from the folder they are started in. Not set for
+            # every server: a script outside the project imports what is beside it.
             env["PYTHONSAFEPATH"] = "1"
         return sandbox.command(
             [place.command, *place.args],
@@ -223,7 +226,7 @@ class Server:
         )
 
     async def _recover(self, line: str) -> str:
-        """Tell of the loss, connect again and return what came of it, for the model."""
+        """Announce the loss, reconnect, and return the outcome as text for the model."""
         await self._around.tell(LOST, line, server=self.name)
         try:
             await self.connect()
@@ -238,7 +241,7 @@ class Server:
         await self._around.tell(TROUBLE, f"MCP server `{self.name}` {what}.", server=self.name)
 
     async def _note(self, event: str, tool: str, what: str) -> None:
-        """Report of a tool what is new: a server may have itself listed as often as it likes."""
+        """Report something about a tool once: a server may announce new lists without end."""
         tool = shown_name(tool)
         if (tool, what) in self._noted or len(self._noted) >= _MOST_NOTES:
             return
@@ -249,12 +252,12 @@ class Server:
             await self._around.tell(event, line, **facts)
             return
         await self._around.announce(event, line, **facts)
-        # Asked only once: the set grows by one with each note.
+        # True only once, because the set grows by one with each note.
         if len(self._noted) == _MOST_SHOWN + 1:
             await self._trouble(f"has more such tools; only the first {_MOST_SHOWN} are named")
 
     async def _take_stock(self, connection: Connection) -> None:
-        """List the tools, and offer those that are as they were seen; withhold the rest."""
+        """List the tools, offer those whose definition is approved, and withhold the rest."""
         try:
             listed = await connection.list_tools()
         except ServerFailure as failure:
@@ -300,7 +303,7 @@ class Server:
 def _read(
     listed: list[dict[str, Any]], most_bytes: int
 ) -> tuple[dict[str, Definition], dict[str, str]]:
-    """Return the usable definitions by tool, and why the others are not; takes a while."""
+    """Return the valid definitions by tool, and why the others are refused; blocks."""
     found: dict[str, Definition] = {}
     refused: dict[str, str] = {}
     if len(listed) > _MOST_TOOLS:

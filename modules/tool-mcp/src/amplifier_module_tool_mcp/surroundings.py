@@ -1,4 +1,4 @@
-"""What all servers of a session share: its coordinator, the settings, the sandbox, the record."""
+"""The dependencies that all servers of a session share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EVENTS = [STARTING, CONNECTED, LOST, REFUSED, APPROVED, TROUBLE, DEGRADED]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a server is run with."""
+    """Coordinator, settings, sandbox, record of approvals and SDK of a session."""
 
     coordinator: ModuleCoordinator
     settings: McpConfig
@@ -42,18 +42,18 @@ class Surroundings:
     async def tell(
         self, event: str, line: str, level: notices.Level = "warning", /, **facts: Any
     ) -> None:
-        """Show `line` to the person, with nothing invisible in it, and announce `event`."""
-        # First cut: what makes a text visible reads each of its characters.
+        """Show `line` to the user, with invisible characters escaped, and emit `event`."""
+        # Cut first: escaping reads every character, and a server may send millions.
         line = visible(line[:_MOST_CHARS])
         notices.show(self.coordinator, line, level, source=SOURCE)
         await self.announce(event, line, **facts)
 
     async def announce(self, event: str, line: str, /, **facts: Any) -> None:
-        """Announce `event` without showing it: it is one of many of its kind."""
+        """Emit `event` without showing a message, for one of many similar events."""
         await self.coordinator.hooks.emit(event, {**facts, "message": line})
 
     def workspace(self) -> str:
-        """Return the folder the session works in."""
+        """Return the working folder of the session."""
         known: Any = self.coordinator.get_capability("session.working_dir")
         if isinstance(known, str) and known:
             return known

@@ -1,4 +1,4 @@
-"""The tools of servers as the model meets them, their results, and the shelf they are on."""
+"""The tools of servers as the model sees them, their results, and the registry of tools."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MOST_IMAGES = 10
 
 
 def failure(error: ServerFailure) -> ToolResult:
-    """Return the result of a call that came to nothing."""
+    """Return the result of a failed call."""
     return ToolResult(success=False, error={"message": str(error), "type": error.kind})
 
 
 def to_result(answer: dict[str, Any], server: str, most_chars: int) -> ToolResult:
-    """Return a server's answer; `trusted: false` says whose words these are."""
+    """Return a server's answer, marked with `trusted: false`."""
     blocks = cast("list[dict[str, Any]]", answer.get("content") or [])
     images = [block for block in blocks if block["type"] == "image"]
     text = "\n".join(_text(block) for block in blocks if block["type"] != "image")
@@ -48,7 +48,7 @@ def to_result(answer: dict[str, Any], server: str, most_chars: int) -> ToolResul
 
 
 def shortened(text: str, most_chars: int) -> str:
-    """Return the beginning and the end of a text that is too long, and say how much is missing."""
+    """Return the beginning and the end of a text that is too long, with how much is missing."""
     missing = len(text) - most_chars
     if missing <= 0:
         return text
@@ -105,12 +105,14 @@ class ToolServer(Protocol):
 
 
 class ServerTool:
-    """One tool of a server: withheld, in brief, or whole."""
+    """One tool of a server: withheld, described in brief, or in full."""
 
     effect: Effect = "unsafe"
     output_trusted = False
 
-    def __init__(self, name: str, server: ToolServer, shelf: Shelf, definition: Definition) -> None:
+    def __init__(
+        self, name: str, server: ToolServer, shelf: ToolRegistry, definition: Definition
+    ) -> None:
         self.name = name
         self.server = server
         self.definition = definition
@@ -119,28 +121,28 @@ class ServerTool:
 
     @property
     def size(self) -> int:
-        """The characters that its whole description takes."""
+        """The characters of its full description and schema."""
         return len(self.definition.description) + len(json.dumps(self.definition.schema))
 
     @property
     def description(self) -> str:
-        """What the model is told; nothing of the server's own words before a person saw them."""
+        """The description for the model; the server's text only after the user approved it."""
         if not self.is_approved:
-            return "Withheld until a person has seen it. Calling it asks them, and does no more."
+            return "Withheld until the user has seen it. Calling it only asks the user."
         if self._is_whole:
             return self.definition.description or f"A tool of the MCP server `{self.server.name}`."
         return f"{self.definition.description.partition(chr(10))[0][:120]} (first: mcp_load)"
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """What the model is to fill in, as far as it is loaded."""
+        """The schema, if it is approved and loaded; else one that accepts any object."""
         if self.is_approved and self._is_whole:
             return self.definition.schema
         return _ANYTHING
 
     @property
     def deadline_seconds(self) -> float:
-        """Time for a call and two connections, or for a person to answer."""
+        """Time for a call and two connections, or for the user to answer."""
         settings = self.server.settings
         if self.is_approved:
             working = settings.call_seconds
@@ -153,7 +155,7 @@ class ServerTool:
         return self.is_loaded or not self._shelf.is_full
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
-        """Call the tool; whatever comes of it comes back as a result."""
+        """Call the tool; failures are returned as results."""
         try:
             if not isinstance(input, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - a model made it
                 raise ServerFailure("invalid_input", "The input has to be an object.")
@@ -165,7 +167,7 @@ class ServerTool:
         return to_result(answer, self.server.name, self.server.settings.max_output_chars)
 
     async def load(self) -> dict[str, Any]:
-        """Return the whole definition, asking for approval if there is none.
+        """Return the full definition, asking for approval first if it is needed.
 
         Raises:
             ServerFailure: it is not approved.
@@ -176,7 +178,7 @@ class ServerTool:
         return {"tool": self.name, "trusted": False, **self.definition.stored()}
 
     def check(self, arguments: dict[str, Any]) -> None:
-        """See that the tool may be called like this, and now.
+        """Check that the tool may be called with these arguments.
 
         Raises:
             ServerFailure: it may not.
@@ -184,7 +186,7 @@ class ServerTool:
         if self.is_gone:
             raise ServerFailure("server_error", f"`{self.name}` is no longer offered.")
         if not self.is_approved:
-            why = "has changed and was not called. Call it again: then a person is asked about it."
+            why = "has changed and was not called. Call it again: then the user is asked about it."
             raise ServerFailure("not_approved", f"`{self.name}` {why}")
         complaint = self.definition.complaint(arguments)
         if complaint is not None:
@@ -201,7 +203,7 @@ _APPROVED_NOW = {
 }
 
 
-class Shelf:
+class ToolRegistry:
     """The mounted tools of all servers, and whether they fit the model's window in full."""
 
     def __init__(self, around: Surroundings) -> None:
@@ -216,7 +218,7 @@ class Shelf:
     async def replace(
         self, server: ToolServer, found: dict[str, Definition], seen: dict[str, Any]
     ) -> dict[str, str]:
-        """Put up what a server offers now and return what is not offered (any more), and why."""
+        """Mount what a server offers now; return which tools are not offered, and why."""
         refused: dict[str, str] = {}
         standing = {tool.definition.tool: tool for tool in self.of(server)}
         for gone in standing.keys() - found.keys():
@@ -238,7 +240,7 @@ class Shelf:
         return refused
 
     async def settle(self) -> None:
-        """Find out whether all descriptions fit their share of the window."""
+        """Update whether all full descriptions fit their share of the window."""
         providers: dict[str, Any] = self._around.coordinator.get("providers")
         windows = [found.size for each in providers.values() if (found := window_of(each))]
         share = self._around.settings.schema_share
@@ -250,7 +252,7 @@ class Shelf:
         self.is_full = needed > room
 
     async def clear(self) -> None:
-        """Take everything down."""
+        """Unmount all tools."""
         for tool in list(self.tools.values()):
             await self._take_down(tool)
 
@@ -270,7 +272,7 @@ class LoadInput(BaseModel):
 
 
 class LoadTool:
-    """Brings in the description and the schema of one tool of a server."""
+    """Loads the full description and schema of one tool of a server."""
 
     name = "mcp_load"
     description = (
@@ -287,7 +289,7 @@ class LoadTool:
     }
 
     def __init__(
-        self, servers: Mapping[str, ToolServer], shelf: Shelf, around: Surroundings
+        self, servers: Mapping[str, ToolServer], shelf: ToolRegistry, around: Surroundings
     ) -> None:
         self._servers = servers
         self._shelf = shelf
@@ -297,7 +299,7 @@ class LoadTool:
         )
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
-        """Return what there is to know of the tool."""
+        """Return the full definition of the tool."""
         try:
             name = LoadInput.model_validate(input).tool
             server = self._servers.get(name.partition("__")[0])

@@ -1,4 +1,4 @@
-"""How a server is reached, by its streams or by HTTP, and how much of what it says is read."""
+"""Transports over pipes and HTTP, with limits on what a server may send."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 Report = Callable[[str], Awaitable[None]]
 
-# A second's share: 2,000 messages, or 32 MiB of long ones.
+# Per second: 2,000 messages, or 32 MiB of long ones.
 _BYTES_PER_SECOND = 32 * 1024**2
 _LEAST_COST = _BYTES_PER_SECOND // 2_000
 _MOST_REQUESTS = 16
@@ -40,7 +40,7 @@ _LONGEST_ID = 200
 
 
 class Pace:
-    """Lets a server send so much a second; a faster one waits, because its pipe is full."""
+    """Limits how fast a server is read; a faster one blocks, because its pipe is full."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -49,29 +49,29 @@ class Pace:
         self._taken = 0
 
     async def take(self, size: int = 0) -> None:
-        """Count one message of so many bytes, and wait when this second's share is used up."""
+        """Count one message of `size` bytes, and wait if this second's share is used up."""
         self._taken += max(size, _LEAST_COST)
         if self._taken < _BYTES_PER_SECOND:
             return
         await self.report_once("sends more than there is time to read, and is read slowly")
         used = time.monotonic() - self._since
-        # Also when it took long enough: between two shares everything else gets its turn.
+        # Sleeps even for 0 s: buffered lines are read without a wait, and other tasks must run.
         await asyncio.sleep(max(self._taken / _BYTES_PER_SECOND - used, 0))
         self._since = time.monotonic()
         self._taken = 0
 
     async def report_once(self, what: str) -> None:
-        """Report what is odd about the server, each thing once."""
+        """Report a problem with the server, each only once."""
         if what not in self._reported:
             self._reported.add(what)
             await self._report(what)
 
 
 class Intake:
-    """The two streams of a connection, with a limit on what the server asks without an answer.
+    """The two streams of a connection, with a limit on unanswered requests of the server.
 
     The SDK starts a task for each request of a server, and the task waits until its answer is
-    written. A server that asks and does not read would fill the memory with them.
+    written. A server that sends requests and does not read would fill the memory with tasks.
     """
 
     def __init__(self, reader: Any, writer: Any, pace: Pace) -> None:
@@ -81,7 +81,7 @@ class Intake:
         self.writer = _Writer(writer, self._answered)
 
     async def _admits(self, item: Any) -> bool:
-        """Return whether a message is handed on."""
+        """Return whether a message is passed to the SDK."""
         await self._pace.take()
         message = getattr(item, "message", None)
         if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
@@ -101,7 +101,7 @@ class Intake:
 
 
 class _Stream:
-    """What both directions share: they end with the stream they stand before."""
+    """Shared by both directions: closes with the stream that it wraps."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -129,7 +129,7 @@ class _Reader(_Stream):
 
     @property
     def last_context(self) -> Any:
-        """The context of the sender, which the SDK looks for."""
+        """The context of the sender, which the SDK reads."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
@@ -158,17 +158,17 @@ class _Writer(_Stream):
         self._answered(item)
 
 
-# The SDK asks again for a stream that ended without an answer, as often as the server likes.
+# The SDK reopens a stream that ended without an answer, as often as the server ends it.
 _MOST_STREAMS = 10
 _STREAMS_PER_MESSAGE = 5
 _STREAM_SECONDS = 1.0
 
 
 class HttpLimits:
-    """Hooks of a client: before each request, and after the head of each answer.
+    """Hooks of an HTTP client: before each request, and after the headers of each response.
 
-    A transport of our own would be another place for them, but a client that is given one
-    does not use the proxies of the environment any more.
+    A custom transport could do this too, but a client with a custom transport ignores the proxies
+    of the environment.
     """
 
     def __init__(self, most_bytes: int, pace: Pace) -> None:
@@ -178,22 +178,22 @@ class HttpLimits:
         self._streams_left = _MOST_STREAMS
 
     async def _ask(self, request: httpx2.Request) -> None:
-        """Wait before yet another stream is asked for, and ask for plain bytes."""
+        """Delay streams that are reopened too often, and request no compression."""
         self._streams_left += -1 if request.method == "GET" else _STREAMS_PER_MESSAGE
         if self._streams_left < 0:
             self._streams_left = 0
             await self._pace.report_once("ends its streams too often, and is asked slowly")
             await asyncio.sleep(_STREAM_SECONDS)
-        # What is compressed says nothing of its size before it is unpacked.
+        # The size of a compressed answer is not known before it is decompressed.
         request.headers["accept-encoding"] = "identity"
 
     async def _bound(self, response: httpx2.Response) -> None:
-        """Have the answer end where it is too long."""
+        """Limit the size of the response."""
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
             raise httpx2.RemoteProtocolError("it compresses its answers though asked not to")
         kind = response.headers.get("content-type", "").strip().lower()
-        # A stream has a limit for each event instead.
+        # A stream may be endless; the SDK limits each of its events instead.
         if kind.startswith("text/event-stream"):
             most_bytes = None
         else:
@@ -214,7 +214,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
             size += len(chunk)
             if self._most_bytes is not None and size > self._most_bytes:
                 await self._pace.report_once("sent a message longer than `max_message_bytes`")
-                # The one kind of error that the SDK makes an answer of.
+                # The only error type that the SDK turns into an answer for the caller.
                 raise httpx2.StreamError("it is longer than `max_message_bytes`")
             await self._pace.take(len(chunk))
             yield chunk
@@ -231,7 +231,7 @@ _POLL_SECONDS = 0.01
 
 
 class ServerProcess:
-    """One running server. `ended` is set when it stops speaking; `pace` reports what is odd."""
+    """One server process. `ended` is set when its output ends; `pace` reports problems."""
 
     def __init__(self, launch: LaunchSpec, ended: asyncio.Event, pace: Pace) -> None:
         self._launch = launch
@@ -241,12 +241,12 @@ class ServerProcess:
 
     @property
     def last_words(self) -> str:
-        """The end of what it wrote to its standard error."""
+        """The end of its standard error."""
         return visible(self._tail.decode(errors="replace")).strip()
 
     @asynccontextmanager
     async def streams(self, most_bytes: int, grace: float) -> AsyncGenerator[Any]:
-        """Start it, give the two streams for the SDK, and end it with all that it started."""
+        """Start it, yield the two streams for the SDK, and end it with all its processes."""
         with self._launch as launch:
             process = await asyncio.create_subprocess_exec(
                 *launch.argv,
@@ -277,18 +277,19 @@ class ServerProcess:
         try:
             async for line in process.stdout:
                 try:
-                    # Parsed apart: the adapter would parse a large message once for each type.
+                    # Parsed first: the adapter would parse a large message once per message type.
                     message = jsonrpc_message_adapter.validate_python(
                         json.loads(line), by_name=False
                     )
                 except (ValueError, RecursionError):
                     what = "writes to its output what is no message; it is ignored"
                     await self._pace.report_once(what)
-                    # Lines that are there already are read without a wait, so the pace has to.
+                    # Buffered lines are read without a wait, so that only the pace yields.
                     await self._pace.take(len(line))
                     continue
                 await self._pace.take(len(line))
-                # When nobody listens any more, it is read on, so that it can write and end.
+                # After the SDK has closed its stream, keep reading: the server must not block on a
+                # full pipe while it ends.
                 with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                     await inbox.send(SessionMessage(message))
         except ValueError:
@@ -319,7 +320,7 @@ class ServerProcess:
                 await self._pace.report_once("floods its standard error; most of it is not logged")
 
     async def _end(self, process: Process, tasks: list[asyncio.Task[None]], grace: float) -> None:
-        """Ask it to end, then make it; shielded, and every wait has a limit."""
+        """Ask it to end, then kill it; shielded from cancellation, and every wait has a limit."""
         assert process.stdin is not None
         with anyio.CancelScope(shield=True):
             try:
@@ -327,7 +328,7 @@ class ServerProcess:
                 if not await self._is_gone(process, grace):
                     await self._pace.report_once("did not end when it was asked to, and was killed")
             finally:
-                # Also when this very task is cancelled: nothing is awaited before the kill.
+                # In `finally` and without an await before it: a cancelled task still kills.
                 self._kill(process, self._launch.kill_signal)
             if not await self._is_gone(process, _KILL_SECONDS):
                 self._kill(process, SIGKILL)
@@ -341,7 +342,7 @@ class ServerProcess:
                 self._launch.group.kill()
 
     async def _is_gone(self, process: Process, seconds: float) -> bool:
-        # `wait` would also wait for whoever else holds the pipes.
+        # asyncio's `wait` also waits until every other process that holds the pipes has ended.
         end = time.monotonic() + seconds
         while process.returncode is None:
             if time.monotonic() > end:

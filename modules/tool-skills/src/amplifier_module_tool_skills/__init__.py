@@ -24,7 +24,7 @@ async def mount(coordinator: ModuleCoordinator, config: dict[str, Any] | None = 
     """Mount the tools and the capability `skills.library`. Config: see `SkillsConfig`."""
     settings = SkillsConfig.model_validate(config or {})
     working = working_dir(coordinator, settings.working_dir)
-    # Only the word itself counts; a text such as "false" would be true too.
+    # Compared with `is True`, because a text such as "false" is truthy.
     told: Any = coordinator.get_capability("project.trusted")
     library = Library()
     await asyncio.to_thread(
@@ -40,7 +40,7 @@ async def mount(coordinator: ModuleCoordinator, config: dict[str, Any] | None = 
 
 
 async def on_session_ready(coordinator: ModuleCoordinator) -> None:
-    """Say what was left out."""
+    """Announce what was left out."""
     library = coordinator.get_capability(_CAPABILITY)
     if not isinstance(library, Library):
         return

@@ -1,4 +1,4 @@
-"""Skills, and the library: which a session has, and which it was not given."""
+"""Read skills, and collect those of a session in a library."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from amplifier_sandbox.ownership import exposure_in, is_own_place
 FILE_NAME = "SKILL.md"
 
 _FILE_BYTES = 64_000
-# A parser of YAML can be kept busy by little text; this is more than any heading needs.
+# A small YAML text can take a parser minutes; this is more than any heading needs.
 _HEADING_BYTES = 8_000
+_HEADING_DEPTH = 20
 _HEADING = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -39,11 +40,14 @@ class _Heading(BaseModel):
 
 
 class BrokenSkillError(Exception):
-    """A SKILL.md cannot be used; the message says why."""
+    """A SKILL.md is not valid; the message says why."""
 
 
 class Skill(NamedTuple):
-    """What a SKILL.md says, as it was when the session began, and the folder it lies in."""
+    """The content of a SKILL.md when the session began, and its folder.
+
+    It is read only once: what a tool writes there later must not become instructions.
+    """
 
     name: str
     description: str
@@ -55,7 +59,7 @@ def read_skill(folder: Root) -> Skill:
     """Read the SKILL.md of a folder; blocks.
 
     Raises:
-        BrokenSkillError: it is not what it should be.
+        BrokenSkillError: it is not valid.
         RefusedError, OSError: it cannot be read.
     """
     text = decoded(FILE_NAME, folder.read(FILE_NAME, _FILE_BYTES))
@@ -65,7 +69,7 @@ def read_skill(folder: Root) -> Skill:
     if len(found[1]) > _HEADING_BYTES:
         raise BrokenSkillError(f"its heading has more than {_HEADING_BYTES:,} characters")
     try:
-        _require_no_alias(found[1])
+        _require_quick_to_read(found[1])
         given: Any = yaml.safe_load(found[1])
         heading = _Heading.model_validate(given)
     except ValidationError as error:
@@ -78,21 +82,29 @@ def read_skill(folder: Root) -> Skill:
     return Skill(heading.name, heading.description, text[found.end() :].strip(), folder)
 
 
-def _require_no_alias(heading: str) -> None:
-    """Raise for an alias: merged again and again, ten lines of them take minutes."""
+def _require_quick_to_read(heading: str) -> None:
+    """Raise for what a parser takes long to read: aliases minutes, deep nesting half of one."""
     events = cast("Iterator[yaml.Event]", yaml.parse(heading, Loader=yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType] - its stubs leave the text out
-    if any(isinstance(event, yaml.AliasEvent) for event in events):
-        raise BrokenSkillError("its heading has an alias, and none is needed there")
+    depth = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            raise BrokenSkillError("its heading has an alias, and none is needed there")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _HEADING_DEPTH:
+            raise BrokenSkillError(f"its heading is nested more than {_HEADING_DEPTH} levels deep")
 
 
 _MOST_FOLDERS = 200
-# What all descriptions together may take of every request.
+# The total length of all descriptions, because they are part of every request.
 _LIST_CHARS = 8_000
 _DESCRIPTION_CHARS = 300
 
 
 class LeftOut(NamedTuple):
-    """Something that is not offered, and why."""
+    """A skill or folder that is not offered, and why."""
 
     kind: Literal["untrusted", "broken", "duplicate", "beyond"]
     path: str
@@ -100,13 +112,13 @@ class LeftOut(NamedTuple):
 
 
 class _Place:
-    """A folder that was named, and where it really lies."""
+    """A configured folder, and its real path."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.real = path, Path(os.path.realpath(path))
 
     def is_of(self, working: Path, project: Path) -> bool:
-        """Say whether it is the project's, by its name or in truth."""
+        """Whether it belongs to the project, by its name or by its real path."""
         return self.path.is_relative_to(working) or self.real.is_relative_to(project)
 
 
@@ -118,13 +130,14 @@ class Library:
         self.left_out: list[LeftOut] = []
 
     def collect(self, paths: Iterable[Path], working: Path, *, trust_project: bool) -> None:
-        """Read the skills of all folders, the person's before the project's; blocks.
+        """Read the skills of all folders, the user's before the project's; blocks.
 
-        The first of a name wins, so that a project cannot take the place of what is the person's.
+        The first skill of a name wins, so that a project cannot replace one of the user.
         """
         working = Path(os.path.abspath(working))  # noqa: PTH100 - `resolve` would follow links
         project = Path(os.path.realpath(working))
         places = [_Place(Path(os.path.normpath(working / expanded(path)))) for path in paths]
+        # False sorts first: the user's folders, whatever the order in the configuration.
         for place in sorted(places, key=lambda place: place.is_of(working, project)):
             if not self._is_folder(place.path):
                 continue
@@ -143,7 +156,7 @@ class Library:
         try:
             return path.is_dir()
         except OSError as error:
-            # It is in a folder that may not be entered.
+            # Before Python 3.14, `is_dir` raises for a folder that may not be entered.
             self.left_out.append(LeftOut("broken", str(path), str(error.strerror)))
             return False
 
@@ -173,7 +186,7 @@ class Library:
             return
         try:
             folder = Root(root.path / name, writable=False)
-            # A link to somewhere else, or one put there in this moment, is another folder.
+            # `Root` has followed a link if `name` is one, or became one after it was listed.
             if not os.path.samestat(folder.stat("."), root.stat(name)):
                 raise RefusedError("changed", "it was replaced in this moment")
             skill = read_skill(folder)
@@ -188,7 +201,7 @@ class Library:
                 self.left_out.append(LeftOut("duplicate", path, reason))
 
     def listed(self) -> tuple[list[str], int]:
-        """Return a line for each skill as far as there is room, and how many have none."""
+        """Return a line for each skill that fits, and how many do not fit."""
         lines = list[str]()
         room = _LIST_CHARS
         for skill in self.skills.values():

@@ -16,7 +16,7 @@ from amplifier_sandbox.files.names import RefusedError, decoded, shown
 
 LOADED = "skill:loaded"
 
-# Contexts put results of 20,000 characters aside; a part that is read should not be.
+# Contexts move results above 20,000 characters out of the conversation; these stay below.
 _MOST_CHARS = 18_000
 _FILE_BYTES = 1_000_000
 
@@ -37,7 +37,7 @@ class ReadSkillFile(LoadSkill):
 
 
 class SkillTool:
-    """What both tools declare, and how both fail."""
+    """Base of both tools: their declarations and their error handling."""
 
     name: str
     asked: type[LoadSkill]
@@ -52,7 +52,7 @@ class SkillTool:
         self.input_schema = self.asked.model_json_schema()
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
-        """Read what is asked for, or a part of it."""
+        """Return the requested text, or a part of it."""
         try:
             asked = self.asked.model_validate(input)
         except ValidationError as error:
@@ -72,21 +72,21 @@ class SkillTool:
         return ToolResult(output=_part(what, text, asked.start))
 
     async def read(self, skill: Skill, asked: Any) -> tuple[str, str]:
-        """Return what it is and what it says."""
+        """Return a title and the text."""
         raise NotImplementedError
 
 
 class LoadSkillTool(SkillTool):
-    """Shows what a skill says, as it was when the session began."""
+    """Shows the instructions of a skill, as they were when the session began."""
 
     name = "load_skill"
     asked = LoadSkill
-    # The person put it there, or trusts the project; nothing that happens since gets into it.
+    # Trusted: the user put it there or trusts the project, and later changes are not read.
     output_trusted = True
 
     @property
     def description(self) -> str:
-        """What the tool is for, and which skills there are."""
+        """The purpose of the tool, and the list of skills."""
         lines, more = self._library.listed()
         if more:
             lines.append(f"- and {more} more, for which there is no room here.")

@@ -15,20 +15,21 @@ from amplifier_module_tool_task.tools import AgentCapabilities, tools_for
 __amplifier_module_type__ = "tool"
 
 NAME = "tool-task"
-# Behind those that may deny the request: news that nobody reads would be lost.
+# After guards that may deny the request: results injected into a denied request would be lost.
 _LATE = 1_000
 
 
 async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], Awaitable[None]] | None:
-    """Offer `agents.*` and mount the tools. Cleanup: ends the tasks.
+    """Register `agents.*` and mount the tools. Cleanup: ends the tasks.
 
-    A session as deep as agents may be gets no tools, and `agents.spawn` refuses there.
+    A session at the maximum depth gets no tools, and `agents.spawn` refuses there.
     """
     settings = TaskConfig.model_validate(config or {})
     agents = Agents(coordinator)
     tasks, close = open_children(coordinator, settings)
+    # Before the check of the depth: other modules can list the agents even where none can start.
     AgentCapabilities(tasks, agents).offer(coordinator)
     if tasks.depth >= tasks.config.max_depth:
         return close

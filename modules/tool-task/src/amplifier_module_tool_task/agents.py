@@ -1,4 +1,4 @@
-"""The agents that a mount plan names, and the order for a child that is one of them."""
+"""The agents of a mount plan, and the orders for children made from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Agents"]
 
 
 class Agents:
-    """The agents of one session; raises ValidationError for one that is not a mapping."""
+    """The agents of one session; raises ValidationError if one is not a mapping."""
 
     def __init__(self, coordinator: ModuleCoordinator) -> None:
         self._coordinator = coordinator
@@ -21,7 +21,7 @@ class Agents:
         self.by_name = TypeAdapter(dict[str, dict[str, Any]]).validate_python(agents)
 
     def refusal(self, agent: str) -> str | None:
-        """Return why an agent of this name cannot be asked, if so; without a name it can."""
+        """Return why there is no agent of this name; None if there is one, or for no name."""
         if not agent or agent in self.by_name:
             return None
         return f"There is no agent `{agent[:100]}`. Known: {', '.join(self.by_name) or 'none'}."
@@ -29,7 +29,7 @@ class Agents:
     def order(
         self, agent: str, prompt: str, seconds: float, *, background: bool = False, key: str = ""
     ) -> ChildOrder:
-        """Return the order for an agent; one that the plan does not have is a child like it."""
+        """Return the order for an agent; without a known agent, for a child like its parent."""
         chosen = self.by_name.get(agent, {})
         return ChildOrder(
             prompt,
@@ -43,7 +43,7 @@ class Agents:
 
 
 def _overlay(agent: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
-    """Return what to lay over `plan`: hooks are added, the rest is merged as forks do."""
+    """Return the overlay for `plan`: hooks are added to the parent's, the rest is merged."""
     hooks: list[dict[str, Any]] = agent.get("hooks") or []
     own = {entry.get("module") for entry in hooks}
     kept = [each for each in plan.get("hooks") or () if each.get("module") not in own]

@@ -21,13 +21,13 @@ from amplifier_kit.children.tasks import RefusedError, Tasks, unknown_task
 from amplifier_kit.tools import problems_in, tool_failure
 from amplifier_module_tool_task.agents import Agents
 
-# What a call may need beyond the time of its child: to have it stopped, and to tell of it.
+# Time of a call beyond that of its child, to stop the child and report the result.
 _MARGIN_SECONDS = 30.0
 _WAYS_TO_STOP = 3
 _LONGEST_WAIT = 600
 _TASK = """Give a piece of work to another agent and get its answer. With `background` you get a \
-handle at once and go on. An agent that runs out of time is stopped, and you get what it has."""
-_STATUS = "List the tasks that were started in this session, and how each of them fares."
+handle immediately and continue. An agent that runs out of time is stopped; you get what it has."""
+_STATUS = "List the tasks that were started in this session, with their state."
 _RESULT = "Read the result of a task; if it is still running, wait for it up to `wait_seconds`."
 _CANCEL = "Stop a task and get what it has by now. One that has ended stays as it is."
 
@@ -41,7 +41,7 @@ class StartTask(Input):
 
     prompt: str = Field(min_length=1, max_length=200_000, description="All that it has to know.")
     agent: str = Field(default="", description="Its name; empty: one like yourself.")
-    background: bool = Field(default=False, description="Return a handle at once.")
+    background: bool = Field(default=False, description="Return a handle immediately.")
     timeout_seconds: float | None = Field(default=None, gt=0, description="To end it sooner.")
 
 
@@ -65,7 +65,7 @@ class ReadTask(OneTask):
 
 @dataclass(frozen=True)
 class TaskTool:
-    """A tool on the children of a session; fails by result."""
+    """A tool on the children of a session; returns failures as results."""
 
     name: str
     effect: Effect
@@ -75,16 +75,16 @@ class TaskTool:
     run: Callable[[Any, Any], Awaitable[ToolResult]]
     tasks: Tasks | RemoteTasks
     output_trusted = False
-    # What the child reads from a network, its own tools declare.
+    # Network access of a child is declared by the child's own tools.
     network = False
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
-        """What the model is told that it takes."""
+        """The JSON Schema of its input."""
         return self.asked.model_json_schema()
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
-        """Do it once."""
+        """Run the tool once."""
         try:
             return await self.run(self.tasks, self.asked.model_validate(input))
         except ValidationError as error:
@@ -94,7 +94,7 @@ class TaskTool:
 
 
 def tools_for(tasks: Tasks | RemoteTasks, agents: Agents) -> list[TaskTool]:
-    """Return the tools, the first one with the names of the agents."""
+    """Return the tools; the description of `task` lists the agents."""
     described = [
         f"- {name}: {each.get('description', '')}" for name, each in agents.by_name.items()
     ]
@@ -103,7 +103,7 @@ def tools_for(tasks: Tasks | RemoteTasks, agents: Agents) -> list[TaskTool]:
     long = short + tasks.config.timeout_seconds
     wait = short + _LONGEST_WAIT
     if isinstance(tasks, RemoteTasks):
-        # A runner finds the child of a call that is repeated: there is no second one.
+        # A runner finds the child of a repeated call by its key, and starts no second one.
         effect = "idempotent"
         runs = (partial(_start_remote, agents), _list_remote, _read_remote, _cancel_remote)
     else:
@@ -120,9 +120,9 @@ def tools_for(tasks: Tasks | RemoteTasks, agents: Agents) -> list[TaskTool]:
 async def run_task(
     tasks: Tasks | RemoteTasks, agents: Agents, asked: StartTask, *, key: str
 ) -> ToolResult:
-    """Start a child for a module that is not a tool of this one; raises RefusedError.
+    """Start a child on behalf of another module; raises RefusedError.
 
-    `key` distinguishes the children that one call starts, for a runner that finds them again.
+    `key` distinguishes the children that one call starts, so that a runner can find them again.
     """
     if isinstance(tasks, RemoteTasks):
         return await _start_remote(agents, tasks, asked, key)
@@ -176,6 +176,7 @@ async def _read(tasks: Tasks, asked: ReadTask) -> ToolResult:
 async def _cancel(tasks: Tasks, asked: OneTask) -> ToolResult:
     child = _find(tasks, asked.handle)
     await child.stop("cancelled")
+    # Cancelling succeeded, even though the child did not complete.
     return ToolResult(output=_result(child).output)
 
 
@@ -223,11 +224,11 @@ def _as_result(reason: str, text: str, handle: str) -> ToolResult:
 
 
 class IncompleteError(RuntimeError):
-    """A spawned agent did not complete its task; the message has what it said and found."""
+    """A spawned agent did not complete its task; the message has its partial result."""
 
 
 class AgentCapabilities:
-    """Offers the agents of one session to its other modules."""
+    """The capabilities by which other modules of the session use its agents."""
 
     def __init__(self, tasks: Tasks | RemoteTasks, agents: Agents) -> None:
         self._tasks = tasks
@@ -244,11 +245,11 @@ class AgentCapabilities:
         return list(self._agents.by_name)
 
     async def get_agent(self, agent_id: str) -> dict[str, Any]:
-        """Return a copy of an agent's configuration; an unknown agent has an empty one."""
+        """Return a copy of an agent's configuration; empty for an unknown agent."""
         return copy.deepcopy(self._agents.by_name.get(agent_id, {}))
 
     async def spawn_agent(self, agent_id: str, task: str | Mapping[str, Any]) -> str:
-        """Have an agent do a task, under the limits of the tool `task`, and return its answer.
+        """Run a task with an agent, under the limits of the tool `task`, and return its answer.
 
         Raises:
             ValueError: there is no such agent, or the task is empty or too long.
@@ -258,7 +259,7 @@ class AgentCapabilities:
         """
         if not isinstance(task, str):
             raise TypeError(f"agents.spawn takes the task as a text, not as {type(task).__name__}")
-        # The tool takes no name for a child like its parent; here an agent has to be named.
+        # For the tool, no name means a child like its parent; here an agent has to be named.
         if not agent_id or self._agents.refusal(agent_id):
             known = ", ".join(self._agents.by_name) or "none"
             raise ValueError(f"Unknown agent: {agent_id}. Known: {known}.")
@@ -270,5 +271,5 @@ class AgentCapabilities:
 
 
 def _key_of(agent_id: str, task: str) -> str:
-    """Return a name for this order that is the same in every run of the code that gives it."""
+    """Return a key for this order that is the same in every run of the calling code."""
     return hashlib.sha256(f"{agent_id}\n{task}".encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""tool-todo: the list of what is to be done, kept where it survives."""
+"""tool-todo: a to-do list in the session's state and in the context's ledger."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EVENTS = [CHANGED, UNREADABLE, NOT_IN_LEDGER]
 async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], None]:
-    """Mount `todo` and the capability `todo.list`. Cleanup: the reminder stops listening."""
+    """Mount `todo` and the capability `todo.list`. Cleanup: unregisters the reminder."""
     settings = TodoConfig.model_validate(config or {})
     todos = Todos(coordinator)
     tool = TodoTool(todos)
@@ -44,7 +44,7 @@ async def mount(
 
 
 async def on_session_ready(coordinator: ModuleCoordinator) -> None:
-    """Put the open items of a session that is gone on with into the ledger."""
+    """Put the open items of a resumed session into the ledger."""
     todos = Todos(coordinator)
     items = await todos.read()
     await todos.keep_in_ledger(items, items)

@@ -1,4 +1,4 @@
-"""The to-dos of a session: in its state, and the open ones in the ledger of its context."""
+"""The to-dos of a session, stored in its state; open ones are also in the context's ledger."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ class Item(BaseModel):
 def _one_at_a_time(items: list[Item]) -> list[Item]:
     if sum(item.state == "in_progress" for item in items) > 1:
         raise ValueError("only one item may be in_progress")
+    # The ledger identifies to-dos by their text.
     if len({item.text for item in items}) < len(items):
         raise ValueError("two items have the same text")
     return items
@@ -94,13 +95,14 @@ _SET_ASIDE = "todos_unreadable"
 
 
 class Todos:
-    """Reads and replaces the list in `session_state`, so that it is the app's to restore."""
+    """Reads and replaces the list in `session_state`, which the app restores with a session."""
 
     def __init__(self, coordinator: ModuleCoordinator) -> None:
         self._coordinator = coordinator
 
     async def read(self) -> list[Item]:
-        """Return the list; one that cannot be read is set aside, and that is said."""
+        """Return the list; an invalid one is moved to another key, and that is announced."""
+        # An app restores the state, so it need not be what this module has written.
         state = self._coordinator.session_state
         try:
             return TodoList(todos=state.get(_KEY)).todos or []
@@ -111,7 +113,7 @@ class Todos:
             return []
 
     async def replace(self, items: list[Item]) -> None:
-        """Put `items` in place of the list."""
+        """Replace the list by `items`."""
         before = await self.read()
         dumped = [item.model_dump() for item in items]
         self._coordinator.session_state[_KEY] = dumped
@@ -120,7 +122,7 @@ class Todos:
         await self.keep_in_ledger(before, items)
 
     async def keep_in_ledger(self, before: list[Item], items: list[Item]) -> None:
-        """Bring the ledger up to date, if the context has one."""
+        """Update the context's ledger, if it has one."""
         ledger: Any = self._coordinator.get_capability("context.ledger")
         if ledger is None:
             return
@@ -134,7 +136,7 @@ class Todos:
                 if text not in kept:
                     ledger.add("todo", text)
         except Exception:
-            # The ledger is another module's; the list itself is kept.
+            # Broad, because the ledger is another module's; the list itself is stored already.
             logger.exception("ledger failed")
             await self._tell(NOT_IN_LEDGER, "The context's ledger did not take the to-do list.")
 

@@ -1,4 +1,4 @@
-"""The tool `todo`, and the reminder of what is open."""
+"""The tool `todo`, and the reminder of open items."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amplifier_module_tool_todo.todos import INPUT_SCHEMA, TodoList, Todos, rend
 
 
 class TodoTool:
-    """Takes the whole list, or shows it."""
+    """Replaces the whole list, or shows it."""
 
     name = "todo"
     description = (
@@ -23,7 +23,7 @@ class TodoTool:
     input_schema = INPUT_SCHEMA
     effect: Effect = "idempotent"
     deadline_seconds = 10.0
-    # It says nothing but what the model said itself.
+    # It returns only text that the model wrote itself.
     output_trusted = True
 
     def __init__(self, todos: Todos) -> None:
@@ -54,7 +54,7 @@ class Reminder:
         self._calls = 0
 
     async def __call__(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Add the list to the request that is about to be made, if it is time."""
+        """Inject the list into the next request, if enough steps have passed."""
         if self._calls != self._tool.calls:
             self._steps = 0
             self._calls = self._tool.calls

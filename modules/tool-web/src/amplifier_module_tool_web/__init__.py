@@ -30,12 +30,13 @@ async def mount(coordinator: ModuleCoordinator, config: dict[str, Any] | None = 
 
 
 async def on_session_ready(coordinator: ModuleCoordinator) -> None:
-    """Mount `web_search` on the capability `web.search`, which any module may have brought."""
+    """Mount `web_search` if another module offers the capability `web.search`."""
     if WebSearch.name in coordinator.get_mounted("tools"):
         return
     backend = coordinator.get_capability("web.search")
     if backend is None:
-        # The model is not told of a tool that is not there, so only who asks for it has to know.
+        # No message for the user: the model does not know the tool, so nothing is missing unless
+        # somebody looks for it.
         missing = {"tool": WebSearch.name, "reason": _NO_SEARCH}
         coordinator.register_contributor("tools.unavailable", "tool-web", missing.copy)
         await coordinator.hooks.emit(SEARCH_UNAVAILABLE, missing)

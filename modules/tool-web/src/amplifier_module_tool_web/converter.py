@@ -1,8 +1,9 @@
-"""A program of its own that turns the bytes of a page into text, within limits.
+"""A program that converts the bytes of a page to text, within limits.
 
-A page can make a parser crash or take all memory; here that does not end the session. A page that
-takes the parser over finds a process that can open nothing: the kernel's filter is in force before
-the parser sees a byte. It is started by path, because its package would load what it does not need.
+A hostile page can crash a parser or exhaust its memory; in a process of its own this does not end
+the session. Code execution in the parser, which is native code, gains nothing: a seccomp filter
+that allows only computing is active before the parser gets the page. It is started by path,
+because importing its package would load what it does not need.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _TITLE = re.compile(r"<title[^>]{0,200}>([^<]{0,1000})", re.IGNORECASE)
 
 
 def decode(page: bytes, charset: str) -> str:
-    """Return the text, in the charset that was named if there is one of this name."""
+    """Decode the page with the named charset, or with UTF-8 if that is unknown."""
     try:
         return page.decode(charset or "utf-8-sig", errors="replace")
     except (LookupError, ValueError):
@@ -34,9 +35,9 @@ def decode(page: bytes, charset: str) -> str:
 
 
 def main(kind: str, charset: str, url: str, instructions: str) -> None:
-    """Read the page from standard input, write what it says as JSON to standard output.
+    """Read the page from standard input, and write its text as JSON to standard output.
 
-    `instructions` are the kernel's filter in hexadecimal, empty where there is none.
+    `instructions` is the seccomp filter in hexadecimal, or empty where there is none.
     """
     for limit, value in LIMITS.items():
         resource.setrlimit(limit, (value, value))
@@ -45,7 +46,7 @@ def main(kind: str, charset: str, url: str, instructions: str) -> None:
     is_complete = True
     if kind == "html":
         declared = _CHARSET.search(page[:_HEAD])
-        # Python opens a file to decode a charset, so this comes before the filter.
+        # Before the filter, because Python imports the codec of a charset from a file.
         source = decode(page, charset or (declared[1].decode() if declared else ""))
         if instructions:
             restrict_this_process(bytes.fromhex(instructions))

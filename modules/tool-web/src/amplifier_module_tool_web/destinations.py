@@ -1,4 +1,4 @@
-"""Where a URL leads: the addresses of its host, if all of them may be connected to."""
+"""Resolve a URL to addresses, and refuse those that are not public (SSRF protection)."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from amplifier_module_tool_web.config import WebConfig
 if TYPE_CHECKING:
     import httpx2
 
-# Where clouds keep credentials; the last one looks public, and is the host agent of one.
+# Metadata services of clouds, which hand out credentials. The last address is Azure's host agent,
+# although it looks public.
 _METADATA = "0.0.0.0/8 169.254.0.0/16 ::/128 fe80::/10 fd00:ec2::/32 168.63.129.16/32"
-# Written out, because what `ipaddress` calls global differs between releases of Python.
+# Listed here, because `is_global` of `ipaddress` differs between releases of Python.
 _PRIVATE = """10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
     192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4
     240.0.0.0/4 2001::/23 2001:db8::/32 2002::/16 3fff::/20"""
-# Only this part of IPv6 is handed out, so that the rest of it needs no list.
+# Only this part of IPv6 is allocated for global unicast, so the rest needs no list.
 _GLOBAL_UNICAST = ip_network("2000::/3")
 _NAT64 = ip_network("64:ff9b::/96")
 
 
 def is_public(address: str) -> bool:
-    """Tell whether a packet to `address` ends up on the public internet."""
+    """Whether `address` is on the public internet."""
     ip = _reached(address)
     is_handed_out = ip.version == 4 or ip in _GLOBAL_UNICAST
     return is_handed_out and not _is_in(ip, _METADATA) and not _is_in(ip, _PRIVATE)
 
 
 def may_be_allowed(address: str) -> bool:
-    """Tell whether a person may allow `address`: never one where clouds keep credentials."""
+    """Whether the user may allow `address`: never one of a metadata service."""
     ip = _reached(address)
     return not ip.is_multicast and not _is_in(ip, _METADATA)
 
@@ -43,7 +44,7 @@ def _is_in(ip: IPv4Address | IPv6Address, networks: str) -> bool:
 
 
 def _reached(address: str) -> IPv4Address | IPv6Address:
-    """Return the address itself, or the IPv4 address that the system or a gateway makes of it."""
+    """Return the address, or the IPv4 address that the system or a NAT64 gateway maps it to."""
     ip = ip_address(address)
     if ip in _NAT64:
         return IPv4Address(int(ip) & 0xFFFF_FFFF)
@@ -52,21 +53,22 @@ def _reached(address: str) -> IPv4Address | IPv6Address:
 
 Resolve = Callable[[str], Awaitable[list[str]]]
 
-# The last label is no number: systems read such names as IPv4 addresses, each in its own way.
+# The last label must not be a number: systems parse such names as IPv4 addresses in different
+# ways, so that `2130706433` or `0x7f.1` could be 127.0.0.1.
 _NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9_-]{1,63}\.)*(?!(?:\d+|0x[0-9a-f]*)$)[a-z0-9_-]{1,63}")
 _PORTS = {"http": 80, "https": 443}
 
 
 class FetchError(Exception):
-    """A page that could not be read; the text says why and what to do."""
+    """A page could not be read; the message says why and what to do."""
 
 
 class RefusedError(FetchError):
-    """A URL that leads where this tool does not go."""
+    """A URL is not allowed."""
 
 
 async def look_up(host: str) -> list[str]:
-    """Return the addresses of `host`, at least one, or raise `FetchError`."""
+    """Return the addresses of `host`, at least one; raises `FetchError`."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -75,7 +77,7 @@ async def look_up(host: str) -> list[str]:
 
 
 def parse(text: str, base: httpx2.URL | None = None) -> httpx2.URL:
-    """Return the URL, which may be relative to `base`, or raise `RefusedError`."""
+    """Parse a URL, which may be relative to `base`; raises `RefusedError`."""
     import httpx2  # noqa: PLC0415 - heavy, and most sessions read no page
 
     try:
@@ -84,19 +86,22 @@ def parse(text: str, base: httpx2.URL | None = None) -> httpx2.URL:
         raise RefusedError(f"This is not a URL: {error}") from error
     if url.scheme not in _PORTS or not url.raw_host:
         raise RefusedError("Only URLs that start with http:// or https:// can be read.")
-    # Browsers read a backslash as a slash, so what stands before it may not be the host.
+    # Parsers disagree here: browsers read a backslash as a slash, so the host may be another one.
     if url.userinfo or "\\" in text:
         raise RefusedError("A URL must not have a user name, a password or a backslash.")
     return url
 
 
 def host_and_port(url: httpx2.URL) -> tuple[str, int]:
-    """Return the host as it is looked up, and the port as it is connected to."""
+    """Return the host to resolve and the port to connect to."""
     return url.raw_host.decode("ascii"), _PORTS[url.scheme] if url.port is None else url.port
 
 
 async def addresses_of(url: httpx2.URL, settings: WebConfig, resolve: Resolve) -> list[str]:
-    """Look the host up, once; return its addresses, or raise `RefusedError` or `FetchError`."""
+    """Resolve the host once and check its addresses; raises `RefusedError` or `FetchError`.
+
+    One address that is not public refuses them all: a name may have a public and a private one.
+    """
     host, port = host_and_port(url)
     if port not in settings.ports:
         raise RefusedError(f"Port {port} is not allowed. Use the site's usual address.")

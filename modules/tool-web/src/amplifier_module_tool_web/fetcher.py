@@ -1,4 +1,4 @@
-"""A GET that goes only where it may, and reads only so much."""
+"""A GET request with checked destinations and a limited response."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HEADERS = {"Accept-Encoding": "gzip", "User-Agent": "amplifier-tool-web"}
 
 
 class Fetched(NamedTuple):
-    """The answer of a server, or as much of it as may be read."""
+    """The response of a server, up to the size limit."""
 
     url: str
     content_type: str
@@ -33,7 +33,10 @@ class Fetched(NamedTuple):
 
 @dataclass
 class Fetcher:
-    """Follows redirects by hand; keeps no cookie, no connection and no proxy of the environment."""
+    """Fetches pages without cookies, connection reuse or the proxies of the environment.
+
+    It follows redirects itself, because each target has to be checked like the first URL.
+    """
 
     settings: WebConfig
     resolve: Resolve = destinations.look_up
@@ -42,7 +45,7 @@ class Fetcher:
     async def fetch(
         self, text: str, headers: dict[str, str] = _HEADERS, redirects: int = 5
     ) -> Fetched:
-        """Return what is at this URL, or raise `FetchError`."""
+        """Return the content of this URL; raises `FetchError`."""
         await asyncio.to_thread(import_module, "httpx2")
         import httpx2  # noqa: PLC0415 - heavy: loaded by the first page, beside the event loop
 
@@ -63,12 +66,15 @@ class Fetcher:
     async def _ask(
         self, stack: AsyncExitStack, url: httpx2.URL, addresses: list[str], headers: dict[str, str]
     ) -> httpx2.Response:
-        """Connect to an address that was checked, so that nobody looks the name up again."""
+        """Connect to one of the checked addresses, not to the name.
+
+        Resolving the name again could give another address (DNS rebinding).
+        """
         import httpx2  # noqa: PLC0415 - `fetch` has loaded it
 
         patience = httpx2.Timeout(_PATIENCE).as_dict()
         if self.tls is None:
-            # It reads some hundred certificates from the disk.
+            # In a thread: it loads some hundred certificates from disk.
             self.tls = await asyncio.to_thread(httpx2.create_ssl_context, trust_env=False)
         failure: httpx2.HTTPError | None = None
         for address in addresses:
@@ -78,7 +84,7 @@ class Fetcher:
                 headers={**headers, "Host": url.netloc.decode("ascii")},
                 extensions={"sni_hostname": url.raw_host.decode("ascii"), "timeout": patience},
             )
-            # Not a client, which would parse redirects and keep cookies, here by address.
+            # A transport, not a client: a client would keep cookies by address, for any host.
             transport = await stack.enter_async_context(httpx2.AsyncHTTPTransport(verify=self.tls))
             try:
                 response = await transport.handle_async_request(request)
@@ -90,7 +96,7 @@ class Fetcher:
 
 
 async def _read(url: httpx2.URL, response: httpx2.Response, most: int) -> Fetched:
-    """Read at most so many bytes, counted after decompression."""
+    """Read at most `most` bytes, counted after decompression."""
     if not response.is_success:
         raise FetchError(f"{url} was answered with status {response.status_code}.")
     encoding = response.headers.get("content-encoding", "identity").lower()
@@ -106,11 +112,12 @@ async def _read(url: httpx2.URL, response: httpx2.Response, most: int) -> Fetche
     async for piece in response.aiter_raw():
         received += len(piece)
         try:
-            # One byte more than may be kept tells a full page from one that is longer.
+            # One byte more than the limit distinguishes a full page from a longer one. The limit is
+            # passed to zlib, so that a bomb is not expanded first and cut afterwards.
             body += unzip.decompress(piece, most + 1 - len(body)) if unzip else piece
         except zlib.error as error:
             raise FetchError(f"{url} is not compressed the way its server says.") from error
-        # What arrives is counted too: bytes behind the end of a compressed page yield nothing.
+        # Received bytes count too: those after the end of the gzip data decompress to nothing.
         is_complete = max(len(body), received) <= most
         if not is_complete:
             break

@@ -1,4 +1,4 @@
-"""A page as text, made of what was fetched."""
+"""Convert a fetched page to text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEXT = ("json", "xml", "javascript", "yaml", "toml")
 
 
 class Page(NamedTuple):
-    """What a person would read, and what is missing of it."""
+    """The text of a page, and what is missing."""
 
     url: str
     title: str
@@ -27,7 +27,7 @@ class Page(NamedTuple):
 
 
 async def page_of(fetched: Fetched) -> Page:
-    """Return the text of what was fetched, or raise `FetchError` when it has none."""
+    """Return the text of a fetched page; raises `FetchError` if it is not text."""
     given = fetched.content_type
     if given in ("text/html", "application/xhtml+xml"):
         kind = "html"
@@ -46,13 +46,13 @@ async def page_of(fetched: Fetched) -> Page:
             if size < len(fetched.body) or not fetched.is_complete:
                 missing = f"only the first {size:,} bytes were read"
             return Page(fetched.url, found["title"], found["text"], missing)
-        # Memory goes with size, so that half of a page may do where all of it does not.
+        # The parser's memory grows with the page, so half of it may stay below the limit.
         size //= 2
     raise FetchError(f"{fetched.url} is too complicated to be read as text. Try another page.")
 
 
 async def _converted(fetched: Fetched, kind: str, size: int) -> dict[str, Any] | None:
-    """Return what the converter made of the first bytes, or None when it broke a limit."""
+    """Return the converter's result for the first `size` bytes; None if it exceeded a limit."""
     arguments = [kind, fetched.charset, fetched.url, _filter()]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", str(_CONVERTER), *arguments),
@@ -73,7 +73,7 @@ async def _converted(fetched: Fetched, kind: str, size: int) -> dict[str, Any] |
 
 
 def _filter() -> str:
-    """Return the filter for the parser's system calls; only Linux has one, for two processors."""
+    """Return the seccomp filter for the parser; empty except on Linux, on two architectures."""
     try:
         if sys.platform == "linux":
             return computing_program().hex()

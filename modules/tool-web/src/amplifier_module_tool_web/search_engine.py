@@ -1,4 +1,4 @@
-"""A search backend made of configuration: a GET that answers with JSON."""
+"""A configurable search backend: a GET request that returns JSON."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from amplifier_module_tool_web.fetcher import Fetcher
 
 
 class SearchEngine:
-    """Asks the one host that the configuration names, and follows no redirect from it."""
+    """Queries the configured host, without redirects: they would send its key elsewhere."""
 
     def __init__(self, settings: WebConfig, search: SearchConfig) -> None:
         host, port = host_and_port(parse(search.url))
-        # The person named this host, so that it may be their own machine.
+        # The user configured this host, so it may be a private address, such as their own machine.
         own = settings.model_copy(update={"allow_hosts": {host}, "ports": {port}})
         self._fetcher = Fetcher(own)
         self._search = search
 
     async def __call__(self, query: str, limit: int) -> list[dict[str, Any]]:
-        """Return `title`, `url` and `snippet` of what the engine finds."""
+        """Return `title`, `url` and `snippet` of each hit."""
         url = self._search.url.replace("{limit}", str(limit))
         url = url.replace("{query}", quote(query, safe=""))
         fetched = await self._fetcher.fetch(url, self._search.headers, redirects=0)

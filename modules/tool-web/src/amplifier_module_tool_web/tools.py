@@ -43,7 +43,7 @@ class SearchInput(BaseModel, extra="forbid", frozen=True, defer_build=True):
 
 
 class NetworkTool:
-    """What both tools declare, and how both fail."""
+    """Base of both tools: their declarations and their error handling."""
 
     name: str
     description: str
@@ -56,11 +56,11 @@ class NetworkTool:
         self._coordinator = coordinator
         self._timeout_seconds = timeout_seconds
         self.input_schema = self.accepts.model_json_schema()
-        # The tool's own limit comes first, because that one is explained to the model.
+        # The tool's own limit is reached first, because it explains the timeout to the model.
         self.deadline_seconds = timeout_seconds + 5
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - fixed by the contract
-        """Do what is asked, or say why that cannot be done."""
+        """Run the tool; failures are returned as results."""
         try:
             wanted = self.accepts.model_validate(input)
         except ValidationError as error:
@@ -79,7 +79,8 @@ class NetworkTool:
         except FetchError as error:
             return tool_failure(str(error))
         except Exception as error:
-            # A check that fails is not passed, and a backend may be anybody's.
+            # Broad: a check of an address that raises must refuse, and a backend is another
+            # module's code.
             logger.exception("tool failed name=%s", self.name)
             return tool_failure(f"{self.name} failed with {type(error).__name__}. Do without it.")
 
@@ -88,7 +89,7 @@ class NetworkTool:
 
 
 class WebFetch(NetworkTool):
-    """Reads one page per call, in parts when it is long."""
+    """Reads one page per call, a long one in parts."""
 
     name = "web_fetch"
     description = f"Read a public web page as text, a long one in parts. {_NOT_INSTRUCTIONS}"
@@ -97,7 +98,7 @@ class WebFetch(NetworkTool):
     def __init__(self, coordinator: ModuleCoordinator, fetcher: Fetcher) -> None:
         super().__init__(coordinator, fetcher.settings.timeout_seconds)
         self._fetcher = fetcher
-        # The last page, so that its next part is of the same text.
+        # The last page is kept, so that its next part belongs to the same text.
         self._last: tuple[str, Page] | None = None
 
     async def _answer(self, wanted: FetchInput) -> ToolResult:
@@ -123,7 +124,7 @@ class WebFetch(NetworkTool):
 
 
 class WebSearch(NetworkTool):
-    """Asks a backend, and shows no more than was asked for."""
+    """Queries a backend, and shows at most the requested number of hits."""
 
     name = "web_search"
     description = f"Search the web; read what is found with web_fetch. {_NOT_INSTRUCTIONS}"
@@ -140,6 +141,6 @@ class WebSearch(NetworkTool):
 
 
 def _shown(number: int, hit: dict[str, Any]) -> str:
-    # One line for each field, so that no hit can pass for two.
+    # Line breaks are removed, so that a hit cannot imitate a second one.
     fields = (" ".join(str(hit.get(key) or "").split()) for key in ("title", "url", "snippet"))
     return f"{number}. " + "\n   ".join(field[:1_000] for field in fields)

@@ -3,7 +3,8 @@
 import sys
 
 if not sys.flags.safe_path:
-    # Python looks for everything in this folder first, and its files are not ours to run.
+    # `python -m` puts the current folder first on the path. It may be an untrusted clone whose
+    # `json.py` would run in place of the standard library's.
     del sys.path[0]
 
 from amplifier_cli.entry import main

@@ -1,4 +1,4 @@
-"""An answer on its way to stdout: every word as soon as it is there, and none of them twice."""
+"""Stream an answer to stdout: each word as soon as it arrives, and none of them twice."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from amplifier_cli.terminal import notice
 
 __all__ = ["AnswerStream", "can_stream"]
 
-# Behind everybody who may change an event, such as a hook that blanks secrets.
+# Runs after every hook that may modify the event, such as one that blanks secrets.
 _LAST = sys.maxsize
 _BETWEEN_BLOCKS = "\n\n"
 
 
 def can_stream() -> bool:
-    """Whether somebody reads stdout while it is written: a terminal or a pipe, not a file."""
+    """Whether stdout is read while it is written: a terminal or a pipe, not a file."""
     try:
         return sys.stdout.isatty() or stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
     except (OSError, ValueError):
@@ -27,13 +27,15 @@ def can_stream() -> bool:
 
 
 class AnswerStream:
-    """Writes what a model says. What it said before it called a tool stays where it is."""
+    """Writes the model's text as it streams, including text before tool calls."""
 
     def __init__(self) -> None:
         self._on_terminal = sys.stdout.isatty()
-        self._said = ""  # of the model call that runs
+        self._said = ""  # text of the current model call
         self._said_before: set[str] = set()
-        self._repeated = ""  # what is on the screen of a call that broke off, to come once more
+        # Printed text of a call that broke off. Its retry streams from the start again, so it is
+        # compared with this and only the rest is printed.
+        self._repeated = ""
         self._is_final = False
         self._written = False
         self._open_line = False
@@ -41,8 +43,8 @@ class AnswerStream:
         self._reader_left: BrokenPipeError | None = None
 
     def listen(self, hooks: Any) -> None:
-        """Hear the events of a session."""
-        from amplifier_core.models import HookResult  # noqa: PLC0415 - a session has brought it
+        """Register for the events of a session."""
+        from amplifier_core.models import HookResult  # noqa: PLC0415 - loaded by the session
 
         quiet = HookResult()
 
@@ -61,13 +63,19 @@ class AnswerStream:
         hear("tool:pre", lambda _: self.end_line())
 
     def end_line(self) -> None:
-        """Leave the line that is being written, so that another can stand below it."""
+        """End an unfinished line, so that a message starts on a line of its own."""
+        # Only on a terminal: a pipe carries the answer alone, and must not break it.
         if self._open_line and self._on_terminal:
             self._end_text()
             self._write("\n")
 
     def finish(self, answer: str | None) -> None:
-        """Write what of the answer is not there yet; raises when nobody reads any more."""
+        """Write the part of the answer that did not stream.
+
+        Raises:
+            BrokenPipeError: the reader closed the pipe.
+        """
+        # A loop may return text that no model streamed.
         if answer and not self._is_final and answer not in self._said_before:
             if self._said and answer.startswith(self._said):
                 self._write(answer[len(self._said) :])
@@ -122,13 +130,13 @@ class AnswerStream:
         self._is_final = False
 
     def _separate(self) -> None:
-        """Put an empty line between what was said before and what comes."""
+        """Write an empty line between earlier text and the next."""
         self._end_text()
         if self._written:
             self._write("\n\n" if self._open_line else "\n")
 
     def _end_text(self) -> None:
-        """Write what was held back for a next piece that does not come."""
+        """Write what the output held back until a next piece that will not come."""
         self._try(self._output.finish_piece)
 
     def _write(self, text: str) -> None:
@@ -144,4 +152,6 @@ class AnswerStream:
         try:
             write()
         except BrokenPipeError as left:
+            # This runs in a hook, where the kernel would swallow the error. `finish` raises it
+            # once the turn has ended and is recorded.
             self._reader_left = left

@@ -1,4 +1,4 @@
-"""What `amplifier doctor` looks at; every finding that is not good has its fix."""
+"""The checks of `amplifier doctor`; every finding that is not ok has a fix."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import os
 import platform
 import shlex
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +23,7 @@ from amplifier_foundation.bundles import known_bundles
 from amplifier_foundation.bundles.providers import KEYS, detect_provider
 from amplifier_foundation.credentials import find_key
 from amplifier_foundation.installation import own_versions, repair_command
-from amplifier_foundation.preparing import Wishes, current_settings, get_ready
+from amplifier_foundation.prepare import SessionOptions, current_settings, prepare_session
 from amplifier_foundation.short_ids import short_id
 from amplifier_foundation.sources.errors import LOCK_COMMAND, command_for
 from amplifier_foundation.sources.lock import ELSEWHERE, LOCK_NAME, Lock, Pin
@@ -31,10 +32,14 @@ from amplifier_foundation.sources.uri import parse_source
 from amplifier_foundation.store import SessionStore
 from amplifier_foundation.trust import Trust
 from amplifier_kit.explained_error import ExplainedError
+from amplifier_sandbox.project_folder import project_root
+
+# The log of a short session with its index.
+_LEAST_FREE_BYTES = 1_000_000
 
 
 class Drift(NamedTuple):
-    """A module that is not what is pinned."""
+    """A module that differs from its pin."""
 
     module_id: str
     told: str
@@ -42,7 +47,7 @@ class Drift(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What was found; of the `unknown` modules nobody says where they are."""
+    """The modules that drifted, and the `unknown` ones whose path no bundle names."""
 
     drifts: list[Drift]
     unknown: list[str]
@@ -51,8 +56,8 @@ class Compared(NamedTuple):
 def compare_pins(resolver: SourceResolver) -> Compared:
     """Compare every module of the lock with its pin.
 
-    A path outside the project is not in the lock. It is taken from the active bundle, else from any
-    that has a name: the lock may have been made for one that is not active.
+    A path outside the project is not in the lock, which is shared between machines. It is taken
+    from the active bundle, else from any named one: the lock may be for one that is not active.
     """
     drifts: list[Drift] = []
     elsewhere: list[str] = []
@@ -68,7 +73,7 @@ def compare_pins(resolver: SourceResolver) -> Compared:
 
 
 def _compare_elsewhere(resolver: SourceResolver, module_ids: Iterable[str]) -> Compared:
-    """Compare modules with the paths that bundles name; one path that is right is enough."""
+    """Compare modules with the paths that bundles name; one matching path is enough."""
     left = set(module_ids)
     drifts: dict[str, Drift] = {}
     for bundle in _bundles():
@@ -116,15 +121,15 @@ def _bundles() -> Iterator[str | None]:
 def _path_sources(bundle: str | None) -> dict[str, Any]:
     """Return the sources of a bundle's modules that are paths; none if it cannot be loaded."""
     try:
-        ready = asyncio.run(get_ready(Wishes(bundle=bundle)))
+        ready = asyncio.run(prepare_session(SessionOptions(bundle=bundle)))
     except ExplainedError:
-        # What is wrong with the active one is the finding of another look.
+        # Another check reports what is wrong with the active bundle.
         return {}
     named = {each["module"]: each["source"] for each in ready.entries if each.get("source")}
     return {name: source for name, source in named.items() if parse_source(source).kind == "path"}
 
 
-# Without these there is no command; other packages of ours are there if somebody wanted them.
+# The command does not start without these; our other packages are optional.
 _NEEDED = ("amplifier-cli", "amplifier-core", "amplifier-foundation", "amplifier-kit")
 _LARGE = 5_000_000_000
 _BIGGEST_SHOWN = 3
@@ -132,7 +137,7 @@ _WEEK = timedelta(days=7)
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     level: Literal["ok", "warning", "error", "info"]
     what: str
@@ -168,7 +173,7 @@ def _installed_version(name: str) -> str | None:
 
 def _settings() -> Iterator[Finding]:
     settings = current_settings(Path.cwd())
-    files = ", ".join(str(layer.path) for layer in settings.layers) or "none, defaults hold"
+    files = ", ".join(str(layer.path) for layer in settings.layers) or "none; using the defaults"
     yield Finding("ok", "settings", files)
     for notice in settings.notices:
         yield Finding("warning", "settings", notice)
@@ -187,7 +192,7 @@ def _keys() -> Iterator[Finding]:
 
 
 def _trust() -> Iterator[Finding]:
-    status = Trust(paths.home()).status_to_run(Path.cwd())
+    status = Trust(paths.home()).status_to_run(project_root(Path.cwd()))
     if status.trusted:
         yield Finding(
             "ok", "trust", f"this folder is trusted ({counted(len(status.files), 'file')})"
@@ -203,7 +208,7 @@ def _trust() -> Iterator[Finding]:
 
 
 def _sandbox() -> Iterator[Finding]:
-    from amplifier_sandbox.processes.sandbox import Sandbox  # noqa: PLC0415 - tries the sandbox out
+    from amplifier_sandbox.processes.sandbox import Sandbox  # noqa: PLC0415 - probes the system
     from amplifier_sandbox.processes.session_bounds import (  # noqa: PLC0415 - as above
         COUNTING_IN_WORDS,
         counting_of,
@@ -220,10 +225,19 @@ def _sandbox() -> Iterator[Finding]:
         yield Finding(level, "sandbox", told, "install the package `bubblewrap`")
 
 
+def _search() -> Iterator[Finding]:
+    from amplifier_sandbox.own.programs import find_program  # noqa: PLC0415 - rare
+
+    if find_program("rg", project_root(Path.cwd())) is None:
+        told = "ripgrep is not installed: searches are slower, and their patterns are Python's"
+        yield Finding("warning", "search", told, "install the package `ripgrep`")
+
+
 def _modules() -> Iterator[Finding]:
     modules = installed_modules()
     owners = Counter(each.module_id for each in modules)
     broken = 0
+    # A session with two claimants of one id is refused, and imports do not show them.
     for module_id, count in owners.items():
         if count > 1:
             names = [each.distribution for each in modules if each.module_id == module_id]
@@ -232,7 +246,7 @@ def _modules() -> Iterator[Finding]:
     for each in modules:
         try:
             each.entry_point.load()
-        except Exception as error:  # noqa: BLE001 - whatever a module's code raises is the finding
+        except Exception as error:  # noqa: BLE001 - anything that a module raises is the finding
             broken += 1
             told = f"{each.module_id} does not import: {type(error).__name__}: {error}"
             yield Finding("error", "module", told, f"amplifier module validate {each.module_id}")
@@ -240,12 +254,28 @@ def _modules() -> Iterator[Finding]:
         yield Finding("ok", "modules", f"{len(modules)} installed, all can be imported")
 
 
+def _model() -> Iterator[Finding]:
+    """Ask the provider that a session here would use; the mock needs no question."""
+    from amplifier_cli.bare_session import provider_trouble  # noqa: PLC0415 - with the kernel
+    from amplifier_cli.failures import described  # noqa: PLC0415 - as above
+
+    ready = asyncio.run(prepare_session(SessionOptions()))
+    if ready.is_mock:
+        return
+    trouble = asyncio.run(provider_trouble(ready))
+    if trouble is None:
+        yield Finding("ok", "model", f"{ready.provider} answers")
+    else:
+        what, why, fix = described(trouble)
+        yield Finding("error", "model", f"{what.rstrip('.')}. {why}".strip(), fix)
+
+
 def _guards() -> Iterator[Finding]:
-    """Mount each guard of a session here, as the session would."""
+    """Mount each guard, as a session in this folder would."""
     from amplifier_cli.bare_session import mounting_failure  # noqa: PLC0415 - with the kernel
     from amplifier_core.errors import AmplifierError  # noqa: PLC0415 - as above
 
-    ready = asyncio.run(get_ready(Wishes()))
+    ready = asyncio.run(prepare_session(SessionOptions()))
     guards = [each for each in ready.plan.get("hooks") or () if each.get("required")]
     broken = 0
     for entry in guards:
@@ -264,7 +294,7 @@ def _guards() -> Iterator[Finding]:
 
 
 def _no_session(error: Exception, bundle: str) -> Finding:
-    """Report that no guard can be tried, because the loop or the context does not start."""
+    """Report that no guard can be mounted, because the loop or the context fails to mount."""
     cause = error.__cause__
     if isinstance(cause, ExplainedError) and cause.fix:
         why = f"{cause.message} {cause.why}"
@@ -276,7 +306,7 @@ def _no_session(error: Exception, bundle: str) -> Finding:
 
 
 def _places(entry: dict[str, Any]) -> str:
-    """Return the settings files that name a module, else where bundles are explained."""
+    """Return the settings files that name a module, else the command that shows the plan."""
     places: list[str] = []
     for layer in current_settings(Path.cwd()).layers:
         modules: dict[str, Any] = layer.values.get("modules") or {}
@@ -287,17 +317,17 @@ def _places(entry: dict[str, Any]) -> str:
 
 
 def _lock() -> Iterator[Finding]:
-    path = Path.cwd() / LOCK_NAME
+    path = project_root(Path.cwd()) / LOCK_NAME
     if not path.is_file():
         return
-    if not Trust(paths.home()).status_to_run(Path.cwd()).trusted:
-        # Looking at what it pins would fetch from wherever it says.
+    if not Trust(paths.home()).status_to_run(project_root(Path.cwd())).trusted:
+        # Comparing would fetch from addresses that the untrusted file names.
         told = f"{LOCK_NAME} pins and accepts nothing: this folder is not trusted"
         yield Finding("warning", "lock", told, "amplifier trust")
         return
 
     lock = Lock.read(path)
-    compared = compare_pins(SourceResolver(paths.home(), base=Path.cwd(), lock=lock))
+    compared = compare_pins(SourceResolver(paths.home(), base=project_root(Path.cwd()), lock=lock))
     for each in compared.drifts:
         yield Finding("error", "lock", each.told, each.fix)
     if compared.unknown:
@@ -312,6 +342,15 @@ def _lock() -> Iterator[Finding]:
 
 def _disk() -> Iterator[Finding]:
     home = paths.home()
+    place = next(each for each in (home, *home.parents) if each.exists())
+    if not os.access(place, os.W_OK):
+        told = f"`{home}` cannot be written, so no session can be recorded"
+        yield Finding("error", "disk", told, "set AMPLIFIER_HOME to a folder of yours")
+        return
+    free = shutil.disk_usage(place).free
+    if free < _LEAST_FREE_BYTES:
+        told = f"{size(free)} are free for `{home}`, too little to record a session"
+        yield Finding("error", "disk", told, "free some space, or set AMPLIFIER_HOME")
     sizes = {name: _bytes_in(home / name) for name in ("projects", "blobs", "cache")}
     whole = sum(sizes.values())
     told = ", ".join(f"{name} {size(count)}" for name, count in sizes.items())
@@ -331,9 +370,9 @@ def _index() -> Iterator[Finding]:
 
 
 def fix_index() -> Finding:
-    """Make the list of sessions anew."""
+    """Rebuild the list of sessions."""
     count = SessionStore(paths.home()).rebuild_index()
-    return Finding("ok", "fixed", f"the list of sessions was made anew: {count:,}")
+    return Finding("ok", "fixed", f"the list of sessions was rebuilt: {count:,}")
 
 
 def _sessions() -> Iterator[Finding]:
@@ -358,6 +397,7 @@ def _bytes_in(folder: Path) -> int:
             try:
                 total += (Path(root) / name).lstat().st_size
             except FileNotFoundError:
+                # A running session may delete files while this walks.
                 continue
     return total
 
@@ -370,6 +410,8 @@ CHECKS: dict[str, Callable[[], Iterator[Finding]]] = {
     "sandbox": _sandbox,
     "modules": _modules,
     "guards": _guards,
+    "search": _search,
+    "model": _model,
     "lock": _lock,
     "disk": _disk,
     "index": _index,

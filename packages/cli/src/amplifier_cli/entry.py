@@ -1,4 +1,4 @@
-"""The entry point of the command: imports the rest, and says so when it cannot be imported."""
+"""The entry point of the command: imports the rest, or explains why it cannot."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _AGAIN = "python -m pip install -r requirements.txt -c constraints.txt"
 
 
 def main() -> NoReturn:
-    """Run the command line; refuse when the packages below it are not the ones it was made with."""
+    """Run the command line; refuse to start on packages of other versions than it was built for."""
     try:
-        # Fails when the kernel or the foundation is that of another project.
+        # Checks the installed versions. pip can replace our kernel with another project's of the
+        # same name; without this check the command would fail later, far from the cause.
         import_module("amplifier_foundation.installation")
         from amplifier_cli.main import main as run_command  # noqa: PLC0415 - may fail, see above
     except ImportError as error:
@@ -31,7 +32,8 @@ def _refusal(error: ImportError) -> str:
     what = getattr(error, "message", "The packages of this command do not fit together.")
     why = getattr(error, "why", f"{error}. Install them again, in the clone of Amplifier.")
     fix = getattr(error, "fix", _AGAIN)
-    # The text names versions that other packages state of themselves.
+    # The text contains versions that other packages declare, which may have control characters.
+    # `output` cannot be used: it imports packages that may be the broken ones.
     lines = (_printable(text) for text in (what, why, fix))
     labels = ("error", "why", "next")
     return "".join(f"{label:<7}{line}\n" for label, line in zip(labels, lines, strict=True))

@@ -1,4 +1,4 @@
-"""The modules that are installed or in a folder, found without importing one of them."""
+"""Find modules that are installed or in a folder, without importing them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["FoundModule", "InstalledModule", "find_module", "installed_modules"]
 
 
 class InstalledModule(NamedTuple):
-    """What its distribution says of a module."""
+    """A module's metadata, from its distribution."""
 
     module_id: str
     version: str
@@ -25,7 +25,7 @@ class InstalledModule(NamedTuple):
 
 
 class FoundModule(NamedTuple):
-    """A module on disk: its package, its type if known, its project's folder, what mounts it."""
+    """A module on disk: its package, its type if known, its project folder, its entry point."""
 
     module_id: str
     type: str | None
@@ -36,7 +36,7 @@ class FoundModule(NamedTuple):
 
 
 def installed_modules() -> list[InstalledModule]:
-    """Return every installed module, by id; one that two distributions claim is there twice."""
+    """Return every installed module, sorted by id; one that two distributions claim twice."""
     found: list[InstalledModule] = []
     for each in entry_points(group=ENTRY_POINT_GROUP):
         name = version = summary = ""
@@ -72,7 +72,8 @@ def find_module(where: str, kind: str | None = None, module_id: str | None = Non
 
 
 def package_of(entry_point: EntryPoint) -> Path | None:
-    """Return the folder of the package that an entry point names; None when it is gone."""
+    """Return the folder of the package that an entry point names; None if it does not exist."""
+    # `find_spec` of a dotted name would import its parent, so only the top package is looked up.
     spec = find_spec(entry_point.module.partition(".")[0])
     if spec is None or spec.origin is None:
         return None
@@ -80,11 +81,12 @@ def package_of(entry_point: EntryPoint) -> Path | None:
 
 
 def _own_summary(entry_point: EntryPoint) -> str:
-    """Return what a module says of itself where its distribution has several; else nothing."""
+    """Return the module's own summary if its distribution has several modules, else nothing."""
     _, *parts = entry_point.module.split(".")
     package = package_of(entry_point)
     if not parts or package is None:
         return ""
+    # Parsed, not imported: listing modules must not run their code.
     source = package.joinpath(*parts, "__init__.py")
     try:
         docstring = ast.get_docstring(ast.parse(source.read_bytes())) or ""

@@ -1,4 +1,4 @@
-"""Log records of a command that shows a session: kept in a file beside it, not printed."""
+"""Write log records to a file in the session's folder instead of printing them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
 class KeptLog(logging.Handler):
-    """Keeps warnings and errors until the session has a folder, then in a file there.
+    """Buffers warnings and errors until the session has a folder, then writes them there.
 
-    What the user has to know is shown as a message of its own; the file has the tracebacks.
+    The user gets a message for anything that matters; the file has the tracebacks.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class KeptLog(logging.Handler):
         self._scrub: Callable[[str], str] = str
 
     def write_to(self, path: Path, scrub: Callable[[str], str]) -> None:
-        """Write to this file from now on, without what `scrub` takes out; also what is kept."""
+        """Write the buffered and all later records to this file, each passed through `scrub`."""
         self._path = path
         self._scrub = scrub
         for record in self._waiting:
@@ -34,22 +34,24 @@ class KeptLog(logging.Handler):
         self._waiting.clear()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a record."""
+        """Write a record, or buffer it while there is no file."""
         if self._path is None:
             self._waiting.append(record)
             return
         try:
+            # Created with the first record, so that a run without warnings leaves no file.
             if not self._path.exists():
                 self._path.touch(mode=0o600)
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(f"{self._scrub(self.format(record))}\n")
-        except Exception:  # noqa: BLE001 - as logging does it: a record must not end the work
+        except Exception:  # noqa: BLE001 - like every logging handler: must not raise
             self.handleError(record)
 
 
 @contextmanager
 def keeping_log() -> Generator[KeptLog]:
-    """Have the log kept instead of printed."""
+    """Collect log records instead of printing them."""
+    # With a handler on the root logger, logging's last resort does not print to stderr.
     root = logging.getLogger()
     log = KeptLog()
     root.addHandler(log)

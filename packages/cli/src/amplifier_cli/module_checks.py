@@ -1,4 +1,4 @@
-"""Checks of one module: the kernel's validators, and its suites in a process of their own."""
+"""Check one module: the kernel's validators, and its test suites in a separate process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PROTOCOLS: dict[str, Any] = {
 
 
 class Trial(NamedTuple):
-    """The types of what a package mounted, the likeliest first, or why it could not be mounted."""
+    """The types of what a package mounted, the most likely first, or why it failed to mount."""
 
     types: tuple[str, ...]
     fault: str | None
@@ -49,7 +49,7 @@ class Trial(NamedTuple):
 async def try_mounting(
     package: Path, entry_point: str | None = None, config: dict[str, Any] | None = None
 ) -> Trial:
-    """Mount a package without credentials and without a network, and look at what came."""
+    """Mount a package without credentials or network, and return what it mounted."""
     mounting = _Mounting()
     result = await mounting.validate(package, entry_point, config)
     faults = (each.message for each in result.checks if not each.passed)
@@ -57,7 +57,7 @@ async def try_mounting(
 
 
 class _Mounting(ModuleValidator):
-    """Mounts as every validator does, and looks at all mount points instead of one."""
+    """Mounts as every validator does, and inspects all mount points instead of one."""
 
     module_type = "hook"
     protocol_name = "HookHandler"
@@ -69,7 +69,7 @@ class _Mounting(ModuleValidator):
     def check_mounted(
         self, coordinator: MockCoordinator, returned: Any
     ) -> Iterator[ValidationCheck]:
-        """Take note of the types, and find fault with nothing."""
+        """Record the types; yields no failed checks."""
         filled = [
             kind
             for point, kind in _MOUNT_POINTS.items()
@@ -92,7 +92,7 @@ _NO_PYTEST = "pytest is not installed here, so this was not looked at."
 
 
 class Check(NamedTuple):
-    """One thing that was looked at; `level` is ok, warning or error."""
+    """The result of one check; `level` is ok, info, warning or error."""
 
     name: str
     level: str
@@ -100,17 +100,18 @@ class Check(NamedTuple):
 
 
 def completed(found: FoundModule, where: str) -> FoundModule:
-    """Return the module with its type, and with the configuration that it is checked with.
+    """Return the module with its type, and with the configuration to check it with.
 
-    A type that nothing else says is inferred from what the module mounts. A provider that mounts
-    nothing without a key, as its contract recommends, is given a placeholder.
+    An undeclared type is inferred from what the module mounts. A provider that mounts nothing
+    without a key, as its contract recommends, is given a placeholder.
 
     Raises:
-        CommandError: what it mounts says nothing about its type.
+        CommandError: the type cannot be inferred.
     """
     if found.type not in (None, "provider"):
         return found
     trial = _try(found)
+    # Only if it mounts nothing: a provider with strict settings may refuse a key it does not know.
     if not trial.types and trial.fault is None and found.config is None:
         with_key = found._replace(config={"api_key": _PLACEHOLDER})
         trial = _try(with_key)
@@ -129,13 +130,14 @@ def completed(found: FoundModule, where: str) -> FoundModule:
 
 
 def _try(found: FoundModule) -> Trial:
+    # Compiled files in a project would be changes of it, which end its trust.
     compile_apart(paths.home())
     return asyncio.run(try_mounting(found.package, found.entry_point, found.config))
 
 
 def structure(found: FoundModule) -> list[Check]:
-    """Import and mount the module on a double, and look at what came."""
-    from amplifier_core import validation  # noqa: PLC0415 - brings the kernel's test kit
+    """Import the module, mount it on a mock coordinator, and check what it mounted."""
+    from amplifier_core import validation  # noqa: PLC0415 - loads the kernel's test kit
 
     validators: dict[str | None, Any] = {
         "provider": validation.ProviderValidator,
@@ -167,7 +169,7 @@ def structure(found: FoundModule) -> list[Check]:
 
 
 def _type_by_mounting(found: FoundModule) -> list[Check]:
-    """Find fault with a module that mounts something, and nothing of its type."""
+    """Fail a module that mounts something, but nothing of its type."""
     types = _try(found).types
     if not types or found.type in types:
         return []
@@ -176,7 +178,7 @@ def _type_by_mounting(found: FoundModule) -> list[Check]:
 
 
 def _kernel(found: FoundModule) -> list[Check]:
-    """Find fault with a module that this kernel would refuse to load."""
+    """Fail a module that this kernel would refuse to load."""
     try:
         check_kernel(found.module_id, _required_kernel(found))
     except ModuleSourceError as error:
@@ -202,7 +204,8 @@ def behaviour(found: FoundModule) -> list[Check]:
     suite = Path(str(behavioral.__file__)).parent / f"{found.type}.py"
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        # A project around the environment has settings and a conftest.py of its own.
+        # Otherwise pytest would use the settings and the conftest.py of a project that contains
+        # the environment, such as our own clone.
         settings = Path(folder) / "pytest.ini"
         settings.write_text("[pytest]\n", encoding="utf-8")
         process = _pytest(
@@ -213,6 +216,7 @@ def behaviour(found: FoundModule) -> list[Check]:
             *([f"--module-entry-point={found.entry_point}"] if found.entry_point else ()),
             *([f"--module-config={json_text(found.config)}"] if found.config else ()),
             f"--rootdir={suite.parent}",
+            # No conftest.py above the suite is loaded.
             f"--confcutdir={suite.parent}",
             f"--config-file={settings}",
             f"--junitxml={report}",
@@ -235,12 +239,12 @@ def run_tests(found: FoundModule, arguments: tuple[str, ...]) -> int:
 def _pytest(
     found: FoundModule, *arguments: str, cwd: str | Path, capture: bool
 ) -> subprocess.CompletedProcess[str]:
-    # The package need not be installed: its folder goes on the path of the other process.
+    # The package need not be installed: its folder is put on the path of the other process.
     path = os.pathsep.join(filter(None, (str(found.package.parent), os.environ.get("PYTHONPATH"))))
     scope = ["--override-ini=asyncio_default_fixture_loop_scope=function"]
     options = ["-q", "-p", "no:cacheprovider", *(scope if find_spec("pytest_asyncio") else ())]
     return subprocess.run(
-        # -B: compiled files in a project would be changes of it, and change what is trusted.
+        # -B: compiled files in a project would be changes of it, which end its trust.
         [sys.executable, "-B", "-m", "pytest", *options, *arguments],
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": path},

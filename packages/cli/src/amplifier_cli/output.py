@@ -1,4 +1,4 @@
-"""The one writer: everything that the command prints passes here and is made visible first."""
+"""The only writer: all output of the command passes here, with control characters escaped."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = [
 
 _NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 _COLORS = {name: 30 + number for number, name in enumerate(_NAMES)}
-# Styles travel inside of the text as marks that only this process can make, and become escape
-# codes after the text between them was made visible. Text from outside cannot guess the mark.
+# Styles are embedded in the text as random marks, and become escape codes after the text between
+# them was escaped. Letting colour codes through by a pattern would let a file name colour itself.
 _MARK = f"\ufdd0{os.urandom(8).hex()}:"
 _END = "\ufdd1"
 _STYLE = re.compile(f"{_MARK}([0-9;]+){_END}")
-# What waits for the question that is open now, if one is.
+# One list per open question, of the output that is postponed until the question is closed.
 _waiting: list[list[Callable[[], None]]] = []
 
 
 def styled(text: str, *, fg: str | None = None, bold: bool = False, dim: bool = False) -> str:
-    """Return text that is shown in a style, as a part of what is given to `say`."""
+    """Return text marked with a style, to be used in a text for `say`."""
     codes = [str(_COLORS[fg])] if fg else []
     codes += ["1"] if bold else []
     codes += ["2"] if dim else []
@@ -48,36 +48,38 @@ def styled(text: str, *, fg: str | None = None, bold: bool = False, dim: bool = 
 
 
 def unstyled(text: str) -> str:
-    """Return text as it is shown, without its styles."""
+    """Return text as it is shown, without styles."""
     return visible(_STYLE.sub("", text))
 
 
 def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print text: what could act on the terminal is spelled, then styles are applied."""
+    """Print text: escape what could act on the terminal, then apply styles."""
     _in_turn(lambda: say_now(text, err=err, nl=nl))
 
 
 def say_now(text: str = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print text even while a question is open: the question itself."""
+    """Print text even while a question is open; used for the question itself."""
     stream = sys.stderr if err else sys.stdout
     click.echo(_shown(text), file=terminal_file(stream), nl=nl)
 
 
 def ring_bell() -> None:
     """Ring the bell of the terminal, if there is one."""
+    # Through the unguarded stream, because the guard would escape the bell character.
     stream = terminal_file(sys.stderr)
     if stream.isatty():
         click.echo("\a", file=stream, nl=False)
 
 
 def say_json(value: Any, *, indent: int | None = 2) -> None:
-    """Print a value as JSON, in which nothing acts on a terminal and nothing is lost."""
+    """Print a value as JSON, in which control characters are escaped without loss."""
     click.echo(json_text(value, indent=indent), file=terminal_file(sys.stdout))
 
 
 @contextmanager
 def only_the_question() -> Generator[None]:
-    """Keep everything but `say_now` off the screen; it is printed once the question is closed."""
+    """Postpone all output but `say_now` until the question is closed."""
+    # Otherwise text from a module could imitate options of the question, or scroll it away.
     waiting: list[Callable[[], None]] = []
     _waiting.append(waiting)
     try:
@@ -89,7 +91,7 @@ def only_the_question() -> Generator[None]:
 
 
 class AnswerOutput:
-    """Writes an answer to stdout piece by piece; raises BrokenPipeError when nobody reads it."""
+    """Writes an answer to stdout piece by piece; raises BrokenPipeError if the reader is gone."""
 
     def __init__(self) -> None:
         self._stream = VisibleStream()
@@ -99,7 +101,7 @@ class AnswerOutput:
         self._write(self._stream.feed(text))
 
     def finish_piece(self) -> None:
-        """Write what was held back until the next piece, because there is none."""
+        """Write what was held back for a next piece, because none follows."""
         self._write(self._stream.rest())
 
     def _write(self, shown: str) -> None:
@@ -109,13 +111,13 @@ class AnswerOutput:
 
 
 class _Guarded:
-    """A standard stream for everybody but this file: libraries, loggers, tracebacks, modules."""
+    """The standard stream as libraries, loggers, tracebacks and modules see it."""
 
     def __init__(self, stream: TextIO) -> None:
         self.unguarded = stream
 
     def write(self, text: str) -> int:
-        """Write text after it was made visible."""
+        """Write text with its control characters escaped."""
         self.unguarded.write(visible(text))
         return len(text)
 
@@ -129,25 +131,25 @@ class _Guarded:
 
 
 def guard_streams() -> None:
-    """Have all that is printed by others made visible too, for the rest of this process."""
+    """Escape what other code prints too, for the rest of this process."""
     if sys.stdin is not None:
-        # Bytes that are not text are shown as such; they must not end the command.
+        # Input that is not UTF-8 is replaced instead of ending the command.
         cast("Any", sys.stdin).reconfigure(errors="replace")
     for name in ("stdout", "stderr"):
         stream: Any = getattr(sys, name)
         if stream is not None and not isinstance(stream, _Guarded):
-            # What the terminal cannot encode is spelled as well, instead of ending the command.
+            # What the terminal cannot encode is escaped instead of ending the command.
             stream.reconfigure(errors="backslashreplace")
             setattr(sys, name, _Guarded(stream))
 
 
 def terminal_file(stream: Any) -> TextIO:
-    """Return the stream below the guard, for what draws with escape codes of its own."""
+    """Return the unguarded stream, for code that draws with its own escape codes."""
     return getattr(stream, "unguarded", stream)
 
 
 def _in_turn(write: Callable[[], None]) -> None:
-    """Write now, or after the question that is open."""
+    """Write now, or after the open question is closed."""
     if _waiting:
         _waiting[-1].append(write)
     else:
@@ -155,7 +157,9 @@ def _in_turn(write: Callable[[], None]) -> None:
 
 
 def _shown(text: str) -> str:
-    # The pattern has one group: texts and codes take turns.
+    if os.environ.get("NO_COLOR"):
+        return unstyled(text)
+    # The pattern has one group, so `split` returns texts and codes alternately.
     parts = _STYLE.split(text)
     for at, part in enumerate(parts):
         parts[at] = f"\x1b[{part}m" if at % 2 else visible(part)

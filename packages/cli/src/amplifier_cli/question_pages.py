@@ -1,4 +1,4 @@
-"""A question in pages that fit the screen: nothing can be allowed before all of it was shown."""
+"""Split a question into pages that fit the screen: it can be allowed only on the last one."""
 
 from __future__ import annotations
 
@@ -10,22 +10,26 @@ from contextlib import contextmanager
 from amplifier_sandbox.visible_text import exact
 
 NEXT_PAGE = "Show the next page"
+# An argument could be padded so that its wrapped rows look like lines of the question itself.
 CONTINUED = "↳ "
 """Begins a row that continues the line above, so that it cannot pass for a line of its own."""
 
+MOST_ROWS = 200
+"""The most rows of a page on a screen of any height; a longer question is drawn shortened."""
+
 _FEWEST_ROWS = 5
 _FEWEST_COLUMNS = 20
-# Around a page: the options, the mark to type at or the input line, and what stands above.
+# Rows around a page: the options, the input mark or line, and the row above.
 _OTHER_ROWS = 8
 
 
 def question_text(prompt: str) -> str:
-    """Return a question with everything in it that acts or hides spelled out; lines stay."""
+    """Return a question with control and invisible characters escaped; its lines stay."""
     return "\n".join(exact(line) for line in prompt.split("\n"))
 
 
 def denial(options: Sequence[str]) -> int:
-    """Return which option denies, else the last."""
+    """Return the index of the option that denies, else of the last."""
     found = [number for number, each in enumerate(options) if each.lower().startswith("den")]
     if found:
         return found[0]
@@ -33,13 +37,13 @@ def denial(options: Sequence[str]) -> int:
 
 
 def pages_of(prompt: str, columns: int, rows: int) -> list[str]:
-    """Return a question as it is, or in several pages when the screen cannot show it whole."""
+    """Return a question as one page, or as several if the screen cannot show it whole."""
     text = question_text(prompt)
-    height = max(rows - _OTHER_ROWS, _FEWEST_ROWS)
+    height = min(max(rows - _OTHER_ROWS, _FEWEST_ROWS), MOST_ROWS)
     lines = rows_of(text, columns)
     if len(lines) <= height:
         return [text]
-    # Every page begins with what is asked, and with a line that says which page it is.
+    # Every page repeats what is asked, followed by its page number.
     first = lines[0]
     parts = [lines[at : at + height - 2] for at in range(1, len(lines), height - 2)]
     pages: list[str] = []
@@ -54,13 +58,13 @@ def pages_of(prompt: str, columns: int, rows: int) -> list[str]:
 
 
 def rows_of(text: str, columns: int) -> list[str]:
-    """Return text as the rows that it takes on a screen."""
+    """Return the rows that a text takes on a screen."""
     width = max(columns, _FEWEST_COLUMNS)
     return [row for line in text.split("\n") for row in _rows(line, width)]
 
 
 def _rows(line: str, width: int) -> Iterator[str]:
-    """Yield a line in pieces that fit the width; what continues it begins with a mark."""
+    """Yield a line in rows that fit the width; all but the first begin with a mark."""
     start = 0
     mark = ""
     while True:
@@ -82,18 +86,19 @@ def _end_of_row(line: str, start: int, width: int) -> int:
             break
     if end == len(line):
         return end
-    # After a word, where that does not cost much of the row; the blank stays in it.
+    # Break after a word if that wastes at most a third of the row. The blank stays in the row,
+    # because a question is shown without loss.
     blank = line.rfind(" ", start + (end - start) * 2 // 3, end)
     return end if blank < 0 else blank + 1
 
 
-# When a question has waited so long, its user is probably away.
+# After this time the user has probably left the terminal.
 _AGAIN_SECONDS = 60.0
 
 
 @contextmanager
 def ringing(ring: Callable[[], None]) -> Generator[None]:
-    """Ring now, and once more if what is inside takes long."""
+    """Ring now, and once more if the block takes long."""
     ring()
     again = asyncio.get_running_loop().call_later(_AGAIN_SECONDS, ring)
     try:

@@ -1,4 +1,4 @@
-"""What all commands print with: aligned columns, notices beside the answer, harmless text."""
+"""Terminal output and questions shared by all commands: columns, messages, confirmation."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from amplifier_sandbox.visible_text import visible
 
 __all__ = [
     "PAUSE_SECONDS",
+    "ask_secret",
     "choose_from",
     "columns",
     "confirm",
@@ -34,8 +35,8 @@ __all__ = [
     "working",
 ]
 
-# Between a question and its answer: nobody has read it sooner, and keys that were on their way
-# when it appeared have arrived.
+# Input before this time is discarded: nobody reads a question faster, and keys that were pressed
+# before it appeared have arrived by then.
 PAUSE_SECONDS = 0.3
 
 _GAP = "  "
@@ -44,7 +45,7 @@ Option = TypeVar("Option", bound=str)
 
 
 def width_of(text: str) -> int:
-    """Return how many cells a text takes, whatever its colours."""
+    """Return how many cells a text takes, not counting its styles."""
     bare = unstyled(text)
     if bare.isascii():
         return len(bare)
@@ -53,7 +54,7 @@ def width_of(text: str) -> int:
 
 
 def fitted(text: str, width: int) -> str:
-    """Return one line of a text, cut to `width` cells with a mark where it goes on."""
+    """Return a text as one line, cut to `width` cells with a mark where it was cut."""
     line = one_line(text)
     if width_of(line) <= width:
         return line
@@ -63,7 +64,7 @@ def fitted(text: str, width: int) -> str:
 
 
 def screen_width() -> int:
-    """Return the width of the terminal, `COLUMNS` first; 100 when there is none."""
+    """Return `COLUMNS`, else the width of the terminal; 100 if there is none."""
     told = os.environ.get("COLUMNS", "")
     if told.isdecimal() and int(told):
         return int(told)
@@ -75,6 +76,7 @@ def screen_width() -> int:
 
 def screen_size() -> tuple[int, int]:
     """Return the columns and rows of the terminal that questions are shown on."""
+    # Not `COLUMNS`: a page has to fit the real screen, or a part of it scrolls away unread.
     try:
         columns, rows = os.get_terminal_size(sys.stderr.fileno())
     except (OSError, ValueError):
@@ -83,12 +85,12 @@ def screen_size() -> tuple[int, int]:
 
 
 def is_terminal() -> bool:
-    """Whether a person sits at both ends and can be asked."""
+    """Whether a user can be asked: stdin and stderr are terminals."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def forget_typed_ahead() -> None:
-    """Discard what was typed and not read yet: it was not meant for the question on the screen."""
+    """Discard unread input: it was typed before the question was on the screen."""
     with suppress(termios.error, OSError, ValueError):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
@@ -107,7 +109,7 @@ def choose_from(question: str, options: Sequence[Option], default: Option) -> Op
     """Ask until the answer is one of the options; an empty line is the default.
 
     Raises:
-        click.Abort: the terminal is gone.
+        click.Abort: the input ended.
     """
     while True:
         said = _answer(f"{question} ({', '.join(options)})", f"[{default}]") or default
@@ -117,8 +119,22 @@ def choose_from(question: str, options: Sequence[Option], default: Option) -> Op
         say(f"Please type one of: {', '.join(options)}.", err=True)
 
 
+def ask_secret(question: str) -> str:
+    """Return a line that is not echoed.
+
+    Raises:
+        click.Abort: the input ended.
+    """
+    from getpass import getpass  # noqa: PLC0415 - only `init` needs it
+
+    try:
+        return getpass(f"{question}: ").strip()
+    except EOFError:
+        raise click.Abort from None
+
+
 def _answer(question: str, mark: str) -> str:
-    """Return a line; what is typed before the mark appears is discarded."""
+    """Return a line; input from before the mark appears is discarded."""
     say(f"{question} ", err=True, nl=False)
     time.sleep(PAUSE_SECONDS)
     forget_typed_ahead()
@@ -132,7 +148,7 @@ def _answer(question: str, mark: str) -> str:
 def columns(
     rows: Iterable[Sequence[str]], heads: Sequence[str] = (), *, right: Iterable[int] = ()
 ) -> list[str]:
-    """Return rows as aligned lines below their heads; columns in `right` end flush."""
+    """Return rows as aligned lines below their heads; columns in `right` are right-aligned."""
     body = [[_on_one_line(cell) for cell in row] for row in rows]
     if heads:
         table = [[styled(head, dim=True) for head in heads], *body]
@@ -153,7 +169,7 @@ def columns(
 
 
 def _on_one_line(cell: str) -> str:
-    """Return a cell whose line ends cannot begin a row of their own."""
+    """Return a cell without line breaks, which could imitate rows of the table."""
     return cell.replace("\n", "\\n").replace("\t", "\\t")
 
 
@@ -171,20 +187,20 @@ def heading(text: str) -> None:
 
 
 def notice(text: str, *, level: str = "info") -> None:
-    """Print a line beside the answer: to stderr, so that a pipe carries the answer alone."""
+    """Print a message to stderr, so that a pipe carries the answer alone."""
     color = {"warning": "yellow", "error": "red"}.get(level)
-    # Text from outside cannot begin a line that looks like a message of its own.
+    # Indented, so that a line of untrusted text cannot imitate a message of its own.
     lines = text.replace("\n", "\n  ")
     say(styled(lines, fg=color, dim=color is None), err=True)
 
 
 @contextmanager
 def working(what: str) -> Generator[None]:
-    """Show that something is under way and for how long, on a terminal only."""
+    """Show a spinner with the elapsed time, on a terminal only."""
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console  # noqa: PLC0415 - only where there is a person to see it
+    from rich.console import Console  # noqa: PLC0415 - only at a terminal
     from rich.markup import escape  # noqa: PLC0415 - as above
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - as above
 

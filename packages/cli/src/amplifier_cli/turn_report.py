@@ -1,4 +1,4 @@
-"""What a turn did, gathered from its events while it runs, and what was denied in it."""
+"""Collect from a turn's events what it did, and report what was denied."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LONGEST_NAMED = 60
 
 
 class DeniedError(GuardError):
-    """Calls of tools were denied, and nobody was there to decide otherwise."""
+    """Tool calls were denied, and there was no user to decide."""
 
 
 def listed(denied: list[dict[str, Any]], scrub: Callable[[str], str]) -> list[dict[str, Any]]:
-    """Return each denied call as `--json` shows it: the tool, its input in short, the reason."""
+    """Return each denied call as `--json` shows it: the tool, its shortened input, the reason."""
     calls: list[dict[str, Any]] = []
     for each in denied:
         given = "" if each["input"] is None else json_text(each["input"])
@@ -38,7 +38,7 @@ def listed(denied: list[dict[str, Any]], scrub: Callable[[str], str]) -> list[di
 
 
 def denial_of(calls: list[dict[str, Any]], by: set[str], session: str) -> DeniedError:
-    """Return the message about denied calls; `by` is who decided, as hooks-approval names it."""
+    """Return the error about denied calls; `by` is who decided, as hooks-approval names it."""
     named = [fitted(f"{each['tool']} {each['input']}".strip(), _LONGEST_NAMED) for each in calls]
     if len(named) > _MOST_NAMED:
         named[_MOST_NAMED:] = [f"and {len(named) - _MOST_NAMED} more"]
@@ -47,6 +47,7 @@ def denial_of(calls: list[dict[str, Any]], by: set[str], session: str) -> Denied
     else:
         count = f"{len(calls)} calls were"
     tools = dict.fromkeys(str(each["tool"]) for each in calls)
+    # The next step has to work: `--allow` helps only if there was nobody to ask.
     if by == {"nobody"}:
         allow = " ".join(f"--allow {tool}" for tool in tools)
         fix = f"amplifier run {allow} ...  (or be asked: amplifier continue {session})"
@@ -58,7 +59,7 @@ def denial_of(calls: list[dict[str, Any]], by: set[str], session: str) -> Denied
 
 
 def guard_failure(failures: list[dict[str, Any]], scrub: Callable[[str], str]) -> GuardError:
-    """Return the message about the first guard that failed."""
+    """Return the error about the first guard that failed."""
     first = failures[0]
     others = {each["guard"] for each in failures} - {first["guard"]}
     also = f" So did {', '.join(sorted(others))}." if others else ""
@@ -69,17 +70,17 @@ def guard_failure(failures: list[dict[str, Any]], scrub: Callable[[str], str]) -
     )
 
 
-# Before every guard: what a guard denies, or fails on, is not heard by anybody after it.
+# Before every guard: handlers after a guard do not receive an event that it denied or failed on.
 _FIRST = -sys.maxsize
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
 @dataclass
 class TurnReport:
-    """The facts that `run` prints; children of the session count with their tokens and tools.
+    """The facts that `run` prints; tokens and tools of child sessions are included.
 
     `denied` are the calls that did not run, or whose result was withheld; `failed_guards` the
-    guards that raised or gave no answer in time. Both as they happened, secrets included.
+    guards that raised or timed out. Both may contain secrets: scrub them before they are shown.
     """
 
     stop_reason: str | None = None
@@ -99,7 +100,7 @@ class TurnReport:
         return list(self._denied.values())
 
     def deciders(self, grants: Any) -> set[str]:
-        """Return who denied the calls, as the capability `approval.grants` explains it."""
+        """Return who denied the calls, according to the capability `approval.grants`."""
         found: set[str] = set()
         for call_id in self._denied:
             decision = None if grants is None else grants.explain(call_id)
@@ -107,8 +108,8 @@ class TurnReport:
         return found
 
     def listen(self, hooks: Any, show_tool: Callable[[dict[str, Any]], None]) -> None:
-        """Hear the events of a session; `show_tool` is told of each tool call that ended."""
-        from amplifier_core.models import HookResult  # noqa: PLC0415 - a session has brought it
+        """Register for the events of a session; `show_tool` is called after each tool call."""
+        from amplifier_core.models import HookResult  # noqa: PLC0415 - loaded by the session
 
         quiet = HookResult()
 
@@ -129,7 +130,7 @@ class TurnReport:
         hear("llm:response", self._count)
         hear("orchestrator:complete", self._end)
         hear("orchestrator:complete", self._stop, priority=_FIRST)
-        # As guards, because sub-agents inherit those.
+        # Registered as guards, because sub-agents inherit the handlers of guards.
         hear("hook:failed", self._fail, priority=_FIRST, on_error="deny")
         hear("tool:denied", self._deny, priority=_FIRST, on_error="deny")
         hear("approval:denied", self._deny, priority=_FIRST, on_error="deny")
@@ -144,7 +145,7 @@ class TurnReport:
     def _tool(self, data: dict[str, Any], *, success: bool) -> dict[str, Any]:
         call_id = str(data.get("tool_call_id"))
         began = self._began.pop(call_id, None)
-        # Only a call that was denied still needs it, and that does not end here.
+        # Only a denied call still needs its input, and it emits neither `tool:post` nor an error.
         self._inputs.pop(call_id, None)
         if began is None:
             seconds = None
@@ -173,7 +174,9 @@ class TurnReport:
             self.failed_guards.append({**facts, "error": data.get("error")})
 
     def _deny(self, data: dict[str, Any]) -> None:
-        """Note a denied call; loops that do not announce it are heard through hooks-approval."""
+        """Record a denied call."""
+        # Both events may come for one call: published loops do not emit `tool:denied`, and
+        # `approval:denied` of hooks-approval has no input.
         call_id = str(data.get("tool_call_id"))
         known = self._denied.get(call_id) or {}
         self._denied[call_id] = {
@@ -188,7 +191,7 @@ class TurnReport:
 
 
 def is_guard_failure(data: dict[str, Any]) -> bool:
-    """Whether `hook:failed` announces the failure of a guard, also where it only watches."""
+    """Whether `hook:failed` is about a guard, even if that handler only observes."""
     return bool(data.get("denied")) or data.get("handler") in GUARDS
 
 

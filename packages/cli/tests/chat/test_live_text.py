@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amplifier_cli.chat.scene import LiveText
+from amplifier_cli.chat.live_view import LiveText
 from amplifier_journal.readings.items import Answer, Thinking
 
 

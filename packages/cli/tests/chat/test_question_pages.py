@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from time import monotonic
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
+from rich.theme import Theme
 
 from amplifier_cli.chat.approvals import TerminalApprovals
 from amplifier_cli.chat.keys import Keys
-from amplifier_cli.chat.scene import OpenQuestion, Scene
+from amplifier_cli.chat.live_view import OpenQuestion, Scene
 from amplifier_cli.question_pages import (
     CONTINUED,
     NEXT_PAGE,
@@ -22,6 +25,7 @@ from amplifier_cli.question_pages import (
     question_text,
     rows_of,
 )
+from amplifier_cli.render.drawing import draw
 from amplifier_cli.render.pieces import Decision, Shown
 from amplifier_core.testing import wait_for
 from amplifier_journal.readings.items import Question
@@ -48,6 +52,19 @@ def test_pages_leave_nothing_out(lines: list[str], columns: int, rows: int) -> N
     first = pages[0].split("\n", 1)[0]
     shown = [first, *(row for page in pages for row in page.split("\n")[2:])]
     assert "\n".join(shown).replace(f"\n{CONTINUED}", "") == text
+
+
+@pytest.mark.attack("review M2")
+@pytest.mark.parametrize("rows", [24, 208, 300, 1_000])
+def test_every_line_of_a_question_is_drawn_on_a_screen_of_any_height(rows: int) -> None:
+    lines = [f"line {number}" for number in range(500)]
+    console = Console(width=80, file=io.StringIO(), theme=Theme({"question": "bold"}))
+
+    for page in pages_of("\n".join(["Allow?", *lines]), 78, rows):
+        console.print(draw(Question(page, ("Allow", "Deny"))))
+
+    drawn = cast("io.StringIO", console.file).getvalue().replace("┃ ", "").split("\n")
+    assert [each.strip() for each in drawn if each.startswith("line")] == lines
 
 
 @pytest.mark.attack("review M2")
@@ -95,7 +112,7 @@ async def _turn(scene: Scene, shown: list[Shown], options: list[str]) -> None:
         fits = isinstance(last, Question) and last.options == tuple(options)
         return fits and asks is not None and not asks.answer.done()
 
-    assert await wait_for(is_open)
+    assert await wait_for(is_open, timeout=120)
 
 
 class FakeTerminal:

@@ -1,13 +1,14 @@
-"""Questions to the person, at the desk where keys meet them."""
+"""Questions to the user, as the keys answer them."""
 
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 
 import pytest
 
 from amplifier_cli.chat.approvals import TerminalApprovals
-from amplifier_cli.chat.scene import OpenQuestion, Scene
+from amplifier_cli.chat.live_view import OpenQuestion, Scene
 from amplifier_cli.render.pieces import Decision, Shown
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_journal.readings.items import Question
@@ -21,7 +22,7 @@ class Desk:
         self.approvals = TerminalApprovals(self.scene, self._put)
 
     async def wait_for_question(self) -> OpenQuestion:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             await self._asked.wait()
         self._asked.clear()
         assert self.scene.asks is not None
@@ -72,3 +73,22 @@ async def test_a_second_question_waits_for_its_turn() -> None:
         assert asks.question.prompt == prompt
         asks.answer.set_result(said)
         assert await task == said
+
+
+async def test_the_time_of_a_question_starts_when_it_is_shown() -> None:
+    desk = Desk()
+    ask = desk.approvals.request_approval
+    first = asyncio.create_task(ask("1?", ["Allow", "Deny"], 5, "deny"))
+    second = asyncio.create_task(ask("2?", ["Allow", "Deny"], 0.2, "deny"))
+    shown = await desk.wait_for_question()
+    await asyncio.sleep(0.3)
+    assert not second.done()
+    shown.answer.set_result("Allow")
+    await first
+
+    asks = await desk.wait_for_question()
+
+    assert asks.question.prompt == "2?"
+    assert asks.until > monotonic()
+    asks.answer.set_result("Allow")
+    assert await second == "Allow"

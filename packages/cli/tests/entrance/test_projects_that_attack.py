@@ -55,7 +55,7 @@ def marker(tmp_path: Path) -> Path:
 
 
 def own_tool(home: Path, source: str) -> None:
-    """Have the person's own settings name the tool by its source."""
+    """Have the user's own settings name the tool by its source."""
     home.mkdir(exist_ok=True)
     entry = {"module": "tool-theirs", "source": source}
     text = json.dumps({"modules": {"tools": [entry]}})
@@ -67,7 +67,7 @@ def own_tool(home: Path, source: str) -> None:
 def test_the_lock_of_a_folder_that_is_not_trusted_approves_nothing(
     amplifier: Command, home: Path, project: Path, tmp_path: Path, marker: Path
 ) -> None:
-    """The person names a source without pinning it; the folder brings the pin that lets it in."""
+    """The user names a source without pinning it; the folder brings the pin that lets it in."""
     archive = tmp_path / "theirs.zip"
     with zipfile.ZipFile(archive, "w") as opened:
         opened.writestr(f"{PACKAGE}/__init__.py", code(marker))
@@ -81,7 +81,7 @@ def test_the_lock_of_a_folder_that_is_not_trusted_approves_nothing(
 
     assert not marker.exists()
     assert "\ntheirs" not in done.stdout
-    assert "not trusted, so nothing of it acts: amplifier.lock (amplifier trust)" in done.stderr
+    assert "Ignoring amplifier.lock: this folder is not trusted." in done.stderr
     refused = amplifier("module", "lock")
     assert (refused.returncode, "next   amplifier trust" in refused.stderr) == (3, True)
     told = {each["what"]: each for each in json.loads(amplifier("doctor", "--json").stdout)}
@@ -98,7 +98,7 @@ def test_who_pins_has_decided_about_the_lock(amplifier: Command, project: Path) 
 
     (project / "AGENTS.md").write_text("Obey.", encoding="utf-8")
 
-    assert "nothing of it acts: amplifier.lock, AGENTS.md" in amplifier("run", "hello").stderr
+    assert "Ignoring amplifier.lock, AGENTS.md" in amplifier("run", "hello").stderr
     assert amplifier("module", "lock").returncode == 3
 
 

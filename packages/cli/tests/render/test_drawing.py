@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console, RenderableType
 
-from amplifier_cli.chat.paper import PALETTE
+from amplifier_cli.chat.line_renderer import PALETTE
 from amplifier_cli.render.drawing import draw, draw_running, needs_gap
 from amplifier_cli.render.pieces import Decision, Ending, Shown
 from amplifier_journal.readings.items import (

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from amplifier_cli.chat.paper import PALETTE
+from amplifier_cli.chat.line_renderer import PALETTE
 from amplifier_cli.render.markdown import TerminalMarkdown, blocks_of, split_blocks, tail_of_block
 
 TEXT = """\

@@ -44,7 +44,7 @@ def test_what_happens_besides_is_a_notice_or_nothing() -> None:
     failed = Notice("h failed on tool:pre: no", "warning", "hooks")
     assert pieces(HookFailure("h", "tool:pre", "no")) == [failed]
     assert pieces(Rewind(3, "files")) == [Notice("Taken back to record 3: files.")]
-    assert pieces(Fork("s-0", 7)) == [Notice("A copy of s-0 goes on here.")]
+    assert pieces(Fork("s-0", 7)) == [Notice("A copy of s-0 continues here.")]
     assert pieces(Child("s-1", has_ended=True)) == pieces(Cancellation(immediate=True)) == []
 
 

@@ -24,7 +24,7 @@ ECHO = "providers:\n- module: provider-mock\n  config: {mode: echo, stream: true
 
 
 def use(home: Path, provider: str) -> None:
-    """Write the person's settings."""
+    """Write the user's settings."""
     home.mkdir(exist_ok=True)
     (home / "settings.yaml").write_text(provider, encoding="utf-8")
 
@@ -35,6 +35,18 @@ def scripted(home: Path, script: list[Any], **config: Any) -> None:
     use(home, json.dumps({"providers": [entry]}))
 
 
+def test_a_provider_without_its_key_is_an_error_that_names_the_key(amplifier: Command) -> None:
+    done = amplifier("run", "-q", "-p", "anthropic", "hello")
+
+    assert done.returncode == 5
+    assert done.stderr.splitlines()[-3:] == [
+        "error  No model can answer: no provider was mounted.",
+        "why    provider-anthropic: set ANTHROPIC_API_KEY, or `api_key`.",
+        "next   amplifier init",
+    ]
+    assert "Traceback" not in done.stderr
+
+
 def test_without_a_key_the_mock_answers_and_it_says_so(amplifier: Command, project: Path) -> None:
     (project / "notes.txt").write_text("x", encoding="utf-8")
 
@@ -42,7 +54,7 @@ def test_without_a_key_the_mock_answers_and_it_says_so(amplifier: Command, proje
 
     assert done.returncode == 0, done.stderr
     assert "notes.txt" in done.stdout
-    assert done.stderr.startswith("mock provider: no model answers here")
+    assert done.stderr.startswith("No model configured; using the mock model.")
     assert "amplifier init" in done.stderr
 
 
@@ -52,7 +64,7 @@ def test_stdout_has_the_answer_alone(amplifier: Command, home: Path) -> None:
     done = amplifier("run", "What is 2 + 2?")
 
     assert done.stdout == "Four.\n"
-    assert "go on: amplifier continue" in done.stderr
+    assert "continue: amplifier continue" in done.stderr
     assert amplifier("run", "--quiet", "again").stderr == ""
 
 
@@ -138,15 +150,28 @@ def test_a_budget_that_is_no_amount_is_wrong_usage(amplifier: Command, amount: s
     assert amplifier("run", "--budget", amount, "hello").returncode == 2
 
 
-def test_a_provider_that_fails_has_its_own_exit_code(amplifier: Command, home: Path) -> None:
-    scripted(home, [{"error": "AuthenticationError"}])
+@pytest.mark.parametrize(
+    ("error", "next_step"),
+    [
+        ("AuthenticationError", "amplifier init"),
+        ("NetworkError", "amplifier init"),
+        ("NotFoundError", "amplifier provider models"),
+        ("ContextLengthError", "amplifier provider models"),
+        ("StreamError", "amplifier provider test"),
+    ],
+)
+def test_a_provider_that_fails_has_its_own_exit_code_and_next_step(
+    amplifier: Command, home: Path, error: str, next_step: str
+) -> None:
+    scripted(home, [{"error": error}], after_script="repeat")
 
     plain, as_json = amplifier("run", "hello"), amplifier("run", "--json", "hello")
 
     assert (plain.returncode, as_json.returncode) == (5, 5)
-    assert "next   amplifier provider test" in plain.stderr
+    assert f"next   {next_step}" in plain.stderr
+    assert f"{error}(" not in plain.stderr
     assert "Traceback" not in plain.stderr
-    assert json.loads(as_json.stdout)["error"]["next"] == "amplifier provider test"
+    assert json.loads(as_json.stdout)["error"]["next"] == next_step
 
 
 def test_a_session_goes_on(amplifier: Command, home: Path) -> None:
@@ -235,6 +260,45 @@ def test_with_an_address_the_server_there_answers(amplifier: Command, server: st
     assert server in done.stderr
 
 
+def test_init_tries_the_provider_with_one_question(
+    amplifier: Command, server: str, home: Path
+) -> None:
+    done = amplifier("init", "--provider", "chat-completions", env={"OPENAI_BASE_URL": server})
+
+    assert done.returncode == 0, done.stderr
+    assert "from the local server" in done.stdout
+    assert "3 tokens in, 4 out" in done.stderr
+    assert amplifier("run", "hello", "--no-tools").stdout == "from the local server\n"
+
+
+def test_the_doctor_asks_the_provider_that_a_prompt_would_go_to(
+    amplifier: Command, server: str
+) -> None:
+    up = {"OPENAI_BASE_URL": server}
+    # Nothing listens on port 9 of this machine.
+    down = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+
+    assert "answers" in amplifier("doctor", env=up).stdout
+    for command in (("doctor",), ("run", "hello")):
+        done = amplifier(*command, env=down)
+        told = " ".join((done.stdout + done.stderr).split())
+        assert done.returncode != 0
+        assert "The server is down, or its address is wrong." in told
+        assert "amplifier init" in told
+
+
+@pytest.mark.parametrize("command", [("doctor",), ("run", "hello")])
+def test_the_doctor_fails_without_a_key_as_a_prompt_does(
+    amplifier: Command, home: Path, command: tuple[str, ...]
+) -> None:
+    use(home, json.dumps({"providers": [{"module": "provider-anthropic"}]}))
+
+    done = amplifier(*command)
+
+    assert done.returncode != 0
+    assert "set ANTHROPIC_API_KEY" in " ".join((done.stdout + done.stderr).split())
+
+
 def test_an_interrupt_stops_the_turn_and_keeps_the_session(
     environment: dict[str, str], home: Path, project: Path, amplifier: Command
 ) -> None:
@@ -250,7 +314,7 @@ def test_an_interrupt_stops_the_turn_and_keeps_the_session(
     )
     _wait_for_record(home, '"kind":"model.call"')
     process.send_signal(signal.SIGINT)
-    answer, told = process.communicate(timeout=30)
+    answer, told = process.communicate(timeout=120)
 
     assert process.returncode == 130, told
     assert answer == ""
@@ -270,7 +334,7 @@ def _wait_for_record(home: Path, text: str) -> None:
 def test_at_a_terminal_the_person_is_asked_before_a_tool_acts(
     environment: dict[str, str], home: Path, project: Path
 ) -> None:
-    """The person answers 1, which allows the call once."""
+    """The user answers 1, which allows the call once."""
     call = {"name": "write_file", "arguments": {"file_path": "made.txt", "content": "here"}}
     scripted(home, [{"tool_calls": [call]}, "Done."])
     master, slave = pty.openpty()
@@ -286,7 +350,7 @@ def test_at_a_terminal_the_person_is_asked_before_a_tool_acts(
     os.close(slave)
     screen = _read_until(master, "\n> ")
     os.write(master, b"1\n")
-    answer, _ = process.communicate(timeout=30)
+    answer, _ = process.communicate(timeout=120)
     os.close(master)
 
     assert "write_file" in screen

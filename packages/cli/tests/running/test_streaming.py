@@ -53,7 +53,7 @@ def test_words_are_there_while_the_turn_goes_on(
     assert any("list_directory" in line for line in process.stderr)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=30)
+    rest, _ = process.communicate(timeout=120)
 
     assert (process.returncode, rest) == (130, "\n")
 

@@ -38,6 +38,17 @@ def session(amplifier: Command, home: Path) -> str:
     return json.loads(told.stdout)["session_id"]
 
 
+def test_a_fork_at_a_record_that_is_not_there_is_refused_with_the_last_one(
+    amplifier: Command, session: str
+) -> None:
+    refused = amplifier("session", "fork", session, "--at", "99999")
+    (fix,) = (line for line in refused.stderr.splitlines() if line.startswith("next"))
+
+    assert refused.returncode == 1
+    assert "has no record 99999" in refused.stderr
+    assert amplifier(*fix.split()[2:]).returncode == 0
+
+
 def test_a_copy_says_who_has_what_its_files_were(
     amplifier: Command, session: str, project: Path
 ) -> None:
@@ -82,7 +93,7 @@ def test_a_session_that_was_started_goes_by_an_id_of_its_own(
     done = amplifier("run", "--json", "-b", "poets", "have a verse written")
     parent = json.loads(done.stdout)["session_id"]
 
-    listed = json.loads(amplifier("session", "list", "--all", "--json").stdout)
+    listed = json.loads(amplifier("session", "list", "--all", "--children", "--json").stdout)
     (child,) = (each["session_id"] for each in listed if each["session_id"] != parent)
     traced = amplifier("trace", parent).stdout
 
@@ -90,3 +101,22 @@ def test_a_session_that_was_started_goes_by_an_id_of_its_own(
     assert f"session {parent[:8]}" not in traced
     assert "with 1 session that it started" in amplifier("top", parent).stderr
     assert ", 1 turn," in amplifier("session", "show", parent).stdout
+
+
+def test_a_rewind_names_what_it_cannot_take_back_and_how_to_do_it_unasked(
+    amplifier: Command, home: Path, project: Path
+) -> None:
+    calls = [
+        {"name": "write_file", "arguments": {"file_path": "a.txt", "content": "a"}},
+        {"name": "bash", "arguments": {"command": "touch b.txt"}},
+    ]
+    scripted(home, [{"tool_calls": calls}, "Done."])
+    amplifier("run", "--allow", "bash", "write")
+    assert (project / "b.txt").exists()
+
+    shown = amplifier("session", "rewind", "last", "--before-turn", "1")
+
+    assert "Not taken back\n  bash touch b.txt\n" in shown.stdout
+    (fix,) = (line for line in shown.stderr.splitlines() if line.startswith("next"))
+    assert amplifier(*fix.split()[2:]).returncode == 0
+    assert [path.name for path in project.iterdir()] == ["b.txt"]

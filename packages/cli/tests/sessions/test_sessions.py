@@ -51,6 +51,49 @@ def test_sessions_are_listed_for_this_folder_and_for_all(
     assert (listed["title"], listed["turns"]) == ("read a.txt", 2)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("session", "delete", "last", "--yes"),
+        ("session", "fork", "last"),
+        ("session", "show"),
+        ("run", "--resume", "last", "go"),
+    ],
+)
+def test_last_never_means_a_session_of_another_folder(
+    amplifier: Command, session: str, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    done = amplifier(*command, cwd=elsewhere)
+    *_, fix = done.stderr.splitlines()
+
+    assert done.returncode != 0
+    assert "There is no session in this folder." in done.stderr
+    assert session[:8] in amplifier(*fix.split()[2:], cwd=elsewhere).stdout
+
+
+def test_a_session_whose_process_was_killed_is_interrupted(
+    amplifier: Command, home: Path, project: Path, environment: dict[str, str]
+) -> None:
+    def status() -> str | None:
+        listed = json.loads(amplifier("session", "list", "--json").stdout)
+        return listed[0]["status"] if listed else None
+
+    scripted(home, [{"text": "Late.", "delay_seconds": 600}])
+    command = [sys.executable, "-m", "amplifier_cli", "run", "wait"]
+    with subprocess.Popen(
+        command, cwd=project, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        while status() != "running":
+            assert process.poll() is None
+        process.kill()
+
+    assert status() == "interrupted"
+    assert "interrupted, 0 turns" in amplifier("session", "show", "last").stdout
+
+
 def test_a_list_that_is_cut_says_how_many_more_there_are(amplifier: Command, session: str) -> None:
     amplifier("session", "fork", session)
 
@@ -161,7 +204,7 @@ def test_the_last_request_is_explained(amplifier: Command, session: str) -> None
     told = amplifier("explain", "last").stdout
 
     assert "bundle:default/bundle.md" in told
-    assert "the person, in turn 2" in told
+    assert "the user, in turn 2" in told
     assert "result of `read_file` in turn 1" in told
     assert "ended" in told
     whole = json.loads(amplifier("explain", "last", "--json").stdout)
@@ -236,7 +279,7 @@ def test_the_doctor_finds_a_broken_list_of_sessions_and_makes_it_anew(
     ill = _doctor(amplifier)["index"]
     assert (ill["level"], ill["fix"]) == ("warning", "amplifier doctor --fix")
     (home / "index.sqlite").write_bytes(b"this is no table" * 100)
-    assert "made anew: 1" in _doctor(amplifier, "--fix")["fixed"]["told"]
+    assert "rebuilt: 1" in _doctor(amplifier, "--fix")["fixed"]["told"]
     assert _doctor(amplifier)["index"]["level"] == "ok"
     assert session[:8] in amplifier("session", "list").stdout
 
@@ -289,7 +332,7 @@ def test_a_session_that_another_process_has_is_offered_in_three_ways(
     holder.stdin.write("write\n")
     holder.stdin.flush()
     lost = holder.stdout.readline()
-    holder.communicate(timeout=30)
+    holder.communicate(timeout=120)
 
     assert refused.returncode == 2
     assert "--watch, --take-over or --fork" in refused.stderr
@@ -313,3 +356,27 @@ try:
 except Exception as error:
     print(type(error).__name__, flush=True)
 """
+
+
+def test_old_sessions_are_listed_then_deleted(amplifier: Command) -> None:
+    for prompt in ("one", "two", "three"):
+        amplifier("run", prompt)
+
+    rules = ("--older-than", "0", "--keep", "1")
+    listed = amplifier("session", "prune", *rules, "--dry-run")
+    assert len(listed.stdout.splitlines()) == 2
+    refused = amplifier("session", "prune", *rules)
+    again = "amplifier session prune --older-than 0 --keep 1 --yes"
+    assert (refused.returncode, f"next   {again}" in refused.stderr) == (2, True)
+    assert "2 sessions deleted" in amplifier(*again.split()[1:]).stderr
+    left = json.loads(amplifier("session", "list", "--json").stdout)
+    assert [each["title"] for each in left] == ["three"]
+    assert "There is nothing to delete." in amplifier(*again.split()[1:]).stderr
+
+
+def test_there_is_nothing_to_migrate(amplifier: Command) -> None:
+    amplifier("run", "one")
+
+    done = amplifier("session", "migrate", "--dry-run")
+
+    assert (done.returncode, done.stderr) == (0, "There is no session of an older format.\n")

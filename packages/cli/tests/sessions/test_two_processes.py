@@ -1,4 +1,4 @@
-"""Two processes on one session, each in a terminal of its own, and the person in between."""
+"""Two processes on one session, each in a terminal of its own, and the user in between."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
 
 @pytest.fixture
 def terminal(environment: dict[str, str], home: Path, project: Path) -> Open:
-    """Start `amplifier` in a terminal; a stand-in answers every prompt with `One.`."""
+    """Start `amplifier` in a terminal; the mock answers every prompt with `One.`."""
     home.mkdir()
     config = {"script": ["One."], "after_script": "repeat"}
     entry = {"module": "provider-mock", "config": config}
@@ -85,7 +85,7 @@ def test_the_second_is_offered_three_ways_and_after_a_take_over_the_first_writes
         with terminal("run", "--resume", session, "in a copy") as second:
             second.wait_for("What now", "[watch]:")
             say(second, "fork")
-            second.wait_for("goes on in a copy", "One.")
+            second.wait_for("continues in a copy", "One.")
             second.wait_for_end()
 
         with terminal("run", "--resume", session, "from the second") as second:

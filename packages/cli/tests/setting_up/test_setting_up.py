@@ -20,13 +20,33 @@ KEY = "planted-key-0123456789abcdef"
 def test_init_finds_a_key_and_never_shows_it(amplifier: Command, home: Path) -> None:
     key = {"ANTHROPIC_API_KEY": KEY}
 
-    done = amplifier("init", "--provider", "anthropic", env=key)
+    done = amplifier("init", "--provider", "anthropic", "--no-call", env=key)
 
     assert done.returncode == 0, done.stderr
     assert KEY not in done.stdout + done.stderr
     assert "provider-anthropic" in (home / "settings.yaml").read_text("utf-8")
     assert KEY not in (home / "settings.yaml").read_text("utf-8")
     assert "anthropic" in amplifier("provider", "list", env=key).stdout
+
+
+def test_init_stores_a_key_that_only_the_user_can_read(amplifier: Command, home: Path) -> None:
+    options = ("--provider", "openai", "--model", "gpt-5", "--key-stdin", "--no-call")
+
+    done = amplifier("init", *options, stdin=f"{KEY}\n")
+
+    assert done.returncode == 0, done.stderr
+    assert KEY not in done.stdout + done.stderr
+    assert (home / "credentials.yaml").read_text("utf-8") == f"OPENAI_API_KEY: {KEY}\n"
+    assert (home / "credentials.yaml").stat().st_mode & 0o777 == 0o600
+    assert "default_model: gpt-5" in (home / "settings.yaml").read_text("utf-8")
+    assert KEY[-4:] in amplifier("init", "--provider", "mock").stdout
+
+
+def test_init_refuses_an_empty_key(amplifier: Command, home: Path) -> None:
+    done = amplifier("init", "--provider", "openai", "--key-stdin", stdin="\n")
+
+    assert done.returncode == 2
+    assert not (home / "settings.yaml").exists()
 
 
 def test_init_without_anybody_to_ask_names_the_choices(amplifier: Command, home: Path) -> None:
@@ -108,11 +128,11 @@ def test_tools_are_listed_described_and_called(amplifier: Command, project: Path
     (project / "a.txt").write_text("inside", encoding="utf-8")
 
     assert "read_file" in amplifier("tool", "list").stdout
-    assert '"file_path"' in amplifier("tool", "info", "read_file").stdout
+    assert '"file_path"' in amplifier("tool", "show", "read_file").stdout
     assert "inside" in amplifier("tool", "invoke", "read_file", "file_path=a.txt").stdout
     failed = amplifier("tool", "invoke", "read_file", "--input", '{"file_path": "none"}')
     assert failed.returncode == 1
-    assert amplifier("tool", "info", "nonsense").returncode == 2
+    assert amplifier("tool", "show", "nonsense").returncode == 2
 
 
 def test_bundles_are_listed_shown_checked_and_chosen(amplifier: Command, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Suites for a module's own tests: what must be guaranteed when something fails around it.
+"""Suites for a module's own tests: what it must guarantee when something around it fails.
 
     from amplifier_conformance import ToolFaultTests
 

@@ -1,4 +1,4 @@
-"""What every context manager keeps to when things go wrong."""
+"""The fault suite of context managers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from amplifier_conformance.watch import (
 __all__ = ["ContextFaultTests"]
 
 _BUDGET_TOKENS = 2_000
-# Generous: estimates of a token range from one to five characters, and frames count too.
+# Generous: estimates range from one to five characters per token, and JSON syntax counts too.
 _LONGEST_REQUEST = _BUDGET_TOKENS * 8
 _ADDED_AT_ONCE = 50
 _PAIRS = 60
@@ -71,7 +71,7 @@ class ContextFaultTests(FaultTests):
         outcome = await outcome_at_large(
             lambda size: self._size_for_request(context_module, size), self.patience_seconds
         )
-        # To refuse is loud enough: the loop hears of it before the vendor does.
+        # Refusing is fine: the loop gets the error, instead of a vendor's refusal.
         refused = isinstance(outcome.error, Exception)
         self._fits(outcome, "50 MB in one message", refused=refused)
 
@@ -83,7 +83,7 @@ class ContextFaultTests(FaultTests):
         self._fits(outcome, f"{4 * _PAIRS} messages")
 
     async def test_pairs_stay_together(self, context_module: Any) -> None:
-        """What is left out is left out with its other half."""
+        """A call is left out together with its result."""
         await self._fill(context_module, _conversation())
         for budget in _BUDGETS:
             messages = await context_module.get_messages_for_request(token_budget=budget)
@@ -93,7 +93,7 @@ class ContextFaultTests(FaultTests):
             require("context.pairs", not lonely, f"at {budget} tokens {lonely} was alone")
 
     async def test_what_is_stored_stays_whole(self, context_module: Any) -> None:
-        """Asking for a request is only asking."""
+        """Reading the messages for a request changes nothing."""
         await self._fill(context_module, _conversation())
         before = copy.deepcopy(await context_module.get_messages())
         await self._request(context_module)
@@ -102,7 +102,7 @@ class ContextFaultTests(FaultTests):
         require("context.view", after == before, found)
 
     async def test_a_request_is_the_callers_own(self, context_module: Any) -> None:
-        """A loop appends to what it got."""
+        """A loop appends to the list that it got."""
         await self._fill(context_module, _conversation()[:5])
         before = copy.deepcopy(await context_module.get_messages())
         request = await context_module.get_messages_for_request()
@@ -119,9 +119,10 @@ class ContextFaultTests(FaultTests):
         require("context.orphan", isinstance(outcome.value, list), str(outcome))
 
     async def test_wrong_types_leave_it_usable(self, context_module: Any) -> None:
-        """A message is none: it may be refused, and the next one is stored."""
+        """An invalid message may be refused, and the next one is stored."""
         await context_module.clear()
         for wrong in _WRONG:
+            # Any exception is a valid refusal.
             with contextlib.suppress(Exception):
                 await context_module.add_message(wrong)
         outcome = await outcome_of(self._still_works(context_module), self.patience_seconds)
@@ -140,6 +141,7 @@ class ContextFaultTests(FaultTests):
     async def test_a_cancelled_call_ends(self, context_module: Any) -> None:
         """The turn is cancelled while something is stored."""
         call = context_module.add_message({"role": "user", "content": "interrupted"})
+        # Cancelled after its first step, because storing a message usually takes no time.
         judged = await cancel_in_mid_call("context", call, after=0.0, within=self.cancel_seconds)
         outcome = await outcome_of(self._still_works(context_module), self.patience_seconds)
         require("context.types", outcome.value is True, f"after a cancellation {outcome}")
@@ -148,6 +150,7 @@ class ContextFaultTests(FaultTests):
 
     async def _fill(self, context: Any, messages: list[dict[str, Any]]) -> None:
         await context.clear()
+        # Copies: a context may keep and change the messages, and tests share `_ORPHAN`.
         for message in messages:
             await context.add_message(copy.deepcopy(message))
 

@@ -1,4 +1,4 @@
-"""What every hook module keeps to when things go wrong."""
+"""The fault suite of hook modules."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def _large(size: int) -> dict[str, Any]:
 class HookFaultTests(FaultTests):
     """Inherit this in the tests of a hook module.
 
-    Handlers are called directly, each with data of its own, because the registry would swallow
-    what they raise.
+    Handlers are called directly, each with its own data, because the registry would catch what
+    they raise.
     """
 
     patience_seconds = 10.0
 
     async def test_malformed_data_is_survived(self, hook_cleanup: Any, coordinator: Any) -> None:
-        """Events lack fields, or have others than expected in them."""
+        """Events lack fields, or have values of other types than expected."""
         for event, handler in self._handlers(coordinator):
             for what, data in _malformed():
                 outcome = await self._outcome(event, handler, data)
@@ -65,7 +65,7 @@ class HookFaultTests(FaultTests):
                 require("hook.malformed", outcome.ended and outcome.error is None, found)
 
     async def test_answers_are_understood(self, hook_cleanup: Any, coordinator: Any) -> None:
-        """What a handler answers is a HookResult, the dict of one, or nothing."""
+        """A handler answers with a HookResult, the dict of one, or None."""
         for event, handler in self._handlers(coordinator):
             outcome = await self._outcome(event, handler, _SAMPLE)
             require("hook.answer", _is_answer(outcome), f"on {event} {outcome}")
@@ -89,12 +89,13 @@ class HookFaultTests(FaultTests):
             for event, handler in self._handlers(coordinator):
                 call = _call(handler, event, _SAMPLE)
                 outcome = await outcome_of(call, self.patience_seconds)
+                # One warning is enough: every other handler could take as long again.
                 if not require("hook.slow_peer", outcome.ended, f"on {event} {outcome}"):
                     return
 
     async def test_large_data_is_survived(self, hook_cleanup: Any, coordinator: Any) -> None:
         """A tool returned 50 MB."""
-        # Last event first: a handler of many events is tried on one of them only.
+        # A handler of many events is tried on the first of them only.
         once = {handler: event for event, handler in reversed(self._handlers(coordinator))}
         for handler, event in once.items():
             with refused_network():
@@ -109,7 +110,7 @@ class HookFaultTests(FaultTests):
     async def test_the_cleanup_removes_the_handlers(
         self, hook_cleanup: Any, coordinator: Any
     ) -> None:
-        """A session that ends, or swaps the module, gets rid of it."""
+        """A session that ends removes the module's handlers."""
         removed = hook_cleanup() if callable(hook_cleanup) else None
         if inspect.isawaitable(removed):
             await removed
@@ -130,6 +131,7 @@ class HookFaultTests(FaultTests):
 
 
 async def _call(handler: Any, event: str, data: dict[str, Any]) -> Any:
+    # As the registry does: every handler gets its own copy.
     answer = handler(event, copy.deepcopy(data))
     if inspect.isawaitable(answer):
         return await answer

@@ -1,4 +1,4 @@
-"""What every orchestrator keeps to when things go wrong."""
+"""The fault suite of orchestrators."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from amplifier_core.testing import MockTool
 
 __all__ = ["OrchestratorFaultTests"]
 
-# A loop that runs more steps with tools than this has no limit worth the name.
+# A loop that runs more steps with tools than this has no effective limit.
 _ENDLESS_STEPS = 200
 _ORPHAN: list[dict[str, Any]] = [
     {"role": "user", "content": "look it up"},
@@ -52,7 +52,7 @@ async def _raise(event: str, data: dict[str, Any]) -> HookResult:
 class OrchestratorFaultTests(FaultTests):
     """Inherit this in the tests of an orchestrator.
 
-    A loop is judged by what it guarantees and not by how it gets to its answer: it may ask the
+    A loop is judged by what it guarantees and not by how it gets to its answer: it may call the
     model as often as it likes, for a plan, a summary or a check, with tools and without.
     """
 
@@ -67,7 +67,7 @@ class OrchestratorFaultTests(FaultTests):
     async def test_an_unknown_tool_does_not_end_the_turn(
         self, orchestrator_module: Any, coordinator: Any
     ) -> None:
-        """The model made a tool up."""
+        """The model invents a tool."""
         turn = Turn(coordinator, asking_for("no_such_tool"), [MockTool("work")])
         await self._completes("loop.unknown_tool", orchestrator_module, turn)
 
@@ -86,7 +86,7 @@ class OrchestratorFaultTests(FaultTests):
     async def test_a_result_of_the_wrong_type_does_not_end_the_turn(
         self, orchestrator_module: Any, coordinator: Any
     ) -> None:
-        """A tool returns something that is no ToolResult."""
+        """A tool returns something other than a ToolResult."""
         for rubbish in (None, "text", {"success": True}):
             turn = Turn(coordinator, asking_for("work"), [MockTool("work")])
             turn.tools["work"].execute.side_effect = None
@@ -106,7 +106,7 @@ class OrchestratorFaultTests(FaultTests):
     async def test_a_denied_tool_is_not_run(
         self, orchestrator_module: Any, coordinator: Any
     ) -> None:
-        """A hook says no."""
+        """A hook denies the call."""
         coordinator.hooks.register("tool:pre", _deny, name="planted")
         turn = Turn(coordinator, asking_for("work"), [MockTool("work")])
         await self._does_not_run(orchestrator_module, turn)
@@ -114,7 +114,7 @@ class OrchestratorFaultTests(FaultTests):
     async def test_a_guard_that_hangs_denies(
         self, orchestrator_module: Any, coordinator: Any
     ) -> None:
-        """A hook that must not be passed does not answer in time."""
+        """A guard does not answer in time."""
         guard = {"name": "planted", "timeout": 0.01, "on_error": "deny"}
         coordinator.hooks.register("tool:pre", never, **guard)
         turn = Turn(coordinator, asking_for("work"), [MockTool("work")])
@@ -123,7 +123,7 @@ class OrchestratorFaultTests(FaultTests):
     async def test_a_denied_prompt_reaches_no_model(
         self, orchestrator_module: Any, coordinator: Any
     ) -> None:
-        """A hook says no to the prompt; the turn may end as it likes."""
+        """A hook denies the prompt; the turn may end in any way."""
         coordinator.hooks.register("prompt:submit", _deny, name="planted")
         turn = Turn(coordinator)
         outcome = await turn.run(orchestrator_module, self.patience_seconds)
@@ -147,7 +147,8 @@ class OrchestratorFaultTests(FaultTests):
     async def test_a_provider_error_reaches_the_caller(
         self, orchestrator_module: Any, coordinator: Any
     ) -> None:
-        """The model cannot be reached: the turn raises what was raised, or says so."""
+        """The model cannot be reached: the turn raises the error, or reports it in its answer."""
+        # For every call, because a loop may try again.
         turn = Turn(coordinator, [AuthenticationError("planted failure")] * _ENDLESS_STEPS)
         outcome = await turn.run(orchestrator_module, self.patience_seconds)
         reported = isinstance(outcome.value, str) and "planted failure" in outcome.value
@@ -165,7 +166,7 @@ class OrchestratorFaultTests(FaultTests):
     async def test_a_turn_cancelled_in_a_model_call_ends(
         self, orchestrator_module: Any, coordinator: Any
     ) -> None:
-        """A turn is cancelled while the model thinks, with a tool call behind it."""
+        """A turn is cancelled in a model call, after a tool call."""
         turn = Turn(coordinator, tools=[MockTool("work")])
         turn.provider = SlowModel(asking_for("work"))
         await self._is_cancelled(orchestrator_module, turn)
@@ -191,7 +192,7 @@ class OrchestratorFaultTests(FaultTests):
         self._needs_a_step(turn, outcome)
         called = ["call-0-slow", "call-1-quick"]
         results = [m["tool_call_id"] for m in turn.context.messages if m.get("role") == "tool"]
-        # A loop may store results of its own beside these.
+        # A loop may store other results as well.
         stored = [each for each in results if each in called]
         require("loop.order", stored == called, f"stored as {', '.join(results)}")
 
@@ -245,7 +246,7 @@ class OrchestratorFaultTests(FaultTests):
         self._history_is_whole(turn)
 
     def _needs_a_step(self, turn: Turn, outcome: Outcome) -> None:
-        """End the test without a verdict when the model was asked, and never offered a tool."""
+        """Skip the test if the loop called the model, but never offered it a tool."""
         asked_for_text = turn.provider.call_count > 0 and turn.provider.steps == 0
         if asked_for_text and isinstance(outcome.value, str):
             self.nothing_to_judge("no request offered the model a tool")

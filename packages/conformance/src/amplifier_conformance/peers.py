@@ -1,4 +1,4 @@
-"""Peers that a module would rather not meet: one that never answers, one that is not there."""
+"""Faulty peers: a server that never answers, and no network at all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ __all__ = ["hurried", "refused_network", "silent_peer"]
 
 @asynccontextmanager
 async def silent_peer() -> AsyncGenerator[None]:
-    """Lead every connection of this process to a server that accepts it and never answers."""
+    """Redirect every connection of this process to a server that accepts it and never answers."""
+    # Kept open until the end: for the module, a closed connection would be an answer.
     held: list[asyncio.StreamWriter] = []
 
     async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -43,6 +44,7 @@ async def silent_peer() -> AsyncGenerator[None]:
 
 def _led_to(address: tuple[str, int], connect: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: socket.socket, wanted: Any) -> Any:
+        # Clients then fall back to IPv4. Unix sockets connect as usual.
         if self.family == socket.AF_INET6:
             raise OSError(errno.ENETUNREACH, "the silent peer has no IPv6 address")
         return connect(self, address if self.family == socket.AF_INET else wanted)
@@ -52,7 +54,7 @@ def _led_to(address: tuple[str, int], connect: Callable[..., Any]) -> Callable[.
 
 @contextmanager
 def hurried() -> Generator[None]:
-    """Make waiting short, so that a module that tries again and again comes to its end."""
+    """Shorten every `asyncio.sleep`, so that a module with many retries ends soon."""
     sleep = asyncio.sleep
 
     async def nap(delay: float, result: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""What every provider keeps to when things go wrong."""
+"""The fault suite of providers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ALL_BLOCKS: list[dict[str, Any]] = [
     },
     {"role": "assistant", "content": [*_THOUGHTS, {"type": "text", "text": "so"}, _CALL]},
     {"role": "tool", "tool_call_id": "call-1", "content": [_RESULT]},
-    {"role": "developer", "content": "Go on."},
+    {"role": "developer", "content": "Continue."},
 ]
 _ORPHAN: list[dict[str, Any]] = [
     {"role": "user", "content": "look it up"},
@@ -84,7 +84,7 @@ class ProviderFaultTests(FaultTests):
                 self.nothing_to_judge("the provider does not wait for a vendor")
 
     async def test_an_unreachable_vendor_is_an_llm_error(self, provider_module: Any) -> None:
-        """Nobody is there."""
+        """There is no network."""
         await self._survive("provider.errors", provider_module, _hello())
 
     async def test_an_orphaned_tool_call_does_not_crash(self, provider_module: Any) -> None:
@@ -107,22 +107,23 @@ class ProviderFaultTests(FaultTests):
         require("provider.large", _is_an_end(outcome), str(outcome))
 
     async def test_wrong_types_are_refused(self, provider_module: Any) -> None:
-        """What should be a request is something else."""
+        """The request is not a ChatRequest."""
         for wrong in (None, "Hello", 7, {"messages": "Hello"}):
             if not await self._survive("provider.types", provider_module, wrong):
                 return
 
     async def test_tool_calls_are_parsed_from_every_response(self, provider_module: Any) -> None:
-        """A response may hold nothing, text or calls."""
+        """A response may have nothing in it, text or calls."""
         for what, response in _RESPONSES.items():
             calls: Any = provider_module.parse_tool_calls(response)
             fits = isinstance(calls, list) and all(isinstance(each, ToolCall) for each in calls)  # pyright: ignore[reportUnknownVariableType] - that is what is asked
             require("provider.parse", fits, f"given {what}, it returned {calls!r}")
 
     async def _survive(self, rule: str, provider: Any, request: Any) -> bool:
-        """Call without a network; the only way to fail is an LLMError."""
+        """Call without a network; the call may fail only with an LLMError."""
         with refused_network(), hurried():
             outcome = await outcome_of(provider.complete(request), self.patience_seconds)
+        # A provider may retry for longer than the suite waits.
         if not outcome.ended:
             self.nothing_to_judge(f"still trying after {self.patience_seconds:g} s")
         return require(rule, _is_an_end(outcome), str(outcome))

@@ -10,7 +10,7 @@ RULES: dict[str, str] = {
     # providers
     "provider.cancel": "a cancelled call must end with CancelledError within 2 s",
     "provider.slow_peer": "a call to a peer that never answers must end at its caller's deadline",
-    "provider.leftover": "a call that ended must leave no task behind",
+    "provider.leftover": "a call that ended must leave no task running",
     "provider.errors": "a call that fails must raise an LLMError",
     "provider.orphan": "an unanswered tool call in the history must not crash a call",
     "provider.blocks": "every kind of content block must be accepted in the history",
@@ -20,16 +20,16 @@ RULES: dict[str, str] = {
     # tools
     "tool.cancel": "a cancelled call must end with CancelledError within 2 s",
     "tool.slow_peer": "a call to a peer that never answers must end at its caller's deadline",
-    "tool.leftover": "a call that ended must leave no task behind",
+    "tool.leftover": "a call that ended must leave no task running",
     "tool.types": "input of the wrong types must come back as a ToolResult",
     "tool.readable": "a result must be readable as text by the model",
     "tool.parallel": "calls at the same time must each come back with a ToolResult",
     "tool.large": "50 MB of input must come back as a ToolResult",
     "tool.no_dict": "input that is no dict must come back as a ToolResult",
-    "tool.blocking": "a call must not hold the event loop for half a second",
+    "tool.blocking": "a call must not block the event loop for half a second",
     # hooks
     "hook.cancel": "a cancelled handler must end with CancelledError within 2 s",
-    "hook.leftover": "a handler that ended must leave no task behind",
+    "hook.leftover": "a handler that ended must leave no task running",
     "hook.malformed": "a handler must survive data of the wrong shape",
     "hook.answer": "a handler must answer with a HookResult or None",
     "hook.slow_peer": "a handler must answer in time, whatever it waits for",
@@ -38,7 +38,7 @@ RULES: dict[str, str] = {
     # orchestrators
     "loop.cancel": "a cancelled turn must end with CancelledError within 2 s",
     "loop.slow_peer": "a turn whose model never answers must end at its caller's deadline",
-    "loop.leftover": "a turn that ended must leave no task behind",
+    "loop.leftover": "a turn that ended must leave no task running",
     "loop.history": "every tool call in the history must have its result, however the turn ended",
     "loop.order": "results must be stored in the order of the calls",
     "loop.tool_raises": "a tool that raises must not end the turn",
@@ -54,7 +54,7 @@ RULES: dict[str, str] = {
     "loop.endless": "a model that never stops calling tools must be stopped",
     # contexts
     "context.cancel": "a cancelled call must end with CancelledError within 2 s",
-    "context.leftover": "a call that ended must leave no task behind",
+    "context.leftover": "a call that ended must leave no task running",
     "context.budget": "messages for a request must fit the token budget, or be refused loudly",
     "context.pairs": "a tool call and its result must stay together",
     "context.view": "fitting a request must not change what is stored",
@@ -64,7 +64,7 @@ RULES: dict[str, str] = {
     "context.shared": "changing what a request got must not change what is stored",
 }
 
-# What a good module keeps, and a published one may still lack: broken, they warn.
+# Rules that published modules may break: breaking one is only a warning.
 RECOMMENDED = frozenset(
     {
         "provider.large",
@@ -89,10 +89,7 @@ class RecommendationWarning(UserWarning):
 
 
 def require(rule: str, kept: bool, found: str) -> bool:
-    """Raise AssertionError, or warn where the rule is recommended, unless it was kept.
-
-    Returns whether it was kept.
-    """
+    """Return `kept`; if it is False, raise AssertionError, or warn if the rule is recommended."""
     __tracebackhide__ = True
     if not kept and rule in RECOMMENDED:
         message = f"Rule {rule} (recommended): {RULES[rule]}; {found}."

@@ -1,4 +1,4 @@
-"""What the fault suites of all module types share: their markers and how long they wait."""
+"""The base of all fault suites: their markers and their time limits."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["FaultTests"]
 @pytest.mark.asyncio
 @pytest.mark.module_validation
 class FaultTests:
-    """What the fault suites of all types have in common; all times in seconds."""
+    """The base of the fault suites of all types; all times in seconds."""
 
-    # How long a call may get under way before it is cancelled, or before its deadline passes.
+    # How long a call runs before it is cancelled, or before its deadline passes.
     start_seconds: ClassVar[float] = 0.2
-    # How soon it must then have ended.
+    # How soon it must end after that.
     cancel_seconds: ClassVar[float] = 2.0
-    # How long anything else may take.
+    # The limit for everything else.
     patience_seconds: ClassVar[float] = 30.0
 
     def nothing_to_judge(self, why: str) -> None:
-        """End the test without a verdict."""
+        """Skip the test: the module does nothing that its rule is about."""
         pytest.skip(why)

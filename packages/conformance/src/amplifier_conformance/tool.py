@@ -1,4 +1,4 @@
-"""What every tool keeps to when things go wrong."""
+"""The fault suite of tools."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _SAMPLES: dict[str, Any] = {
 
 def _properties(tool: Any) -> dict[str, Any]:
     schema: Any = input_schema_of(tool)
-    properties: Any = schema.get("properties") if isinstance(schema, dict) else None  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType] - a stranger's schema
+    properties: Any = schema.get("properties") if isinstance(schema, dict) else None  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType] - untrusted schema
     return properties if isinstance(properties, dict) else {}  # pyright: ignore[reportUnknownVariableType] - as above
 
 
 def _allowed(definition: Any) -> list[Any]:
-    kinds: Any = definition.get("type") if isinstance(definition, dict) else None  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType] - a stranger's schema
+    kinds: Any = definition.get("type") if isinstance(definition, dict) else None  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType] - untrusted schema
     return kinds if isinstance(kinds, list) else [kinds]  # pyright: ignore[reportUnknownVariableType] - as above
 
 
@@ -53,7 +53,7 @@ def wrong_inputs(tool: Any) -> Iterator[dict[str, Any]]:
     yield {}
     definitions = _properties(tool)
     for kind, value in _SAMPLES.items():
-        # An integer is a number, and what has no type may be anything.
+        # An integer is a valid number, and a property without a type may have any value.
         wrong = {
             name: value
             for name, definition in definitions.items()
@@ -68,9 +68,9 @@ def wrong_inputs(tool: Any) -> Iterator[dict[str, Any]]:
 class ToolFaultTests(FaultTests):
     """Inherit this in the tests of a tool.
 
-    `slow_input` is an input on which a call takes a while, best one that makes it wait for a
-    server: connections through Python's sockets are led to one that never answers. Without it,
-    some rules cannot be judged.
+    `slow_input` is an input for which a call takes a while, preferably because it waits for a
+    server: connections through Python's sockets are redirected to one that never answers. Without
+    it, some rules cannot be checked.
     """
 
     slow_input: ClassVar[dict[str, Any] | None] = None
@@ -81,7 +81,7 @@ class ToolFaultTests(FaultTests):
             call = tool_module.execute(self.slow_input or {})
             limits = {"after": self.start_seconds, "within": self.cancel_seconds}
             if not await cancel_in_mid_call("tool", call, **limits):
-                self.nothing_to_judge("the call ended at once; set `slow_input`")
+                self.nothing_to_judge("the call ended immediately; set `slow_input`")
 
     async def test_a_slow_peer_does_not_outlast_the_deadline(self, tool_module: Any) -> None:
         """A call waits for a server that never answers."""
@@ -89,10 +89,10 @@ class ToolFaultTests(FaultTests):
             call = tool_module.execute(self.slow_input or {})
             limits = {"deadline": self.start_seconds, "within": self.cancel_seconds}
             if not await end_at_deadline("tool", call, **limits):
-                self.nothing_to_judge("the call ended at once; set `slow_input`")
+                self.nothing_to_judge("the call ended immediately; set `slow_input`")
 
     async def test_wrong_types_come_back_as_results(self, tool_module: Any) -> None:
-        """The model fills in values of the wrong types, or none at all."""
+        """The model gives values of the wrong types, or none at all."""
         for wrong in wrong_inputs(tool_module):
             outcome = await self._outcome(tool_module, wrong)
             found = f"given {wrong!r}, {outcome}"
@@ -100,7 +100,7 @@ class ToolFaultTests(FaultTests):
             require("tool.readable", _is_readable(outcome.value), found)
 
     async def test_input_that_is_no_dict_comes_back_as_a_result(self, tool_module: Any) -> None:
-        """A loop hands on what a model made up."""
+        """A loop passes on arguments that are not an object."""
         for wrong in _NO_DICTS:
             outcome = await self._outcome(tool_module, wrong)
             found = f"given {wrong!r}, {outcome}"
@@ -108,7 +108,7 @@ class ToolFaultTests(FaultTests):
                 return
 
     async def test_large_input_comes_back_as_a_result(self, tool_module: Any) -> None:
-        """The model fills in 50 MB of text."""
+        """The model gives 50 MB of text."""
         names = [
             name
             for name, definition in _properties(tool_module).items()
@@ -122,7 +122,7 @@ class ToolFaultTests(FaultTests):
         require("tool.large", isinstance(outcome.value, ToolResult), str(outcome))
 
     async def test_calls_at_the_same_time_do_not_meet(self, tool_module: Any) -> None:
-        """A loop runs several calls at once, and nothing is left of them."""
+        """A loop runs several calls in parallel, and no task of them is left."""
         before = asyncio.all_tasks()
         calls = (self._outcome(tool_module, {}) for _ in range(_CALLS_AT_ONCE))
         for outcome in await asyncio.gather(*calls):
@@ -130,9 +130,9 @@ class ToolFaultTests(FaultTests):
         await leave_nothing("tool", before, self.cancel_seconds)
 
     async def test_the_event_loop_stays_free(self, tool_module: Any) -> None:
-        """Other sessions go on while a call works."""
+        """Other sessions continue while a call runs."""
         longest = _LONGEST_LAG_SECONDS
-        # A busy machine may hold the loop too, but hardly three times running.
+        # A busy machine may delay the loop too, but hardly three times in a row.
         for _ in range(3):
             async with silent_peer(), loop_lag() as lags:
                 await outcome_of(tool_module.execute(self.slow_input or {}), self.start_seconds)

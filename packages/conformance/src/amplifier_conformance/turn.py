@@ -1,4 +1,4 @@
-"""One turn of an orchestrator with doubles all around it, some of them slow."""
+"""One turn of an orchestrator with test doubles, some of them slow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FOR_EVER_SECONDS = 3_600.0
 
 
 def asking_for(*tools: str) -> list[ChatResponse | str | BaseException]:
-    """Return the script of a model that asks for these tools in one answer."""
+    """Return the script of a model that calls these tools in one answer."""
     calls = [
         ToolCall(id=f"call-{number}-{name}", name=name, arguments={"number": number})
         for number, name in enumerate(tools)
@@ -35,12 +35,12 @@ def asking_for(*tools: str) -> list[ChatResponse | str | BaseException]:
 
 
 async def never(*_: Any, **__: Any) -> Any:
-    """Do not answer."""
+    """Wait forever."""
     await asyncio.Event().wait()
 
 
 class SlowTool(MockTool):
-    """A tool that takes its time; without a number, for ever."""
+    """A tool that takes `seconds`, by default forever."""
 
     def __init__(self, name: str, seconds: float = _FOR_EVER_SECONDS) -> None:
         super().__init__(name)
@@ -52,7 +52,7 @@ class SlowTool(MockTool):
 
 
 class ScriptedModel(MockProvider):
-    """A model that follows a script and calls tools only where a request offers some.
+    """A model that follows a script and calls tools only if a request offers some.
 
     A loop may ask it for something else before, between or after its steps: a plan, a summary, a
     check of its answer. Such a request gets text, and the script continues with the next step.
@@ -65,7 +65,7 @@ class ScriptedModel(MockProvider):
 
     @property
     def has_more(self) -> bool:
-        """Whether some of the script is left."""
+        """Whether the script has responses left."""
         return bool(self._responses)
 
     async def _complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
@@ -86,7 +86,7 @@ class ScriptedModel(MockProvider):
 
 
 class SlowModel(ScriptedModel):
-    """A model that answers as long as it has a script, and then never again."""
+    """A model that answers until its script ends, and then never again."""
 
     async def _complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
         if not self._responses:
@@ -95,7 +95,7 @@ class SlowModel(ScriptedModel):
 
 
 class Memory(MockContextManager):
-    """A memory with the two methods that some loops call although the contract has them not."""
+    """A memory with two methods that some loops call although they are not in the contract."""
 
     def __init__(self, messages: list[dict[str, Any]]) -> None:
         super().__init__(messages)
@@ -104,7 +104,7 @@ class Memory(MockContextManager):
 
 
 class Turn:
-    """What an orchestrator is given for one turn."""
+    """The arguments of an orchestrator for one turn."""
 
     def __init__(
         self,
@@ -114,12 +114,13 @@ class Turn:
         history: Iterable[dict[str, Any]] = (),
     ) -> None:
         self.coordinator = coordinator
+        # A copy, because tests share their histories and a loop may change the messages.
         self.context = Memory(copy.deepcopy(list(history)))
         self.provider = ScriptedModel(script)
         self.tools = {tool.name: tool for tool in tools}
 
     def call(self, orchestrator: Any) -> Coroutine[Any, Any, Any]:
-        """Return the turn, ready to be awaited."""
+        """Return the turn as a coroutine."""
         arguments: dict[str, Any] = {
             "prompt": "Do it.",
             "context": self.context,
@@ -135,5 +136,5 @@ class Turn:
         return orchestrator.execute(**arguments)
 
     async def run(self, orchestrator: Any, seconds: float) -> Outcome:
-        """Run the turn, at most so long."""
+        """Run the turn, for at most `seconds`."""
         return await outcome_of(self.call(orchestrator), seconds)

@@ -1,4 +1,4 @@
-"""Watching a call from outside: how it ends, when it ends, and what it leaves behind."""
+"""Observing a call: how it ends, when it ends, and which tasks it leaves running."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ LARGE = 50_000_000
 
 _BEAT_SECONDS = 0.01
 _CANCELLATIONS = 100
-# Below this a duration says nothing about how durations grow.
+# Shorter durations are too noisy to tell how they grow with the size.
 _SHORTEST_SECONDS = 0.05
 
 
 @dataclass
 class Outcome:
-    """What a call came to: a value, an error, or nothing yet."""
+    """The outcome of a call: a value, an error, or neither if it has not ended."""
 
     value: Any = None
     error: BaseException | None = None
@@ -47,7 +47,7 @@ class Outcome:
             return self._too_slow()
         if self.error is None:
             return f"it returned {type(self.value).__name__}"
-        # The words of a failing module may be as long as what it was given.
+        # The message of an error may quote the whole input, which can be 50 MB.
         return f"it raised {describe_error(self.error)[:500]}"
 
     def _too_slow(self) -> str:
@@ -55,7 +55,7 @@ class Outcome:
 
 
 async def outcome_of(call: Coroutine[Any, Any, Any], seconds: float) -> Outcome:
-    """Wait for `call` at most so long; one that takes longer is cancelled and left to itself."""
+    """Wait for `call` for at most `seconds`; one that takes longer is cancelled and abandoned."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     task = _start(call)
@@ -69,15 +69,16 @@ async def outcome_of(call: Coroutine[Any, Any, Any], seconds: float) -> Outcome:
 async def outcome_at_large(
     call: Callable[[int], Coroutine[Any, Any, Any]], seconds: float
 ) -> Outcome:
-    """Wait for `call(LARGE)`, at most so long, after trying smaller sizes.
+    """Wait for `call(LARGE)` for at most `seconds`, after trying smaller sizes.
 
-    Code that computes cannot be interrupted. So when the smaller sizes show that it would take
-    longer than `seconds`, it is not asked for the large one at all.
+    Code that computes cannot be interrupted, so the large size is not tried if the smaller ones
+    show that it would take longer than `seconds`.
     """
     size = LARGE // 10**4
     before = _SHORTEST_SECONDS
     while True:
         outcome = await outcome_of(call(size), seconds)
+        # At least linear: each size is ten times the one before.
         growth = max(10.0, outcome.seconds / before)
         if size == LARGE or not outcome.ended:
             return outcome
@@ -90,9 +91,9 @@ async def outcome_at_large(
 async def cancel_in_mid_call(
     kind: str, call: Coroutine[Any, Any, Any], *, after: float, within: float
 ) -> bool:
-    """Cancel `call` after so many seconds and hold it to `<kind>.cancel` and `<kind>.leftover`.
+    """Cancel `call` after `after` seconds and check `<kind>.cancel` and `<kind>.leftover`.
 
-    Returns False when the call ended before, so that there was nothing to cancel.
+    Returns False if the call ended before that, so that there was nothing to cancel.
     """
     __tracebackhide__ = True
     before = asyncio.all_tasks()
@@ -114,7 +115,7 @@ async def cancel_in_mid_call(
 async def end_at_deadline(
     kind: str, call: Coroutine[Any, Any, Any], *, deadline: float, within: float
 ) -> bool:
-    """Give `call` a deadline and hold it to `<kind>.slow_peer`; False when it needed none."""
+    """Give `call` a deadline and check `<kind>.slow_peer`; return False if it ended earlier."""
     __tracebackhide__ = True
 
     async def bounded() -> Any:
@@ -129,7 +130,7 @@ async def end_at_deadline(
 
 
 async def leave_nothing(kind: str, before: set[asyncio.Task[Any]], within: float) -> None:
-    """Hold what has ended to `<kind>.leftover`: tasks that did not run before must end soon."""
+    """Check `<kind>.leftover`: tasks that are not in `before` must end within `within` seconds."""
     __tracebackhide__ = True
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
     if left:
@@ -140,7 +141,7 @@ async def leave_nothing(kind: str, before: set[asyncio.Task[Any]], within: float
 
 @asynccontextmanager
 async def loop_lag() -> AsyncGenerator[list[float]]:
-    """Give a list that ends up with how long the event loop was held, in seconds, each time."""
+    """Yield a list that is filled with the delays of the event loop, in seconds."""
     loop = asyncio.get_running_loop()
     lags: list[float] = []
 
@@ -151,9 +152,11 @@ async def loop_lag() -> AsyncGenerator[list[float]]:
             lags.append(loop.time() - due)
 
     heart = _start(beat())
+    # The first beat has to start before the call that is measured.
     await asyncio.sleep(0)
     try:
         yield lags
+        # A call that blocked until its end shows only in the beat after it.
         await asyncio.sleep(2 * _BEAT_SECONDS)
     finally:
         heart.cancel()
@@ -165,8 +168,9 @@ def _start(call: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
 
 
 async def _shake_off(task: asyncio.Task[Any]) -> None:
-    """Cancel a task until it ends, within reason: whoever closes the loop would wait for it."""
+    """Cancel a task until it ends: closing the event loop would wait for it."""
     task.add_done_callback(_outcome)
+    # Many times, because a module may swallow cancellations; but not forever.
     for _ in range(_CANCELLATIONS):
         if task.done():
             return
@@ -175,7 +179,7 @@ async def _shake_off(task: asyncio.Task[Any]) -> None:
 
 
 def _outcome(task: asyncio.Future[Any]) -> Outcome:
-    """Read a task's outcome, so that asyncio does not complain that nobody did."""
+    """Return a task's outcome; asyncio warns about an exception that was never read."""
     if not task.done():
         return Outcome(ended=False)
     if task.cancelled():

@@ -1,7 +1,7 @@
 """The Amplifier kernel: contracts, session, coordinator, hooks and loader for AI agents.
 
-A name is loaded when it is first asked for: importing the package costs next to nothing, which
-every test run pays that has our pytest plugin installed and every command that only prints help.
+Names are loaded on first use, so that importing the package costs next to nothing: every test run
+with our pytest plugin and every command that only prints help imports it.
 Type checkers read `__init__.pyi` instead, which has no `__getattr__`: a misspelt name is an error.
 """
 

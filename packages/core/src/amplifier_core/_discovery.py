@@ -1,4 +1,4 @@
-"""Where the code of a module is, and what can be said of it before it is mounted."""
+"""Finding the code of a module, and checking it before it is mounted."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def package_name(module_id: str) -> str:
 
 
 def guess_type(module_id: str) -> str | None:
-    """Guess a module's type from its id: by the first part of it, else by any."""
+    """Guess a module's type from its id: by its first part, else by any part."""
     for part in (module_id.partition("-")[0], module_id):
         for word, kind in _TELLING_WORDS.items():
             if word in part:
@@ -62,10 +62,10 @@ def guess_type(module_id: str) -> str | None:
 
 
 def declared_type(package: Path | None) -> str | None:
-    """Return the type a package declares for itself, read from its text and not by running it."""
+    """Return the type that a package declares in its source, without running it."""
     if package is None:
         return None
-    found = _DECLARED_TYPE.search((package / "__init__.py").read_text(encoding="utf-8"))
+    found = _DECLARED_TYPE.search((package / "__init__.py").read_text("utf-8", "replace"))
     return found[1] if found and found[1] in TYPE_TO_MOUNT_POINT else None
 
 
@@ -81,10 +81,10 @@ def package_dir_of(entry_point: EntryPoint) -> Path | None:
 
 
 def installed_modules() -> dict[str, EntryPoint]:
-    """Return the entry points of the installed modules by id; of equal ids the first one counts.
+    """Return the entry points of the installed modules by id; the first of equal ids wins.
 
     Reading the metadata of every installed distribution takes longer than starting a session, so
-    one reading serves the whole process until the import path changes.
+    it is cached for the process until the import path changes.
     """
     import importlib.metadata  # noqa: PLC0415 - an eighth of what importing the kernel costs
 
@@ -92,7 +92,7 @@ def installed_modules() -> dict[str, EntryPoint]:
 
 
 def forget_installed_modules() -> None:
-    """Read the metadata again at the next question."""
+    """Drop the cache of `installed_modules`, so that the next call reads the metadata again."""
     _read_entry_points.cache_clear()
 
 
@@ -100,6 +100,7 @@ def forget_installed_modules() -> None:
 def _read_entry_points(
     read: Callable[..., Iterable[EntryPoint]], search_path: tuple[str, ...]
 ) -> dict[str, EntryPoint]:
+    # `search_path` is only a part of the cache's key.
     found: dict[str, EntryPoint] = {}
     for entry_point in read(group=ENTRY_POINT_GROUP):
         found.setdefault(entry_point.name, entry_point)
@@ -124,7 +125,7 @@ def find_package_dir(module_id: str, path: Path) -> Path | None:
 def find_mount(package: ModuleType, entry_point: object) -> tuple[ModuleType, Any]:
     """Return the module and the function that an entry point such as `package.part:mount` names.
 
-    Without an entry point that is the package and its `mount`; the function is None if missing.
+    Without an entry point, they are the package and its `mount`; a missing function is None.
     """
     named = entry_point if isinstance(entry_point, str) else ""
     part, _, function = named.rpartition(":")
@@ -157,15 +158,15 @@ def modules_below(search_paths: Iterable[str | Path]) -> Iterator[tuple[str, Pat
 
 
 def import_by_name(name: str) -> ModuleType | None:
-    """Import an installed package; None when there is none of that name.
+    """Import an installed package; None if no package has that name.
 
     Raises:
-        ModuleLoadError: the package is there and its own code fails.
+        ModuleLoadError: the package exists and its own code fails.
     """
     try:
         return importlib.import_module(name)
     except Exception as error:
-        # It or a package above it is missing, and not something that its code imports.
+        # The package itself or one above it is missing, not something that its code imports.
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             return None
         raise _import_failure(name, error) from error
@@ -196,6 +197,7 @@ def _imported_from(directory: Path) -> ModuleType:
     assert spec is not None  # a .py file always has a loader
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    # Registered before it runs, as the import system does: its own files import the package.
     sys.modules[directory.name] = module
     try:
         spec.loader.exec_module(module)
@@ -225,7 +227,7 @@ def search(directory: str) -> None:
 
 
 def stop_searching(directory: str) -> None:
-    """Undo one `search`; the last one takes the directory away."""
+    """Undo one `search`; the last one removes the directory from the import path."""
     if directory in _searched:
         _searched[directory] -= 1
         if _searched[directory] <= 0:
@@ -234,11 +236,11 @@ def stop_searching(directory: str) -> None:
                 sys.path.remove(directory)
 
 
-# --- what can be said of a module's code before it is mounted -----------------------------------
+# --- checks of a module's code before it is mounted ----------------------------------------------
 
 
 def mount_fault(mount: Any) -> tuple[str, str] | None:
-    """Return (name of the check, message) when `mount` cannot mount a module, else None."""
+    """Return (name of the check, message) if `mount` cannot mount a module, else None."""
     if not callable(mount):
         return "mount_exists", "No mount() function found"
     if len(inspect.signature(mount).parameters) < 2:
@@ -249,7 +251,7 @@ def mount_fault(mount: Any) -> tuple[str, str] | None:
 
 
 def ready_fault(package: Any) -> str | None:
-    """Return what is wrong with the package's `on_session_ready`; None when it has none."""
+    """Return what is wrong with the package's `on_session_ready`; None if it is valid or absent."""
     ready = getattr(package, "on_session_ready", None)
     if ready is None:
         return None
@@ -270,16 +272,15 @@ def _takes_coordinator(parameter: inspect.Parameter) -> bool:
 
 def usable_ready(module_id: str, package: ModuleType | None) -> Callable[..., Any] | None:
     """Return the package's `on_session_ready`; a faulty one is skipped with a warning."""
-    ready = getattr(package, "on_session_ready", None)
-    fault = None if ready is None else ready_fault(package)
+    fault = ready_fault(package)
     if fault is not None:
         logger.warning("on_session_ready skipped module=%s: %s", module_id, fault)
         return None
-    return ready
+    return getattr(package, "on_session_ready", None)
 
 
 def check_package(module_id: str, package: ModuleType, mount: Any) -> None:
-    """Raise ModuleValidationError when the package is not a module of a known type."""
+    """Raise ModuleValidationError if the package is not a module of a known type."""
     declared = getattr(package, "__amplifier_module_type__", None)
     if declared is not None and declared not in TYPE_TO_MOUNT_POINT:
         raise ModuleValidationError(
@@ -297,15 +298,15 @@ def check_package(module_id: str, package: ModuleType, mount: Any) -> None:
 
 
 def check_transport(module_id: str, path: Path) -> None:
-    """Raise ModuleLoadError when an `amplifier.toml` says the module is not Python."""
+    """Raise ModuleLoadError if an `amplifier.toml` says that the module is not Python."""
     manifest = path / "amplifier.toml"
     if not manifest.is_file():
         return
-    import tomllib  # noqa: PLC0415 - hardly a module has a manifest; others need not pay for it
+    import tomllib  # noqa: PLC0415 - few modules have a manifest; the others do not pay for it
 
     try:
         module = tomllib.loads(manifest.read_text(encoding="utf-8")).get("module", {})
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise ModuleLoadError(
             f"Module '{module_id}': {manifest} is not valid TOML: {error}",
             module_id=module_id,

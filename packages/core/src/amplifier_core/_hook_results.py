@@ -1,4 +1,4 @@
-"""What a hook result asks for: an injection, messages to the user, a question to the user."""
+"""Carrying out a hook result: injections, messages to the user, a question to the user."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from amplifier_core._tasks import settled
+from amplifier_core._tasks import maybe_await
 from amplifier_core.approval import ApprovalSystem, ApprovalTimeoutError
 from amplifier_core.display import DisplaySystem
 from amplifier_core.models import ContextInjection, HookResult, UserMessage, sanitize_for_llm
@@ -20,7 +20,7 @@ _LOG_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": loggin
 
 
 class ResultHost(Protocol):
-    """What of a coordinator is needed to carry out a hook result."""
+    """The part of a coordinator that is needed to carry out a hook result."""
 
     @property
     def approval_system(self) -> ApprovalSystem | None: ...
@@ -51,12 +51,13 @@ async def carry_out(
 async def _inject(
     coordinator: ResultHost, result: HookResult, event: str, hook_name: str
 ) -> HookResult:
-    """Store the lasting injections; the returned result has the ephemeral ones, if any."""
+    """Store the persistent injections; the returned result has the ephemeral ones, if any."""
     injections = [
         each.model_copy(update={"content": content})
         for each in result.injections(hook_name, event)
         if (content := sanitize_for_llm(each.content))
     ]
+    # All sizes are checked first: either every injection is made, or none.
     limit = coordinator.injection_size_limit
     for each in injections:
         if limit is not None and len(each.content) > limit:
@@ -76,7 +77,7 @@ async def _inject(
 
 
 def _charge(coordinator: ResultHost, injection: ContextInjection) -> None:
-    """Count an injection against the turn's budget, which warns and does not forbid."""
+    """Count an injection against the turn's budget; exceeding it only logs a warning."""
     tokens = len(injection.content) // _CHARS_PER_TOKEN
     used = coordinator.count_injection(tokens)
     budget = coordinator.injection_budget_per_turn
@@ -112,7 +113,7 @@ async def _store(coordinator: ResultHost, injection: ContextInjection) -> None:
         "persisted": True,
     }
     message = {"role": injection.role, "content": injection.content, "metadata": metadata}
-    await settled(context.add_message(message))
+    await maybe_await(context.add_message(message))
 
 
 async def _show(coordinator: ResultHost, messages: list[UserMessage], hook_name: str) -> None:
@@ -120,17 +121,17 @@ async def _show(coordinator: ResultHost, messages: list[UserMessage], hook_name:
     for message in messages:
         source = f"hook:{message.source or hook_name}"
         if display is None:
-            # Quoted: a log may be read in a terminal, and the text may come from anywhere.
+            # Quoted by `%r`: the text is untrusted, and a log may be read in a terminal.
             logger.log(_LOG_LEVELS[message.level], "message from %s: %r", source, message.text)
             continue
         try:
-            await settled(display.show_message(message.text, message.level, source))
+            await maybe_await(display.show_message(message.text, message.level, source))
         except Exception:
             logger.exception("display failed hook=%s", hook_name)
 
 
 async def _ask(coordinator: ResultHost, result: HookResult, hook_name: str) -> HookResult:
-    """Put the question to the approval system; only a clear yes lets the operation pass."""
+    """Ask the approval system; only an explicit yes allows the operation."""
     prompt = result.approval_prompt or "Allow this operation?"
     options = result.approval_options or ["Allow", "Deny"]
     approvals: Any = coordinator.approval_system
@@ -138,7 +139,7 @@ async def _ask(coordinator: ResultHost, result: HookResult, hook_name: str) -> H
         logger.error("approval needed and no approval system hook=%s", hook_name)
         return HookResult(action="deny", reason="No approval system available")
     try:
-        decision = await settled(
+        decision = await maybe_await(
             approvals.request_approval(
                 prompt=prompt,
                 options=options,
@@ -162,7 +163,7 @@ async def _ask(coordinator: ResultHost, result: HookResult, hook_name: str) -> H
 
 
 def _allowed(result: HookResult) -> HookResult:
-    """Return what is left of an approved result: the edits and injections of the same round."""
+    """Return the rest of an approved result: the edits and injections of the same emit."""
     return HookResult(
         action="inject_context" if result.context_injections else "continue",
         data=result.data,

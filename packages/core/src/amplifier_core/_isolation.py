@@ -1,4 +1,4 @@
-"""An event's data on its way through the handlers: JSON-safe, and isolated from each of them."""
+"""The data of an event for its handlers: a JSON-safe copy, isolated from every other handler."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ logger = logging.getLogger(__name__)
 
 _PLAIN = frozenset({str, int, bool, NoneType})
 _NOTHING: Mapping[str, Any] = {}
-# How a value makes a dict of itself. A tool result presents itself to observers without its
-# images; other models just dump.
+# The methods by which a value becomes a dict. Tool results have one for hooks, which leaves out
+# images; other models are dumped.
 _RENDERINGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("safe_hook_presentation", {}),
     ("model_dump", {"mode": "json"}),
@@ -30,7 +30,7 @@ class Payload:
     def __init__(
         self, data: Any, below: Mapping[str, Any] = _NOTHING, above: Mapping[str, Any] = _NOTHING
     ) -> None:
-        """Take the data with the fields `below` under it and `above` over it."""
+        """Take the data; it overrides the fields `below`, and `above` overrides it."""
         mapping = as_dict(data)
         self._opaque = data
         self._is_opaque = mapping is None
@@ -45,9 +45,9 @@ class Payload:
         return self._opaque if self._is_opaque else json_copy(self._pristine)
 
     def replace(self, data: dict[str, Any]) -> None:
-        """Let `data` take the place of the data so far, a handler's edit.
+        """Replace the data so far by `data`, a handler's edit.
 
-        A value equal to the one handed out was not edited: the caller's own object stays.
+        A value equal to the one the handler got was not edited, so the caller's own object stays.
         """
         handed_out = self._pristine
         before = self.current
@@ -73,10 +73,10 @@ def as_dict(data: Any) -> dict[str, Any] | None:
 
 
 def json_copy(data: dict[Any, Any]) -> dict[str, Any]:
-    """Return `data` as JSON-safe data that shares nothing which can be changed.
+    """Return a JSON-safe copy of `data` that shares no mutable object with it.
 
-    Models are dumped, tuples become lists, keys become strings; whatever else JSON does not know
-    appears as its `str`. Data that contains itself raises ValueError.
+    Models are dumped, tuples become lists, keys become strings; any other type that JSON does not
+    have becomes its `str`. Data that contains itself raises ValueError.
     """
     try:
         return _copy(data)
@@ -90,7 +90,7 @@ def _copy(value: Any) -> Any:
     if type(value) is dict:
         copied: dict[str, Any] = {}
         for key, each in cast("dict[Any, Any]", value).items():
-            # Nearly every key and value is plain already: not worth a call.
+            # Nearly every key and value is plain, and this runs for every event: save the call.
             plain_key = key if type(key) is str else _key(key)
             copied[plain_key] = each if type(each) in _PLAIN else _copy(each)
         return copied
@@ -102,7 +102,7 @@ def _copy(value: Any) -> Any:
 
 
 def convert(value: Any) -> Any:
-    """Return the nearest plain equivalent of a value that JSON does not know."""
+    """Return the nearest plain equivalent of a value whose type JSON does not have."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):

@@ -49,7 +49,7 @@ _DEFAULTS = {"orchestrator": "loop-basic", "context": "context-simple"}
 
 @dataclass(eq=False)
 class MountedModule:
-    """One entry of the mount plan and what became of it."""
+    """One entry of the mount plan and its state."""
 
     mount_point: str
     module_id: str
@@ -57,7 +57,7 @@ class MountedModule:
     required: bool = False
     state: str = "mounted"
     error: str | None = None
-    # What it mounted, by name. When none of it is mounted any more, the module is gone.
+    # What it mounted, by name. A module of which nothing is mounted any more has been replaced.
     objects: Mapping[str, Any] = field(default_factory=dict[str, Any])
     cleanups: tuple[Callable[[], Any], ...] = ()
     ready: tuple[str, ReadyFunction] | None = None
@@ -74,7 +74,7 @@ class MountedModule:
         return _TYPE_OF[self.mount_point]
 
     def status(self) -> ModuleStatus:
-        """Return this as it appears in the session's status."""
+        """Return this record for the session's status."""
         return ModuleStatus.model_validate(self, from_attributes=True)
 
     def describe_failure(self, error: Exception) -> dict[str, Any]:
@@ -93,8 +93,8 @@ class MountWave:
     """Mounts everything a plan names: orchestrator, context, providers, tools, hooks.
 
     A failing orchestrator or context, and any module marked `required`, ends the wave. Every other
-    failure is recorded and announced when the last hook is mounted, so that every observer hears
-    of every failure.
+    failure is recorded and announced after the last hook is mounted, so that every hook receives
+    every failure.
     """
 
     def __init__(
@@ -107,10 +107,10 @@ class MountWave:
         self.modules: list[MountedModule] = []
 
     async def run(self) -> None:
-        """Mount, announce the failures, then let every module know that all are there.
+        """Mount, announce the failures, then call every module's `on_session_ready`.
 
         Raises:
-            SessionError: a module that the session cannot do without did not mount.
+            SessionError: a module that the session requires did not mount.
             ValueError: two instances of one provider have the same name.
         """
         coordinator = self._coordinator
@@ -132,14 +132,14 @@ class MountWave:
         await call_ready(coordinator, [*ready, *enqueued])
 
     async def _mount(self, mount_point: str, spec: dict[str, Any]) -> MountedModule:
-        """Mount one entry, after the app has been told of a provider that is about to load."""
+        """Mount one entry; for a provider, call the app's `provider.before_load` first."""
         before_load = self._coordinator.get_capability(_BEFORE_LOAD)
         if mount_point == "providers" and before_load is not None:
             await before_load(self._coordinator, copy.deepcopy(spec))
         return await mount_module(self._coordinator, self._loader, mount_point, spec)
 
     async def _failed(self, mount_point: str, spec: dict[str, Any], error: Exception) -> None:
-        """Take note of a failure; raise when the session cannot do without the module."""
+        """Record a failure; raise if the session requires the module."""
         record = MountedModule.of(mount_point, spec)
         record.state = "failed"
         record.error = describe_error(error)
@@ -162,7 +162,7 @@ class MountWave:
 async def mount_module(
     coordinator: ModuleCoordinator, loader: ModuleLoader, mount_point: str, spec: dict[str, Any]
 ) -> MountedModule:
-    """Load, mount and check one module; what it mounted is undone when that fails."""
+    """Load, mount and check one module; on a failure, undo what it mounted."""
     record = MountedModule.of(mount_point, spec)
     slot: Any = coordinator.mount_points.get(mount_point)
     before = slot.copy() if mount_point in NAMED else slot
@@ -206,10 +206,10 @@ async def call_ready(
 async def adopt(
     coordinator: ModuleCoordinator, mount_point: str, returned: Any, before: Any
 ) -> Callable[[], Any] | None:
-    """Return the cleanup among the things a mount may return.
+    """Return the cleanup if `returned`, what a mount returned, is one.
 
-    A module that returned itself instead of mounting itself is mounted here; an object that is a
-    module, or a hook handler, is never taken for a cleanup, callable or not.
+    A module that returned itself instead of mounting itself is mounted here. A module or a hook
+    handler is never treated as a cleanup, even if it is callable.
     """
     if returned is None or isinstance(returned, FunctionType | MethodType):
         return returned
@@ -223,7 +223,7 @@ async def adopt(
 
 
 def _mounted_since(coordinator: ModuleCoordinator, mount_point: str, before: Any) -> dict[str, Any]:
-    """Return what a module put into its mount point, by name."""
+    """Return the objects that a module mounted, by name."""
     slot: Any = coordinator.mount_points.get(mount_point)
     if mount_point in NAMED:
         return {name: new for name, new in slot.items() if new is not before.get(name)}
@@ -247,15 +247,15 @@ def _takes_nothing(function: Callable[..., Any]) -> bool:
     except TypeError:
         return False
     except ValueError:
-        # Some built-in callables have no signature to look at.
+        # Some built-in callables have no signature.
         return True
     return True
 
 
 def _check_objects(record: MountedModule) -> None:
-    """Raise an error when a module did not mount what its mount point requires.
+    """Raise an error if a module did not mount what its mount point requires.
 
-    Except for providers, a module that mounted nothing may have chosen to.
+    Mounting nothing is allowed for every module except a provider.
     """
     if record.mount_point == "providers" and not record.objects:
         message = "Provider mount did not install a new provider instance"
@@ -278,10 +278,10 @@ async def _name_instance(
     name = record.instance_id or default
     slot = coordinator.mount_points["providers"]
     if name == default or slot.get(name) is not before.get(name):
-        return  # It has the name by itself.
+        return  # It has chosen the name itself.
     installed = slot.get(default)
     if installed is None or installed is before.get(default):
-        _restore(coordinator, "providers", before)  # none came by the name it should have
+        _restore(coordinator, "providers", before)  # it mounted under neither name
         return
     await coordinator.mount("providers", installed, name=name)
     if default in before:

@@ -1,4 +1,4 @@
-"""Protocols that `isinstance` compares by shape, without demanding optional members."""
+"""Protocols that `isinstance` checks by shape, without requiring optional members."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 else:
 
     def structural(protocol: type) -> type:
-        """Make `isinstance(x, protocol)` ask whether `x` has the protocol's members."""
+        """Make `isinstance(x, protocol)` check whether `x` has the protocol's members."""
         protocol._members = tuple(
             name
             for name, member in vars(protocol).items()
@@ -29,7 +29,7 @@ _OPTIONAL = frozenset({"input_schema"})
 
 
 class _StructuralMeta(type(Protocol)):
-    """What `runtime_checkable` does, except that it knows of optional members."""
+    """Like `runtime_checkable`, except for optional members."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         if "_members" not in cls.__dict__:
@@ -41,7 +41,7 @@ def missing_members(instance: object, protocol: type) -> list[str]:
     """Return the members of a structural protocol that an object does not have."""
     missing: list[str] = []
     for name in protocol.__dict__["_members"]:
-        # The class is asked first, so that no property runs; but every class can be called.
+        # On the class first, so that no property runs; but every class has a `__call__`.
         member = None if name == "__call__" else getattr(instance.__class__, name, None)
         if member is None and getattr(instance, name, None) is None:
             missing.append(name)

@@ -1,4 +1,4 @@
-"""Replacing a module in a running session: staged, switched between turns, kept or rolled back."""
+"""Swapping a module in a running session: staged, switched between turns, kept or rolled back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from amplifier_core.models import HookResult
 
 logger = logging.getLogger(__name__)
 
-# The event of a failure that the loop survived, and its field that names the module.
+# The event of a failure that the loop survives, and the field in it that names the module.
 _FAILURES = {
     "providers": (events.PROVIDER_ERROR, "provider"),
     "tools": (events.TOOL_ERROR, "tool_name"),
@@ -25,10 +25,10 @@ _FAILURES = {
 
 
 class _Stage(ModuleCoordinator):
-    """The coordinator a new module is mounted on: the real one, but for its mount points.
+    """The coordinator on which a new module is mounted: the real one with its own mount points.
 
-    Once the module is in place the stage becomes the real coordinator, for the module may have
-    kept it.
+    Once the module is in place, the stage becomes the real coordinator, because the module may
+    have kept a reference to it.
     """
 
     def __init__(self, real: ModuleCoordinator) -> None:
@@ -41,17 +41,17 @@ class _Stage(ModuleCoordinator):
 
     @property
     def cleanups(self) -> tuple[Callable[[], Any], ...]:
-        """What the new module wants run at its end."""
+        """The cleanups of the new module."""
         return tuple(self._cleanup_fns)
 
     def merge_into(self, real: ModuleCoordinator) -> None:
-        """Become the real coordinator."""
+        """Become the real coordinator, by sharing its attributes."""
         self.__dict__ = vars(real)
 
 
 @dataclass(eq=False)
 class _Swap:
-    """One exchange: what comes, what goes, and what was seen of it since."""
+    """One swap: the new module, the replaced objects, and any failure since."""
 
     record: MountedModule
     stage: _Stage
@@ -61,7 +61,7 @@ class _Swap:
     stop_watching: Callable[[], None] = lambda: None
 
     def describe(self) -> dict[str, Any]:
-        """Return what is announced about this exchange."""
+        """Return the data of the events about this swap."""
         return {
             "mount_point": self.record.mount_point,
             "module_id": self.record.module_id,
@@ -71,7 +71,7 @@ class _Swap:
 
 
 class Swaps:
-    """The exchanges of one session: those waiting for a turn to end, and those on probation."""
+    """The swaps of one session: those waiting for a turn to end, and those on probation."""
 
     def __init__(self, coordinator: ModuleCoordinator, modules: list[MountedModule]) -> None:
         self._coordinator = coordinator
@@ -81,16 +81,16 @@ class Swaps:
         self._changing = asyncio.Lock()
         self._ready: list[tuple[str, ReadyFunction]] = []
         self._announcements: list[tuple[str, dict[str, Any]]] = []
-        # How the turns went since the modules on probation were judged last; None is a good turn.
+        # The outcome of each turn since the modules on probation were last judged; None is good.
         self.turn_errors: list[BaseException | None] = []
 
     async def settled(self) -> None:
-        """Wait until no exchange is under way: a turn must not start in the middle of one."""
+        """Wait until no swap is in progress: a turn must not start in the middle of one."""
         async with self._changing:
             pass
 
     async def stage(self, mount_point: str, spec: dict[str, Any], replaces: str | None) -> None:
-        """Load, mount and check a new module where nobody sees it yet."""
+        """Load, mount and check a new module on a coordinator of its own."""
         if mount_point not in PROTOCOLS:
             raise MountError(f"Nothing can be swapped at {mount_point}", mount_point=mount_point)
         before = self._coordinator.mount_points[mount_point]
@@ -122,7 +122,7 @@ class Swaps:
                 await self._judge()
             while self._staged:
                 await self._switch(self._staged[0])
-        # After the change: whoever hears of it may want to run a turn or swap something else.
+        # Without the lock: a handler of these events may run a turn or swap another module.
         ready = self._ready
         self._ready = []
         await call_ready(self._coordinator, ready)
@@ -136,7 +136,7 @@ class Swaps:
         turn_error = next((each for each in self.turn_errors if each is not None), None)
         self._on_probation = []
         self.turn_errors = []
-        # Backwards, so that of two exchanges in one place the first brings back the original.
+        # Backwards, so that of two swaps in one place the first one restores the original.
         for swap in reversed(probation):
             swap.stop_watching()
             error = turn_error or swap.failure
@@ -156,7 +156,7 @@ class Swaps:
             self._staged.remove(swap)
             await self._discard(swap, error)
             return
-        # Only now: a hand-over that is cut short is made up for at the next boundary.
+        # Only now: a hand-over that is cancelled is repeated at the next boundary.
         self._staged.remove(swap)
         self._exchange(swap, swap.outgoing, swap.record.objects)
         swap.stage.merge_into(self._coordinator)
@@ -187,7 +187,7 @@ class Swaps:
             await self._coordinator.release(cleanup)
 
     def _exchange(self, swap: _Swap, out: Mapping[str, Any], come: Mapping[str, Any]) -> None:
-        """Put what comes in the place of what goes; its order counts where several are equal."""
+        """Replace modules and keep their order, by which loops choose among equal ones."""
         mount_point = swap.record.mount_point
         if mount_point not in NAMED:
             self._coordinator.mount_points[mount_point] = come[mount_point]
@@ -195,7 +195,7 @@ class Swaps:
         slot: dict[str, Any] = self._coordinator.mount_points[mount_point]
         after: dict[str, Any] = {}
         for name, module in slot.items():
-            # The first that goes gives its place to all that come.
+            # All new modules take the position of the first one that is replaced.
             after.update(come if name in out else {name: module})
         after.update(come)
         slot.clear()
@@ -203,7 +203,7 @@ class Swaps:
             _ = self._coordinator.mount(mount_point, module, name=name)
 
     def _watch(self, swap: _Swap) -> None:
-        """Notice failures of the new module that the loop survives."""
+        """Record failures of the new module that the loop survives."""
         if swap.record.mount_point not in _FAILURES:
             return
         event, field = _FAILURES[swap.record.mount_point]
@@ -224,19 +224,19 @@ class Swaps:
 
 
 def _share(record: MountedModule, others: list[Any]) -> bool:
-    """Whether one of these objects is the module's."""
+    """Whether the module has mounted one of these objects."""
     return any(own is other for own in record.objects.values() for other in others)
 
 
 async def _hand_over(swap: _Swap, giving: Mapping[str, Any], taking: Mapping[str, Any]) -> None:
-    """Give the messages of the context that goes to the one that comes."""
+    """Copy the messages of the old context to the new one."""
     if swap.record.mount_point == "context" and giving["context"] is not None:
         messages = await giving["context"].get_messages()
         await taking["context"].set_messages(messages)
 
 
 def _outgoing(coordinator: ModuleCoordinator, swap: _Swap) -> dict[str, Any]:
-    """Return what the new modules take the place of, by name."""
+    """Return the objects that the new module replaces, by name."""
     mount_point = swap.record.mount_point
     mounted = coordinator.mount_points[mount_point]
     if mount_point not in NAMED:

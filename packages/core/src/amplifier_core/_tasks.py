@@ -1,4 +1,4 @@
-"""What the kernel needs to know about the asyncio task it runs in."""
+"""Helpers for the current asyncio task: cancellation, and time limits without a new task."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ Value = TypeVar("Value")
 def is_being_cancelled() -> bool:
     """Whether the current task is really being cancelled.
 
-    A CancelledError that a callback raised by itself, or leaked from a task of its own, must not
-    pass for a cancellation of the caller.
+    A CancelledError that a callback raised itself, or that leaked from a task of its own, must not
+    be mistaken for a cancellation of the caller.
     """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
-async def settled(value: Any) -> Any:
-    """Return `value`, awaited when it can be: what a callback gives that may be async or not."""
+async def maybe_await(value: Any) -> Any:
+    """Return `value`, awaited if it is awaitable: the result of a sync or async callback."""
     return await value if inspect.isawaitable(value) else value
 
 
 @types.coroutine
 def limited(seconds: float | None, work: Coroutine[Any, Any, Value]) -> Generator[Any, Any, Value]:
-    """Return what `work` returns; interrupt it with a TimeoutError after `seconds`.
+    """Return the result of `work`; interrupt it with a TimeoutError after `seconds`.
 
-    It runs in the caller's task. Its first step is taken by hand: nearly all mounts and handlers
-    end there, and an `asyncio.timeout` around each of them doubles what an emit costs.
+    It runs in the caller's task, so that context variables that it sets stay. Nearly all mounts and
+    handlers end in the first step, which needs no timer: `asyncio.timeout` doubles an emit's cost.
     """
     try:
         awaited = work.send(None)
@@ -50,8 +50,8 @@ def limited(seconds: float | None, work: Coroutine[Any, Any, Value]) -> Generato
 class _Limit:
     """Interrupts the current task when its `with` block takes longer than `seconds`.
 
-    Unlike `asyncio.timeout` it interrupts again every `seconds`: work that waits a second time
-    while it is being cancelled must not wait for ever.
+    Unlike `asyncio.timeout` it interrupts again every `seconds`: work that swallows a cancellation
+    and waits again must not wait forever.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -70,7 +70,7 @@ class _Limit:
             self._timer.cancel()
         for _ in range(self._interrupts):
             self._task.uncancel()
-        # Somebody else may have cancelled the task as well; then it is their cancellation.
+        # If someone else has cancelled the task as well, the CancelledError is theirs.
         is_ours = self._interrupts > 0 and self._task.cancelling() <= self._cancelled_before
         if is_ours and isinstance(error, asyncio.CancelledError):
             raise TimeoutError(f"no result after {self._seconds:g} s") from error
@@ -82,7 +82,7 @@ class _Limit:
 
 
 class _Done(Coroutine[None, None, None]):
-    """A coroutine of work that is done already; unlike others it may be left unawaited."""
+    """A finished coroutine; unlike one of `async def` it causes no warning if nobody awaits it."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield from ()

@@ -1,4 +1,4 @@
-"""The app's way to ask a person for permission, as the kernel sees it."""
+"""The protocol by which an app asks the user for permission."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ApprovalTimeoutError(Exception):
 
 @structural
 class ApprovalSystem(Protocol):
-    """Asks a person. `interfaces.ApprovalProvider` is the counterpart for modules."""
+    """Asks the user. `interfaces.ApprovalProvider` is the counterpart for modules."""
 
     async def request_approval(
         self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]

@@ -1,4 +1,4 @@
-"""The session's cancellation token: a request to stop that only ever grows stronger."""
+"""The session's cancellation token: a request to stop, which can only become more urgent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from enum import StrEnum
 
-from amplifier_core._tasks import is_being_cancelled, settled
+from amplifier_core._tasks import is_being_cancelled, maybe_await
 
 __all__ = ["CancellationState", "CancellationToken"]
 
@@ -26,7 +26,7 @@ _STRENGTH = {state: rank for rank, state in enumerate(CancellationState)}
 
 
 class CancellationToken:
-    """Carries a stop request to whoever polls it, to child tokens and to interrupt callbacks.
+    """Passes a stop request to code that polls it, to child tokens and to interrupt callbacks.
 
     Graceful means: finish the running step, then stop. Immediate also interrupts what is running
     (`add_interrupt`). A request reaches children, never parents, and is only undone by `reset`.
@@ -48,7 +48,7 @@ class CancellationToken:
 
     @property
     def is_graceful(self) -> bool:
-        """Whether the request is graceful and not more."""
+        """Whether the request is graceful, and not immediate."""
         return self.state is CancellationState.GRACEFUL
 
     @property
@@ -57,11 +57,11 @@ class CancellationToken:
         return self.state is CancellationState.IMMEDIATE
 
     def request_graceful(self) -> bool:
-        """Ask to stop after the running step; True when this changed the state."""
+        """Ask to stop after the running step; return whether this changed the state."""
         return self._strengthen(CancellationState.GRACEFUL)
 
     def request_immediate(self) -> bool:
-        """Ask to stop now; True when this changed the state."""
+        """Ask to stop now; return whether this changed the state."""
         return self._strengthen(CancellationState.IMMEDIATE)
 
     def request_cancellation(self) -> None:
@@ -121,7 +121,7 @@ class CancellationToken:
         fatal: BaseException | None = None
         for callback in list(self._callbacks):
             try:
-                await settled(callback())
+                await maybe_await(callback())
             except Exception:
                 logger.exception("cancel callback failed callback=%r", callback)
             except BaseException as error:  # noqa: BLE001 - kept and raised below, after the rest

@@ -1,4 +1,4 @@
-"""Words that models and providers use to say what they can do.
+"""Names of the capabilities that models and providers declare.
 
 The list is open: a provider may declare any string. `thinking` is the one word for extended
 reasoning.

@@ -1,6 +1,6 @@
 """Content blocks as plain dataclasses, for events and for streaming user interfaces.
 
-What is sent to and received from a provider lives in `message_models`. Mind one difference when
+What is sent to and received from a provider is in `message_models`. Note one difference when
 reading text: `ThinkingContent` has `text`, `ThinkingBlock` has `thinking`.
 """
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class ContentBlockType(str, Enum):  # noqa: UP042 - StrEnum would change what str() prints
-    """What a block holds."""
+    """The kind of a block."""
 
     TEXT = "text"
     THINKING = "thinking"
@@ -79,7 +79,7 @@ class ToolResultContent(ContentBlock):
     error: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as data, without `raw`, and without `error` when there is none."""
+        """Return the fields as data, without `raw`, and without an empty `error`."""
         block = super().to_dict()
         if not self.error:
             del block["error"]

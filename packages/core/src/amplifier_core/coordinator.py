@@ -10,7 +10,7 @@ from types import BuiltinMethodType, MethodType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast, overload
 
 from amplifier_core._hook_results import carry_out
-from amplifier_core._tasks import DONE, is_being_cancelled, limited, settled
+from amplifier_core._tasks import DONE, is_being_cancelled, limited, maybe_await
 from amplifier_core.cancellation import CancellationToken
 from amplifier_core.errors import MountError
 from amplifier_core.hooks import HookRegistry
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 SINGLE = frozenset({"orchestrator", "context", "module-source-resolver"})
 NAMED = frozenset({"providers", "tools"})
 
-# Long enough for a server that has to be fetched first, short enough that a user hears of it.
+# Long enough for a server that has to be fetched first, short enough that the user is informed.
 _MOUNT_SECONDS = 120.0
 _CLEANUP_SECONDS = 30.0
 
@@ -37,7 +37,7 @@ Wrap: TypeAlias = Callable[[str, Any], Any]
 
 
 class Contributor(TypedDict):
-    """Who contributes to a channel, and how to ask."""
+    """The name of a contributor to a channel, and its callback."""
 
     name: str
     callback: Callable[[], Any]
@@ -58,9 +58,8 @@ class ModuleCoordinator:
     """The one object every module of a session is given.
 
     It has the mount points, the hooks, the capabilities and contribution channels, the
-    cancellation token and the cleanups. It decides nothing: which provider is used, what is
-    allowed and what is remembered is the modules' business. Modules may put attributes of their
-    own on it.
+    cancellation token and the cleanups. It has no policy: modules decide which provider is used,
+    what is allowed and what is remembered. Modules may put attributes of their own on it.
     """
 
     def __init__(
@@ -116,7 +115,7 @@ class ModuleCoordinator:
 
     @property
     def config(self) -> Any:
-        """The mount plan, the very object the session was given."""
+        """The mount plan, the same object that the session was given."""
         return self._config
 
     @property
@@ -157,8 +156,9 @@ class ModuleCoordinator:
         Single slots replace what was there. Named slots use `name`, else `module.name`.
 
         Raises:
-            MountError: unknown mount point, no name to be had, or an attempt to mount a hook.
+            MountError: unknown mount point, no name, or an attempt to mount a hook.
         """
+        # Not `async def`: the source contract mounts without awaiting, and Python would warn.
         mount_point, name = self._known(mount_point, name)
         if mount_point in NAMED:
             if name is None:
@@ -211,10 +211,10 @@ class ModuleCoordinator:
     def get(self, mount_point: str, name: str | None = None) -> Any: ...
 
     def get(self, mount_point: str, name: str | None = None) -> Any:
-        """Return what is mounted there, as the interposers present it.
+        """Return what is mounted there, wrapped by the interposers.
 
         Named slots return the live mapping, or with `name` one module or None. Without interposers
-        this is the very object that was mounted.
+        this is the mounted object itself.
         """
         mount_point, name = self._known(mount_point, name)
         mounted: Any = self.mount_points[mount_point]
@@ -240,9 +240,9 @@ class ModuleCoordinator:
     ) -> Callable[[], None]:
         """Put `wrap` around every module of `mount_point`; the returned function undoes this.
 
-        `wrap(name, module)` returns an object of the same protocol. Whoever reads through `get`
-        sees it, orchestrators included; `mount_points` stays as it is. Lower priority is nearer
-        to the caller. With `inherit`, sessions forked from this one get it too.
+        `wrap(name, module)` returns an object of the same protocol. All callers of `get` receive
+        it, orchestrators included; `mount_points` stays as it is. Lower priority is nearer to the
+        caller. With `inherit`, sessions forked from this one get it too.
         """
         if mount_point not in SINGLE | NAMED:
             raise MountError(f"Unknown mount point: {mount_point}", mount_point=mount_point)
@@ -273,25 +273,25 @@ class ModuleCoordinator:
         self._capabilities[name] = value
 
     def get_capability(self, name: str) -> Any:
-        """Return the capability, or None when nobody offers it."""
+        """Return the capability, or None if no module offers it."""
         return self._capabilities.get(name)
 
     def register_contributor(self, channel: str, name: str, callback: Callable[[], Any]) -> None:
-        """Ask `callback`, sync or async, whenever `channel` is collected."""
+        """Call `callback`, sync or async, whenever `channel` is collected."""
         contributor: Contributor = {"name": name, "callback": callback}
         self._channels.setdefault(channel, []).append(contributor)
 
     async def collect_contributions(self, channel: str) -> list[Any]:
-        """Ask the contributors of `channel` in registration order and return what they give.
+        """Call the contributors of `channel` in registration order and return their values.
 
-        None is no contribution; a failure is logged and skipped. A contributor that ends in
-        CancelledError ends the collection with what there is by then.
+        None is no contribution; a failure is logged and skipped. A contributor that raises
+        CancelledError ends the collection with the values so far.
         """
         contributions: list[Any] = []
         for contributor in list(self._channels.get(channel, ())):
             name = contributor["name"]
             try:
-                contribution = await settled(contributor["callback"]())
+                contribution = await maybe_await(contributor["callback"]())
             except asyncio.CancelledError:
                 if is_being_cancelled():
                     raise
@@ -307,14 +307,14 @@ class ModuleCoordinator:
         return contributions
 
     def count_injection(self, tokens: int) -> int:
-        """Add to the tokens that hooks injected in this turn and return their number."""
+        """Add to the tokens that hooks injected in this turn and return their sum."""
         self._current_turn_injections += tokens
         return self._current_turn_injections
 
     async def process_hook_result(
         self, result: HookResult, event: str, hook_name: str = "unknown"
     ) -> HookResult:
-        """Do what a hook result asks for; returns what the orchestrator has to act on.
+        """Carry out a hook result; return what the orchestrator has to act on.
 
         Raises:
             ValueError: an injection is larger than `injection_size_limit`; nothing is injected.
@@ -335,30 +335,27 @@ class ModuleCoordinator:
     def register_cleanup(self, cleanup_fn: Any) -> None:
         """Run `cleanup_fn`, sync or async, when the session ends; the same one only once.
 
-        Modules register a cleanup and return it too, so it may come twice.
+        Some modules both register a cleanup and return it from `mount`.
         """
         is_known = any(_is_same(each, cleanup_fn) for each in self._cleanup_fns)
         if callable(cleanup_fn) and not is_known:
             self._cleanup_fns.append(cleanup_fn)
 
     async def release(self, cleanup: Callable[[], Any]) -> None:
-        """Run one cleanup ahead of the others, and not again with them.
-
-        A failure is logged, and so is a cleanup that does not end in time.
-        """
+        """Run one cleanup before the others, only once; a failure or a timeout is logged."""
         others = [each for each in self._cleanup_fns if not _is_same(each, cleanup)]
         self._cleanup_fns[:] = others
         try:
             seconds = self._session_setting("cleanup_timeout") or _CLEANUP_SECONDS
-            await limited(seconds, settled(cleanup()))
+            await limited(seconds, maybe_await(cleanup()))
         except Exception:
             logger.exception("Error during cleanup: %r", cleanup)
 
     async def cleanup(self) -> None:
         """Run every cleanup, last registered first, each once.
 
-        A failure is logged and the rest continues. What is not an Exception (a cancellation,
-        KeyboardInterrupt) is raised again after all have run.
+        A failure is logged and the rest continues. Anything that is not an Exception (a
+        cancellation, KeyboardInterrupt) is raised again after all have run.
         """
         fatal: BaseException | None = None
         while self._cleanup_fns:
@@ -414,7 +411,7 @@ class ModuleCoordinator:
         }
 
     def _known(self, mount_point: str, name: str | None) -> tuple[str, str | None]:
-        """Return a mount point that exists, also for ("session", "orchestrator"|"context")."""
+        """Return an existing mount point; ("session", "orchestrator"|"context") is an alias."""
         if mount_point == "session" and name in ("orchestrator", "context"):
             return name, None
         if mount_point not in self.mount_points:
@@ -441,7 +438,7 @@ class ModuleCoordinator:
         }
 
     def _refresh(self, mount_point: str) -> None:
-        """Bring the mapping of a named mount point up to date, for whoever was given it."""
+        """Update the mapping of a named mount point, which callers may have kept."""
         interposition = self._interpositions.get(mount_point)
         if interposition is not None and mount_point in NAMED:
             interposition.present(self.mount_points[mount_point])
@@ -452,53 +449,53 @@ class ModuleCoordinator:
         return cast("dict[str, Any]", session).get(key) if isinstance(session, dict) else None
 
 
-# Who wrapped a module, and what came of it.
+# An interposer, and the wrapper that it made.
 _Layer: TypeAlias = tuple[Interposer, Any]
 
 
 @dataclass
 class _Interposition:
-    """The wrappers of one mount point, outermost first, and what they made of its modules.
+    """The interposers of one mount point, outermost first, and the wrappers of its modules.
 
-    A module is wrapped once and keeps its wrapper until it or the set of wrappers changes, so that
-    whoever reads twice gets the same object.
+    A module is wrapped once and keeps its wrapper until it or the set of interposers changes, so
+    that reading twice gives the same object.
     """
 
     mount_point: str
     interposers: list[Interposer] = field(default_factory=list["Interposer"])
-    # By name: the module, and the wrappers around it with what each made of it, innermost first.
+    # By name: the module and the layers around it, innermost first.
     wrapped: dict[str, tuple[Any, list[_Layer]]] = field(
         default_factory=dict[str, tuple[Any, list[_Layer]]]
     )
-    # One dict for the life of the session: an orchestrator that was given it stays current.
+    # One dict for the life of the session, so that an orchestrator that keeps it sees changes.
     mapping: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def use(self, interposers: list[Interposer]) -> None:
-        """Put these wrappers, and no others, around every module of the mount point."""
+        """Use exactly these interposers for every module of the mount point."""
         # A new list: a wrapper that adds another one must not change the list being applied.
         self.interposers = sorted(interposers, key=lambda each: each.priority)
         self.wrapped.clear()
 
     def present(self, mounted: Any) -> Any:
-        """Return what is mounted as callers are to see it."""
+        """Return what is mounted, wrapped for callers."""
         if self.mount_point not in NAMED:
             return self._outermost(self.mount_point, mounted)
         current = {name: self._outermost(name, module) for name, module in mounted.items()}
-        # Left alone when nothing changed: somebody may be iterating over it.
+        # Not touched if nothing changed, because a caller may be iterating over it.
         if _identities(self.mapping) != _identities(current):
             self.mapping.clear()
             self.mapping.update(current)
         return self.mapping if self.interposers else mounted
 
     def layers(self, name: str, module: Any) -> list[_Layer]:
-        """Return what is around `module`, innermost first: who wrapped it, and with what."""
+        """Return the layers around `module`, innermost first."""
         known, layers = self.wrapped.get(name, (None, list[_Layer]()))
         if known is not module:
             layers = list[_Layer]()
             inner = module
             for interposer in reversed(self.interposers):
                 wrapper = interposer.wrap(name, inner)
-                # One that leaves the module as it is does not count.
+                # An interposer may choose not to wrap this module.
                 if wrapper is not inner:
                     layers.append((interposer, wrapper))
                 inner = wrapper
@@ -520,7 +517,7 @@ def _class_name(value: object) -> str:
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Whether two callables are one. A method is a new object each time it is looked up."""
+    """Whether two callables are the same; a method is a new object each time it is looked up."""
     return one is other or (isinstance(one, MethodType | BuiltinMethodType) and one == other)
 
 

@@ -54,9 +54,9 @@ def reset_request_id() -> None:
 
 
 def resolve_request_id(event: str, explicit: str | None = None) -> str | None:
-    """Return the id that `event` should carry, and open or close the call it speaks of.
+    """Return the id that `event` should carry, and open or close the call it is about.
 
-    An `explicit` id always wins. Events that belong to no call keep what they have.
+    An `explicit` id always wins. Events that belong to no call keep their own.
     """
     if event in REQUEST_EVENTS:
         request_id = new_request_id() if explicit is None else explicit
@@ -84,9 +84,9 @@ class OpenToolCall:
 
     tool_name: str
     tool_call_id: str
-    # The call in the course of which this one was made, in a child session for example.
+    # The call during which this one was made, in a child session for example.
     outer: OpenToolCall | None = None
-    # Who announced it by an event; None when the loop itself opened it.
+    # The registry whose event opened it; None if the loop itself opened it.
     announced_by: object = None
     claimed_by: set[str] = field(default_factory=set[str])
 
@@ -108,8 +108,8 @@ def current_tool_call_id() -> str | None:
 def claim_tool_call(tool_name: str, by: str) -> str | None:
     """Return the id of the current call if it is one of `tool_name`, once for each `by`.
 
-    This is for wrappers around tools, because `execute` is not given the id of the call. The tool
-    may run a tool of the same name itself; that is not the call, so it finds the id claimed.
+    This is for wrappers around tools, because `execute` is not given the id of the call. A tool
+    may run a tool of the same name itself; for that inner run the id is already claimed.
     """
     call = _open_tool_call.get()
     if call is None or call.tool_name != tool_name or by in call.claimed_by:
@@ -120,7 +120,7 @@ def claim_tool_call(tool_name: str, by: str) -> str | None:
 
 @contextmanager
 def tool_call(tool_name: str, tool_call_id: str) -> Generator[None]:
-    """Let what runs inside belong to this call; for loops, around everything about one call."""
+    """Make the code inside belong to this call; for loops, around everything about one call."""
     outer = _open_tool_call.get()
     _open_tool_call.set(OpenToolCall(tool_name, tool_call_id, outer))
     try:

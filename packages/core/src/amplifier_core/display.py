@@ -1,4 +1,4 @@
-"""The app's way to show a hook's message to a person, as the kernel sees it."""
+"""The protocol by which an app shows a hook's message to the user."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ class DisplaySystem(Protocol):
     def show_message(
         self, message: str, level: Literal["info", "warning", "error"], source: str = "hook"
     ) -> None:
-        """Show `message` and return at once; `source` names who says it."""
+        """Show `message` and return immediately; `source` names its origin."""
         ...

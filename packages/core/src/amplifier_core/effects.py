@@ -1,4 +1,4 @@
-"""What a tool says of itself: what calling it does, for how long, and whether to believe it."""
+"""What a tool declares: the effect of a call, its time limit, and whether to trust its output."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import Any, Literal, NamedTuple, cast
 
 __all__ = ["Declaration", "Effect", "declaration_of"]
 
-# pure: changes nothing; idempotent: twice is as good as once; unsafe: never again unasked.
+# pure: changes nothing; idempotent: may be repeated; unsafe: not repeated without asking.
 Effect = Literal["pure", "idempotent", "unsafe"]
 
 
 class Declaration(NamedTuple):
-    """The three things; what a tool does not say is taken for the worst."""
+    """The three declarations; each defaults to the worst case."""
 
     effect: Effect = "unsafe"
     # Seconds that one call may take; None leaves it to the loop.
     deadline_seconds: float | None = None
-    # Whether its output is the word of somebody the person trusts.
+    # Whether its output comes from a source that the user trusts.
     output_trusted: bool = False
 
 
 def declaration_of(tool: Any) -> Declaration:
     """Return what `tool` declares by its attributes of these names.
 
-    An attribute that is none of the known values counts as not there: a double may have any
-    attribute one asks for, and a typing error must not make a tool look safer than it is.
+    An attribute with an unknown value is ignored: a mock has every attribute, and a typing error
+    must not make a tool look safer than it is.
     """
     effect: Any = getattr(tool, "effect", None)
     seconds: Any = getattr(tool, "deadline_seconds", None)

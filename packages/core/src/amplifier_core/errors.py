@@ -33,7 +33,7 @@ __all__ = [
 
 
 class AmplifierError(Exception):
-    """Anything the kernel raises on purpose."""
+    """The base of all errors that the kernel raises on purpose."""
 
 
 class ModuleError(AmplifierError):
@@ -51,7 +51,7 @@ class ModuleError(AmplifierError):
 
 
 class ModuleNotFoundError(ModuleError, ValueError):  # noqa: A001 - fixed by the source contract
-    """No source knows this module; `tried` names the places that were asked."""
+    """No source has this module; `tried` names the places that were searched."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class ModuleNotFoundError(ModuleError, ValueError):  # noqa: A001 - fixed by the
 
 
 class ModuleLoadError(ModuleError, ValueError):
-    """The module was found, but its code cannot be brought in."""
+    """The module was found, but its code cannot be loaded."""
 
 
 class ModuleValidationError(ModuleLoadError):
-    """The module was read, but breaks the contract of its kind."""
+    """The module was loaded, but breaks the contract of its kind."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class ModuleValidationError(ModuleLoadError):
 
 
 class MountError(AmplifierError, ValueError):
-    """An object cannot be mounted, read or removed where the caller wants it."""
+    """An object cannot be mounted, read or removed at this mount point."""
 
     def __init__(self, message: str, *, mount_point: str | None = None) -> None:
         super().__init__(message)
@@ -114,7 +114,7 @@ def error_text(error: BaseException) -> str:
     """Return an error's message, or its repr when the message cannot be printed."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - the error's own __str__ is broken; its repr still tells
+    except Exception:  # noqa: BLE001 - the error's own __str__ is broken; its repr may work
         return repr(error)
 
 

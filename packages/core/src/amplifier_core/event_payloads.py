@@ -1,4 +1,4 @@
-"""What the data of an event has, for type checkers; nothing in the kernel loads this file.
+"""The types of the data of events, for type checkers; nothing in the kernel loads this file.
 
 A handler that is registered for one event can say so in its signature:
 
@@ -110,7 +110,7 @@ EventName: TypeAlias = Literal[
 
 
 class EventData(TypedDict, total=False):
-    """What the data of every event has when it reaches a handler."""
+    """The fields that the data of every event has when it reaches a handler."""
 
     session_id: str
     parent_id: str | None
@@ -355,7 +355,7 @@ class CompactData(EventData, total=False):
 
 
 class RepairFacts(TypedDict):
-    """One thing that was put right in a history."""
+    """One repair of a history."""
 
     kind: Literal["answered", "moved", "dropped"]
     tool_call_id: str

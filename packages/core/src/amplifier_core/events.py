@@ -4,16 +4,16 @@ Event names are free strings of the form `domain:verb`; the registry refuses non
 means only that several parties agreed on the spelling. In groups, in the order of `ALL_EVENTS`:
 
 - session, prompt, plan: the life of a session and of one turn in it;
-- provider, llm: what is sent to a model, what returns, and what went wrong in between;
+- provider, llm: requests to a model, answers, and failures;
 - content_block, thinking: an answer, block by block;
-- tool, context: tool calls, and what happens to the history;
+- tool, context: tool calls, and changes of the history;
 - orchestrator, execution: the loop as a whole;
 - user, artifact, policy, approval: users, files and permissions;
-- cancel, module: stopping, and modules that come, fail, change or return;
+- cancel, module: stopping, and modules that fail, are swapped or rolled back;
 - hook: a handler that failed.
 
-Streaming providers announce `llm:stream_*` events of their own; those names stay with them. What
-the data of an event has is in `event_payloads`.
+Streaming providers emit `llm:stream_*` events, whose names are defined there. The data of each
+event is described in `event_payloads`.
 """
 
 from __future__ import annotations
@@ -83,5 +83,5 @@ MODULE_ROLLED_BACK: Final = "module:rolled_back"
 CONTEXT_REPAIRED: Final = "context:repaired"
 HOOK_FAILED: Final = "hook:failed"
 
-# A name defined above is an event; there is no second list to forget.
+# Every name above is an event, so there is no second list to keep in step.
 ALL_EVENTS: list[str] = [value for name, value in tuple(globals().items()) if name.isupper()]

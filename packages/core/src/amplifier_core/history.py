@@ -1,4 +1,4 @@
-"""Which tool calls a history makes, answers and leaves open; and closing them when a turn ends."""
+"""Which tool calls of a history are answered or open, and closing them when a turn ends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CALL_BLOCKS = frozenset({"tool_call", "tool_use"})
 
 
 def interrupted_result(call_id: str, name: str) -> Stored:
-    """Return the result of a call whose outcome nobody knows."""
+    """Return the result of a call whose outcome is unknown."""
     return {"role": "tool", "tool_call_id": call_id, "name": name, "content": INTERRUPTED}
 
 
@@ -46,7 +46,7 @@ def unanswered_calls(messages: list[Stored]) -> dict[str, str]:
 
 
 def calls_in(message: Stored) -> dict[Any, str]:
-    """Return the calls a message makes: tool names by id, from either place they are kept in."""
+    """Return the calls of a message: tool names by id, from its blocks and its `tool_calls`."""
     if message.get("role") != "assistant":
         return {}
     found: dict[Any, Any] = {}
@@ -56,7 +56,7 @@ def calls_in(message: Stored) -> dict[Any, str]:
         found[fields.get("id")] = function.get("name") or fields.get("name") or fields.get("tool")
     for block in _blocks_of(message, _CALL_BLOCKS):
         found.setdefault(block.get("id"), block.get("name"))
-    # A call without an id can have no result; there is nothing to repair about it.
+    # A call without an id can have no result, so it is never open.
     return {call_id: str(name) for call_id, name in found.items() if call_id}
 
 
@@ -89,10 +89,10 @@ def _fields_of(call: Any) -> Stored:
 
 @asynccontextmanager
 async def interruptible(token: CancellationToken) -> AsyncGenerator[None]:
-    """Interrupt the running task when an immediate stop is requested, wherever that comes from.
+    """Interrupt the running task when an immediate stop is requested, from any thread.
 
-    What runs inside sees a CancelledError where it waits; the task is left uncancelled. When the
-    caller was cancelled as well, which nobody inside could tell apart, that is raised in the end.
+    Code inside gets a CancelledError where it waits; the task is not cancelled afterwards. If the
+    caller was cancelled as well, which code inside cannot distinguish, that is raised in the end.
     """
     task = cast("asyncio.Task[Any]", asyncio.current_task())
     cancelled_before = task.cancelling()
@@ -101,7 +101,7 @@ async def interruptible(token: CancellationToken) -> AsyncGenerator[None]:
     is_over = False
 
     def interrupt() -> None:
-        # Requests come from any thread or signal handler.
+        # A request may come from another thread or a signal handler.
         loop.call_soon_threadsafe(cancel)
 
     def cancel() -> None:
@@ -120,7 +120,7 @@ async def interruptible(token: CancellationToken) -> AsyncGenerator[None]:
         token.remove_interrupt(interrupt)
         if interrupts:
             with contextlib.suppress(asyncio.CancelledError):
-                # A cancellation that found nothing to interrupt is still waiting to be delivered.
+                # A cancellation that interrupted nothing is still pending: have it delivered here.
                 await asyncio.sleep(0)
             for _ in range(interrupts):
                 task.uncancel()
@@ -129,10 +129,10 @@ async def interruptible(token: CancellationToken) -> AsyncGenerator[None]:
 
 
 async def close_history(coordinator: ModuleCoordinator) -> None:
-    """Answer the calls that a turn ended in the middle of, so that the history stays valid.
+    """Answer the open calls of a turn that was interrupted, so that the history stays valid.
 
-    Only where an answer belongs: after the last message of the model and other results. Anywhere
-    else it is the repair before the next request that puts things right.
+    Only where a result belongs: after the last message of the model and other results. Anything
+    else is left to the repair before the next request.
     """
     context = coordinator.get("context")
     if context is None:
@@ -145,6 +145,7 @@ async def close_history(coordinator: ModuleCoordinator) -> None:
         for call_id, name in waiting.items():
             await context.add_message(interrupted_result(call_id, name))
     except Exception:
+        # A memory that fails here must not hide the error that ended the turn.
         logger.exception("history not closed session=%s", coordinator.session_id)
         return
     if waiting:

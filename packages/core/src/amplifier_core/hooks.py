@@ -1,4 +1,4 @@
-"""The hook registry: who hears which event, and what their answers add up to."""
+"""The hook registry: which handlers receive an event, and how their answers are merged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import ValidationError
 
 from amplifier_core._isolation import Payload, as_dict
-from amplifier_core._tasks import is_being_cancelled, limited, settled
+from amplifier_core._tasks import is_being_cancelled, limited, maybe_await
 from amplifier_core.correlation import (
     CORRELATED_EVENTS,
     REQUEST_ID_FIELD,
@@ -42,9 +42,9 @@ INVALID_ANSWER = "Hook handler returned invalid response"
 
 
 def parse_answer(answer: Any, event: str, handler_name: str) -> HookResult:
-    """Return `answer` as a HookResult; None is a continue, and anything else denies.
+    """Return `answer` as a HookResult; None continues, and anything invalid denies.
 
-    A handler whose answer cannot be read may have meant to object, so the safe reading is no.
+    A handler with an invalid answer may have meant to deny, so that is the safe interpretation.
     """
     if isinstance(answer, HookResult):
         return answer
@@ -55,19 +55,19 @@ def parse_answer(answer: Any, event: str, handler_name: str) -> HookResult:
         return HookResult(action="deny", reason=INVALID_ANSWER)
 
 
-# The name of a handler, and what it said.
+# The name of a handler, and its answer.
 Answer: TypeAlias = tuple[str, HookResult]
 
 
 def merge_denial(denial: HookResult, handler_name: str, earlier: list[Answer]) -> HookResult:
-    """Return `denial` with the name of its handler and the messages of those before it."""
+    """Return `denial` with the name of its handler and the messages of earlier handlers."""
     messages = [message for name, answer in earlier for message in answer.messages(name)]
     messages += denial.user_messages
     return denial.model_copy(update={"denied_by": handler_name, "user_messages": messages})
 
 
 def merge_answers(answers: list[Answer], event: str, data: dict[str, Any]) -> HookResult:
-    """Return what the answers to one emit add up to when no one denied."""
+    """Merge the answers to one emit in which no handler denied."""
     asking = [answer for _, answer in answers if answer.action == "ask_user"]
     injecting: list[HookResult] = []
     injections: list[ContextInjection] = []
@@ -75,7 +75,7 @@ def merge_answers(answers: list[Answer], event: str, data: dict[str, Any]) -> Ho
         own = answer.injections(name, event) if answer.action == "inject_context" else []
         if own:
             injecting.append(answer)
-        # Marked with where each really came from, whatever its handler says.
+        # Marked with its real origin, whatever its handler says.
         origin = {"hook_name": name, "event": event}
         injections += [each.model_copy(update=origin) for each in own]
     base = None
@@ -85,22 +85,24 @@ def merge_answers(answers: list[Answer], event: str, data: dict[str, Any]) -> Ho
         base = injecting[0]
     messages: list[UserMessage] = []
     for name, answer in answers:
-        # The base keeps its own message where its handler put it. A handler that emits in turn
-        # passes on the messages it received.
+        # The base keeps its own message in its single field. A handler that emits an event itself
+        # passes on the messages that it received.
         messages += answer.user_messages if answer is base else answer.messages(name)
     if base is not None:
         result = base.model_copy()
     else:
-        # It belongs to no handler, so the first message takes the place of its own.
-        result = HookResult(action="continue").with_injections(injections)
+        # This result belongs to no handler, so the first message goes into the single field.
+        result = HookResult(action="continue")
+        if injections:
+            result = result.with_injections(injections)
         if messages:
             first = messages.pop(0)
             result.user_message = first.text
             result.user_message_level = first.level
             result.user_message_source = first.source
     result.user_messages = messages
-    # Only a modification changes the data, so what an answer of another kind put there is not
-    # taken over; nor are injections that came with a question.
+    # Only `modify` changes the data, so the data of any other answer is dropped; so are injections
+    # that came with a question.
     result.data = data
     result.suppress_output = any(answer.suppress_output for _, answer in answers)
     result.context_injections = injections
@@ -110,7 +112,7 @@ def merge_answers(answers: list[Answer], event: str, data: dict[str, Any]) -> Ho
 EVERY_EVENT = "*"
 
 # Seconds. Guards ask the user inside their handler: a question waits 300 s by default, and one
-# without a limit should outlast a break. A handler that needs longer says so.
+# without a limit should outlast a break. A handler that needs longer passes its own `timeout`.
 DEFAULT_TIMEOUT = 3600.0
 
 Handler: TypeAlias = Callable[[str, Any], Any]
@@ -121,8 +123,8 @@ OnError: TypeAlias = Literal["continue", "deny"]
 class HookTrace:
     """How one handler answered one emit.
 
-    `action` is that of its answer: "continue" when it gave none or failed, "deny" when it is a
-    guard that failed or when its answer could not be read. `error` describes a failure.
+    `action` is that of its answer: "continue" if it gave none or failed, "deny" if it is a guard
+    that failed or if its answer was invalid. `error` describes a failure.
     """
 
     event: str
@@ -186,8 +188,8 @@ class HookRegistry:
         """Call `handler` on every `event`; the returned function undoes this, once.
 
         `"*"` is every event. Lower `priority` runs earlier; equal priorities keep registration
-        order. `timeout` is in seconds, an hour when it is left out, and None is no limit. With
-        `on_error="deny"` the handler is a guard: when it raises or times out, the answer is a
+        order. `timeout` is in seconds, an hour by default, and None is no limit. With
+        `on_error="deny"` the handler is a guard: if it raises or times out, the answer is a
         denial, and child sessions inherit it.
         """
         if type(priority) is not int:
@@ -217,13 +219,13 @@ class HookRegistry:
     def list_handlers(self, event: str | None = None) -> dict[str, list[str]]:
         """Return the handlers' names in the order they run, by event.
 
-        Those of every event are listed under `"*"`, and with each event that has others.
+        Handlers of every event are listed under `"*"`, and with each event that has others.
         """
         events = self._known_events() if event is None else [event]
         return {each: [handler.name for handler in self._hearing(each)] for each in events}
 
     def has_handlers(self, event: str) -> bool:
-        """Whether anybody would hear `event`; saves preparing what nobody listens to."""
+        """Whether any handler would receive `event`; saves preparing data that nobody uses."""
         if self._handlers.get(event) or self._handlers.get(EVERY_EVENT):
             return True
         for parent in self._parents:
@@ -259,13 +261,13 @@ class HookRegistry:
         return described
 
     def set_default_fields(self, **fields: Any) -> None:
-        """Put `fields` under the data of every event from now on; replaces earlier ones."""
+        """Add `fields` to the data of every event from now on; replaces earlier ones."""
         self._defaults = fields
 
     def inherit_guards(self, parent: HookRegistry) -> None:
         """Run the guards of `parent` here as well, those it has now and those it gets later.
 
-        An inherited guard leaves when the parent removes it; `unregister` here cannot remove it.
+        Only the parent can remove an inherited guard; `unregister` here has no effect on it.
         """
         self._parents.append(parent)
 
@@ -283,11 +285,11 @@ class HookRegistry:
         return undo
 
     async def emit(self, event: str, data: Any) -> HookResult:
-        """Call every handler of `event`, in order, and return what their answers add up to.
+        """Call every handler of `event`, in order, and merge their answers.
 
-        deny ends the round immediately, and `denied_by` names the handler; otherwise the first
-        ask_user, else all injections merged, else continue. An edit survives in `data` whatever
-        the action, and so do user messages.
+        deny ends the emit immediately, and `denied_by` names the handler; otherwise the first
+        ask_user wins, else all injections merged, else continue. An edit stays in `data` whatever
+        the action, and user messages are kept too.
         """
         if event in CORRELATED_EVENTS:
             data = _correlated(event, data)
@@ -321,10 +323,10 @@ class HookRegistry:
     async def emit_and_collect(
         self, event: str, data: Any, timeout: float | None = 1.0
     ) -> list[dict[str, Any]]:
-        """Ask every handler of `event` in turn and return the data of those that gave some.
+        """Call every handler of `event` in turn and return the data that they returned.
 
-        Actions mean nothing here. `timeout` is in seconds and per handler, None for no limit; a
-        handler that fails or takes longer is logged and skipped.
+        Actions are ignored. `timeout` is in seconds and per handler, None for no limit; a handler
+        that fails or takes longer is logged and skipped.
         """
         collected: list[dict[str, Any]] = []
         payload = Payload(data)
@@ -335,7 +337,7 @@ class HookRegistry:
         return collected
 
     def _hearing(self, event: str) -> list[_Registration]:
-        """Return who hears `event` in the order they run: a new list, so a snapshot."""
+        """Return the handlers of `event` in the order they run: a new list, so a snapshot."""
         hearing = list(self._handlers.get(event, ()))
         if event != EVERY_EVENT:
             hearing += self._handlers.get(EVERY_EVENT, ())
@@ -355,7 +357,7 @@ class HookRegistry:
         started = time.perf_counter()
         error: BaseException | None = None
         try:
-            answer = await limited(timeout, settled(registration.handler(event, view)))
+            answer = await limited(timeout, maybe_await(registration.handler(event, view)))
             result = parse_answer(answer, event, registration.name)
         except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 - logged there
             error = raised
@@ -391,7 +393,7 @@ class HookRegistry:
 
 
 def _correlated(event: str, data: Any) -> Any:
-    """Return the data of a model call's event with the id of that call, when there is one."""
+    """Return the data of a model call's event with the id of that call, if there is one."""
     mapping = as_dict(data)
     if mapping is None:
         return data

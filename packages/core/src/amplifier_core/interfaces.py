@@ -151,7 +151,7 @@ class HookHandler(Protocol):
     """A function, or an object that can be called like one, that answers events."""
 
     async def __call__(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Look at `data`, which is the handler's own copy, and answer."""
+        """Answer the event; `data` is the handler's own copy."""
         ...
 
 
@@ -185,5 +185,5 @@ class ApprovalProvider(Protocol):
     """Something that can answer an `ApprovalRequest`, usually by asking the user."""
 
     async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
-        """Answer, or raise `TimeoutError` when nobody did in time."""
+        """Answer, or raise `TimeoutError` if nobody did in time."""
         ...

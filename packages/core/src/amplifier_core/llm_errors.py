@@ -49,8 +49,8 @@ class LLMError(Exception):
     """A model call failed.
 
     `retryable` says whether the same call may succeed later; without it the class decides.
-    `retry_after` is the vendor's wish in seconds. `delay_multiplier` stretches the wait that
-    `RetryConfig.compute_delay` finds, for failures that need more patience than others.
+    `retry_after` is the wait that the vendor asks for, in seconds. `delay_multiplier` scales the
+    delay of `RetryConfig.compute_delay`, for failures that last longer than others.
     """
 
     _retryable: ClassVar[bool] = False
@@ -83,7 +83,7 @@ class LLMError(Exception):
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
-# What `repr` lists, in this order, unless it has the value beside it.
+# The fields that `repr` lists, in this order, and the value for which each is left out.
 _SHOWN: tuple[tuple[str, object], ...] = (
     ("provider", None),
     ("model", None),
@@ -101,7 +101,7 @@ class RateLimitError(LLMError):
 
 
 class QuotaExceededError(RateLimitError):
-    """A hard limit of the account is used up; only a person can change that."""
+    """A hard limit of the account is used up; only the account's owner can change that."""
 
     _retryable = False
 
@@ -111,7 +111,7 @@ class AuthenticationError(LLMError):
 
 
 class AccessDeniedError(AuthenticationError):
-    """The credentials are valid and may not do this (403)."""
+    """The credentials are valid but not allowed to do this (403)."""
 
 
 class ContextLengthError(LLMError):
@@ -123,7 +123,7 @@ class ContentFilterError(LLMError):
 
 
 class InvalidRequestError(LLMError):
-    """The vendor calls the request malformed (400, 422)."""
+    """The vendor rejects the request as malformed (400, 422)."""
 
 
 class ProviderUnavailableError(LLMError):
@@ -159,7 +159,7 @@ class AbortError(LLMError):
 class InvalidToolCallError(LLMError):
     """The model asked for a tool in a way that cannot be carried out.
 
-    `raw_arguments` is the text the model produced, when it could not be parsed.
+    `raw_arguments` is the text the model produced, if it could not be parsed.
     """
 
     def __init__(

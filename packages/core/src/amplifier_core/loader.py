@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from amplifier_core import _discovery as discovery
 from amplifier_core._discovery import TYPE_TO_MOUNT_POINT, declared_type, guess_type
-from amplifier_core._tasks import settled
+from amplifier_core._tasks import maybe_await
 from amplifier_core.errors import (
     ModuleError,
     ModuleLoadError,
@@ -73,11 +73,11 @@ class _Loaded:
 
     def bind(self, config: dict[str, Any] | None) -> MountFunction:
         """Return the module's mount with its config, as a function of the coordinator alone."""
-        # A copy: modules write into what they are given, and the mount plan is not theirs.
+        # A copy, because modules write into their config, and the mount plan is not theirs.
         own_config = dict(config or {})
 
         def mount(coordinator: Any) -> Awaitable[Any]:
-            return settled(self.mount(coordinator, own_config))
+            return maybe_await(self.mount(coordinator, own_config))
 
         if self.on_session_ready is not None:
             mount.__on_session_ready__ = (self.module_id, self.on_session_ready)  # type: ignore[attr-defined]
@@ -95,8 +95,7 @@ class ModuleLoader:
         coordinator: Any = None,
         search_paths: Iterable[str | Path] | None = None,
     ) -> None:
-        # Whose resolver is asked.
-        # Published code reads it under either name.
+        # It has the resolver. Published code reads it under either name.
         self._coordinator = coordinator
         self.coordinator = coordinator
         self._search_paths = None if search_paths is None else list(search_paths)
@@ -115,13 +114,13 @@ class ModuleLoader:
     ) -> MountFunction:
         """Return an async function of one argument that mounts `module_id` with `config`.
 
-        It carries `__on_session_ready__ = (module_id, function)` when the module has one.
+        It carries `__on_session_ready__ = (module_id, function)` if the module has one.
         `profile_source` is the older name of `source_hint`.
 
         Raises:
-            ModuleNotFoundError: nobody knows the module.
+            ModuleNotFoundError: no source has the module.
             ModuleLoadError: it was found, and its code does not load.
-            ModuleValidationError: it was found, and it is not what it should be.
+            ModuleValidationError: it was found, and breaks the contract of its kind.
         """
         resolver = self._resolver(coordinator)
         try:
@@ -157,13 +156,13 @@ class ModuleLoader:
             raise
 
     def cleanup(self) -> None:
-        """Take the directories that this loader added off the import path."""
+        """Remove the directories that this loader added to the import path."""
         for path in self._added_paths:
             discovery.stop_searching(path)
         self._added_paths.clear()
 
     def enqueue_on_session_ready(self, module_id: str, ready: ReadyFunction) -> None:
-        """Remember to call `ready` when every module is mounted."""
+        """Call `ready` when every module is mounted."""
         self._on_session_ready_queue.append((module_id, ready))
 
     def get_on_session_ready_queue(self) -> list[tuple[str, ReadyFunction]]:
@@ -171,7 +170,7 @@ class ModuleLoader:
         return list(self._on_session_ready_queue)
 
     def clear_on_session_ready_queue(self) -> None:
-        """Forget them."""
+        """Empty the queue."""
         self._on_session_ready_queue.clear()
 
     def _directories(self) -> list[str | Path]:
@@ -187,7 +186,7 @@ class ModuleLoader:
         try:
             return owner.get("module-source-resolver")
         except ValueError:
-            # Another implementation of a coordinator need not know this mount point.
+            # Another implementation of a coordinator may lack this mount point.
             return None
 
     async def _load_direct(
@@ -237,7 +236,7 @@ class ModuleLoader:
 
     def _load_filesystem(self, module_id: str) -> _Loaded | None:
         name = discovery.package_name(module_id)
-        package = sys.modules.get(name) or discovery.import_by_name(name)
+        package = discovery.import_by_name(name)
         if package is None:
             for directory in discovery.directories_of(module_id, self._directories()):
                 found = discovery.find_package_dir(module_id, directory)
@@ -250,7 +249,7 @@ class ModuleLoader:
         return _Loaded(module_id, mount, discovery.usable_ready(module_id, package))
 
     async def _load_resolved(self, module_id: str, resolver: Any, hint: Any) -> _Loaded:
-        """Return the module from where the resolver says; it may pass the question on."""
+        """Load the module from its resolved source; if the resolver lacks it, find it directly."""
         try:
             source = await _ask_resolver(resolver, module_id, hint)
         except ModuleNotFoundError as unknown:
@@ -258,7 +257,7 @@ class ModuleLoader:
                 return self._find(module_id)
             except ModuleNotFoundError:
                 raise unknown from None
-        path = Path(await settled(source.resolve()))
+        path = Path(await maybe_await(source.resolve()))
         known = self._loaded_modules.get(module_id)
         if known is not None and known.path is not None:
             if known.path != path:
@@ -268,7 +267,7 @@ class ModuleLoader:
                 )
             return known
         discovery.check_transport(module_id, path)
-        # A source may name the package, so that it need not be named like the module.
+        # A source may name the package, which then can have any name.
         directory = getattr(source, "package_dir", None)
         if not isinstance(directory, Path):
             directory = discovery.find_package_dir(module_id, path)
@@ -286,7 +285,7 @@ class ModuleLoader:
         return loaded
 
     def _import_from(self, directory: Path) -> ModuleType:
-        # A module may import packages that lie beside its own.
+        # A module may import packages that are beside its own.
         root = str(directory.parent)
         if root not in self._added_paths:
             discovery.search(root)
@@ -295,7 +294,7 @@ class ModuleLoader:
 
 
 async def _ask_resolver(resolver: Any, module_id: str, hint: Any) -> Any:
-    """Ask a resolver, with the hint under the name that its signature has for it.
+    """Call a resolver, with the hint under the parameter name that it uses.
 
     Published resolvers call it `source_hint` or `profile_hint`; the contract passes it second.
     """
@@ -303,18 +302,18 @@ async def _ask_resolver(resolver: Any, module_id: str, hint: Any) -> Any:
     function = getattr(resolve, "__func__", resolve)
     hints = {name: hint for name in ("source_hint", "profile_hint") if takes(function, name)}
     if hints:
-        return await settled(resolve(module_id, **hints))
+        return await maybe_await(resolve(module_id, **hints))
     positional = [
         each.kind in _POSITIONAL for each in inspect.signature(resolve).parameters.values()
     ]
     if sum(positional) > 1:
-        return await settled(resolve(module_id, hint))
-    return await settled(resolve(module_id))
+        return await maybe_await(resolve(module_id, hint))
+    return await maybe_await(resolve(module_id))
 
 
 @functools.lru_cache(maxsize=64)
 def takes(function: Callable[..., Any], name: str) -> bool:
-    """Whether a function has a place for an argument of this name; yes if it does not show."""
+    """Whether a function accepts an argument of this name; True if its signature is unknown."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What goes to a model and what comes back: requests, messages, content blocks, responses.
+"""Requests to a model and its responses, with their messages and content blocks.
 
 These models keep fields they do not know, because a vendor's state must survive storage and
 replay: what is dumped here validates again and reaches the vendor unchanged.
@@ -166,15 +166,15 @@ def _plain_blocks(value: object) -> list[dict[str, Any]]:
     return [_plain_block(block) for block in cast("list[object]", value)]
 
 
-# Texts and base64 images with nothing beside them, so that a tool cannot smuggle vendor state.
 def _dump_blocks(blocks: Any, dump: SerializerFunctionWrapHandler) -> list[dict[str, Any]]:
-    """Dump what a tool returned for the model: no block of it has a visibility of its own."""
+    """Dump the rich output of a tool; its blocks have no visibility of their own."""
     return [
         {key: value for key, value in block.items() if key != "visibility"}
         for block in dump(blocks)
     ]
 
 
+# Texts and base64 images without other fields, so that a tool cannot smuggle in vendor state.
 RichOutput = Annotated[
     list[TextBlock | ImageBlock], BeforeValidator(_plain_blocks), WrapSerializer(_dump_blocks)
 ]
@@ -187,7 +187,7 @@ def _empty_text(_: None) -> str:
 if TYPE_CHECKING:
     _Content = str | list[ContentBlockUnion]
 else:
-    # The function is a branch of its own, so only a `None` pays for it.
+    # A separate branch of the union, so that only a None pays for the function call.
     _Content = str | list[ContentBlockUnion] | Annotated[None, AfterValidator(_empty_text)]
 
 
@@ -278,7 +278,7 @@ def _refuse_float(value: object) -> object:
     return value
 
 
-# Money: never a float on the way in, always text on the way out.
+# Money: floats are refused on input, because they are inexact; dumped as text.
 CostUsd = Annotated[
     Decimal,
     BeforeValidator(_refuse_float),

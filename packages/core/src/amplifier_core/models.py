@@ -1,4 +1,4 @@
-"""What the kernel and its modules hand to each other besides messages."""
+"""The data that the kernel and its modules exchange, apart from messages."""
 
 # No `from __future__ import annotations`: pydantic would compile every annotation a second time,
 # which takes a sixth of the time this package needs to import.
@@ -49,7 +49,7 @@ def json_default(obj: object) -> str:
     raise TypeError(f"Object of type {type(obj).__name__} is not JSON serializable")
 
 
-# The names under which published code reaches for them.
+# The names under which published code imports them.
 _sanitize_for_llm = sanitize_for_llm
 _json_default = json_default
 
@@ -83,12 +83,12 @@ class ToolResult(BaseModel, defer_build=True, validate_assignment=True, hide_inp
         return given
 
     def model_post_init(self, context: Any, /) -> None:
-        """Show the message of a failure as its output."""
+        """Use the message of a failure as its output."""
         if not self.success and self.output is None and self.error:
             self.output = self.error.get("message") or None
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Copy, as pydantic does, but validate what is updated."""
+        """Copy as pydantic does, but validate the updated fields."""
         copied = super().model_copy(deep=deep)
         if not update:
             return copied
@@ -110,7 +110,7 @@ class ToolResult(BaseModel, defer_build=True, validate_assignment=True, hide_inp
         return sanitize_for_llm(text)
 
     def safe_hook_presentation(self) -> dict[str, Any]:
-        """Return what hooks may see: everything, with pictures replaced by a sentence."""
+        """Return what hooks may see: everything, but with images replaced by a sentence."""
         shown: dict[str, Any] = {
             "success": self.success,
             "output": self.output,
@@ -178,7 +178,7 @@ class HookResult(BaseModel, defer_build=True):
     denied_by: str | None = None
 
     def injections(self, hook_name: str, event: str) -> list[ContextInjection]:
-        """Return the injections, whether they came as a list or in the fields of a single one."""
+        """Return the injections, whether given as a list or in the fields of a single one."""
         if self.context_injections:
             return self.context_injections
         if self.context_injection is None:
@@ -212,7 +212,7 @@ class HookResult(BaseModel, defer_build=True):
         return self.model_copy(update=update)
 
     def messages(self, source: str | None = None) -> list[UserMessage]:
-        """Return the messages, the single field's first; `source` is used where it names none."""
+        """Return the messages, that of the single field first; `source` is its default source."""
         if not self.user_message:
             return self.user_messages
         single = UserMessage(
@@ -331,5 +331,5 @@ class SessionStatus(BaseModel, defer_build=True):
     modules: list[ModuleStatus] = Field(default_factory=_new_list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the status as JSON-ready data, without what is None."""
+        """Return the status as JSON-ready data, without fields that are None."""
         return self.model_dump(mode="json", exclude_none=True)

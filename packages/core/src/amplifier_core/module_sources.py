@@ -31,7 +31,7 @@ class ModuleSource(Protocol):
 
     @abstractmethod
     def resolve(self) -> Path:
-        """Return the local directory of the module, fetched first if need be.
+        """Return the local directory of the module, fetched first if necessary.
 
         Raises:
             ModuleNotFoundError: there is no such module.
@@ -53,13 +53,13 @@ class ModuleSourceResolver(Protocol):
         take either or both, and may offer `async_resolve` with the same arguments.
 
         Raises:
-            ModuleNotFoundError: this resolver does not know the module.
+            ModuleNotFoundError: this resolver does not have the module.
         """
         ...
 
 
 class FileSystemModuleSource:
-    """Directories in which to look for modules, and mentions that stand for paths."""
+    """Directories in which to search for modules, and the paths that mentions stand for."""
 
     def __init__(self, paths: list[str] | None = None) -> None:
         self._paths = list(paths or [])

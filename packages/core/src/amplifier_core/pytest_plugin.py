@@ -1,8 +1,8 @@
-"""The pytest plugin: mounts the module under test and hands it to the module's tests.
+"""The pytest plugin: mounts the module under test and passes it to the module's tests.
 
 pytest loads this file in every environment where the kernel is installed, so it imports nothing
-but pytest, and the kernel's kit only when a fixture is really used. What an environment without
-modules pays is the import of `amplifier_core` itself, which stands before any of its files.
+but pytest, and the test doubles only when a fixture is really used. Other environments pay only
+for the import of the package `amplifier_core` itself, which comes before any of its files.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _found_key = pytest.StashKey["Path | None"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Offer `--module-path` and what its name does not say."""
+    """Add the option `--module-path`, and those for what the name of a module does not say."""
     group = parser.getgroup("amplifier modules")
     group.addoption(
         "--module-path", metavar="PATH", help="the module under test: its package or its project"
@@ -65,7 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker and choose who runs coroutines: pytest-asyncio, or we ourselves."""
+    """Declare the marker and choose what runs coroutines: pytest-asyncio, or this plugin."""
     config.addinivalue_line(
         "markers", "module_validation: a test of the kernel's suites that a module inherits"
     )
@@ -80,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip the kernel's own suites where they have no module of their type to test."""
+    """Skip the kernel's own suites if there is no module of their type to test."""
     for item in items:
         if not str(item.path).startswith(_SUITES):
             continue
@@ -110,15 +110,15 @@ def _type_under_test(config: pytest.Config, package: Path) -> str | None:
 def find_module(config: pytest.Config, test_file: Path) -> Path | None:
     """Return the package under test.
 
-    That is the one the command line names, else the one the test file belongs to, else the one
-    that pytest was started in or for.
+    It is the one that the command line names, else the one that the test file belongs to, else the
+    one that pytest was started in or for.
     """
     named = config.getoption("--module-path")
     if named:
         path = Path(named).resolve()
         if (path / "__init__.py").is_file():
             return path
-        # Named by convention, or like the project, as the module contracts lay it out.
+        # Named by convention, or like the project, as in the module contracts.
         patterns = ("amplifier_module_*", path.name.replace("-", "_"))
         packages = [each for pattern in patterns for each in _packages_in(path, pattern)]
         return packages[0] if packages else path
@@ -131,10 +131,10 @@ def find_module(config: pytest.Config, test_file: Path) -> Path | None:
 
 
 def _module_around(test_file: Path) -> Path | None:
-    """Return the package of the project that holds the test file.
+    """Return the package of the project that the test file is in.
 
-    Where a project has several modules in one package, each as a package of its own, the one
-    whose name the folder of the test file has.
+    If a project has several modules as packages inside one package, it is the one with the name of
+    the test file's folder.
     """
     in_project = True
     passed: list[str] = []
@@ -152,7 +152,7 @@ def _module_around(test_file: Path) -> Path | None:
 
 
 def _modules_of_run(config: pytest.Config) -> Iterator[Path]:
-    """Yield the packages that the working folder, the root and the given paths point at."""
+    """Yield the packages of the working folder, the root and the given paths."""
     given = (config.invocation_params.dir / arg.partition("::")[0] for arg in config.args)
     starts = (config.invocation_params.dir, config.rootpath, *given)
     for start in (path if path.is_dir() else path.parent for path in starts if path.exists()):
@@ -206,7 +206,7 @@ def coordinator() -> MockCoordinator:
 def mock_deps() -> tuple[
     MockContextManager, dict[str, MockProvider], dict[str, MockTool], EventRecorder
 ]:
-    """What an orchestrator is given: a memory, a provider, a tool and something to emit to."""
+    """The arguments of an orchestrator: a memory, a provider, a tool and a recorder of events."""
     from amplifier_core import testing  # noqa: PLC0415 - see the file's first lines
 
     return (
@@ -220,7 +220,7 @@ def mock_deps() -> tuple[
 async def _mount_under_test(
     mount_point: str, thing: str, module_path: Path | None, coordinator: Any, options: pytest.Config
 ) -> AsyncGenerator[Any]:
-    """Mount the module under test, give what it brought, and clean up after the test."""
+    """Mount the module under test, yield what it mounted, and clean up after the test."""
     import json  # noqa: PLC0415 - see the file's first lines
 
     from amplifier_core._discovery import find_mount  # noqa: PLC0415 - see the file's first lines
@@ -245,7 +245,7 @@ async def _mount_under_test(
         yield instance
 
 
-# The fixture, where it looks, and what it says is missing.
+# The fixture, its mount point, and the name for error messages.
 _MODULE_FIXTURES = {
     "provider_module": ("providers", "provider"),
     "tool_module": ("tools", "tool"),
@@ -294,7 +294,7 @@ async def _next(given: AsyncGenerator[Any]) -> Any:
 
 
 def _holder(make: Callable[[str, str, str], Any]) -> ModuleType:
-    """Return the fixtures in the form in which pytest takes them."""
+    """Return the fixtures as a module, which pytest can register as a plugin."""
     holder = ModuleType("amplifier_module_fixtures")
     for name, (mount_point, thing) in _MODULE_FIXTURES.items():
         setattr(holder, name, make(name, mount_point, thing))
@@ -302,7 +302,7 @@ def _holder(make: Callable[[str, str, str], Any]) -> ModuleType:
 
 
 class _CoroutineRunner:
-    """Runs the coroutine tests of a module where pytest-asyncio is not there to do it."""
+    """Runs the coroutine tests of a module if pytest-asyncio is not installed."""
 
     @pytest.fixture
     def amplifier_runner(self) -> Generator[Runner]:
@@ -314,7 +314,7 @@ class _CoroutineRunner:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
-        """Run a test marked `asyncio`, when it belongs to a module."""
+        """Run a test marked `asyncio`, if it belongs to a module."""
         test: Any = pyfuncitem.obj
         if not inspect.iscoroutinefunction(test) or not _is_ours(pyfuncitem):
             return None

@@ -1,4 +1,4 @@
-"""Making data fit to be shown: long texts cut, secrets blanked."""
+"""Making data fit to be shown: cutting long texts and blanking secrets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def truncate_values(obj: Any, max_length: int = 180) -> Any:
 def redact_secrets(obj: Any, sensitive_keys: Collection[str] = SENSITIVE_KEYS) -> Any:
     """Copy `obj` with the value of every sensitive dict key replaced by `[REDACTED]`.
 
-    A key is sensitive when its lower-case form is in `sensitive_keys`, as a whole.
+    A key is sensitive if its lower-case form, as a whole, is in `sensitive_keys`.
     """
     if isinstance(obj, dict):
         items = cast("dict[Any, Any]", obj).items()

@@ -1,4 +1,4 @@
-"""Waiting and trying again when a model call fails for a passing reason."""
+"""Retries of model calls with exponential backoff."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ class RetryConfig:
     ) -> float:
         """Return the seconds to wait after the failed attempt number `attempt`, counted from 0.
 
-        Grows up to `max_delay`, is then stretched by `delay_multiplier` and spread by jitter
-        (half to one and a half times), and never falls below a `retry_after` that is honoured.
+        Grows up to `max_delay`, is then multiplied by `delay_multiplier` and by a random factor of
+        0.5 to 1.5 (jitter), and is never less than a `retry_after` that is honoured.
         """
         try:
             delay = min(self.initial_delay * self.backoff_factor**attempt, self.max_delay)
@@ -118,7 +118,7 @@ class RetryConfig:
             delay *= delay_multiplier
         if self.jitter:
             delay *= random.uniform(0.5, 1.5)
-        # After the jitter: the server's floor holds whatever the dice say.
+        # After the jitter, which must not bring the delay below the server's floor.
         if self.honor_retry_after and retry_after is not None and math.isfinite(retry_after):
             delay = max(delay, retry_after)
         return delay
@@ -132,8 +132,8 @@ async def retry_with_backoff(
 ) -> T:
     """Await `operation()` until it succeeds, and return its value.
 
-    Only an `LLMError` that calls itself retryable is retried. Before each wait,
-    `on_retry(attempt, delay, error)` is awaited, attempts counted from 1. The last error leaves
+    Only an `LLMError` with `retryable` is retried. Before each wait,
+    `on_retry(attempt, delay, error)` is awaited, attempts counted from 1. The last error is raised
     unchanged.
     """
     config = config or RetryConfig()
@@ -174,7 +174,7 @@ def classify_error_message(
 ) -> type[LLMError]:
     """Name the error class for a vendor's message: by status code first, then by its words.
 
-    `provider` is accepted for callers that pass it and changes nothing.
+    `provider` is accepted for callers that pass it, and has no effect.
     """
     if status_code in _BY_STATUS:
         return _BY_STATUS[status_code]

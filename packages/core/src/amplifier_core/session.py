@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AmplifierSession"]
 
-# The turns that the running code is inside of: that of a child is inside of its parent's.
+# The turns that the running code is part of; a child's turn is inside of its parent's.
 _turns_above: ContextVar[tuple[object, ...]] = ContextVar("amplifier_turns", default=())
 
 
@@ -34,13 +34,13 @@ class AmplifierSession:
     """Runs prompts through the modules of one mount plan.
 
     `initialize` mounts them, `execute` runs a turn, `cleanup` ends it; `async with` does the first
-    and the last. The plan is kept by reference, and exceptions leave as they were raised.
+    and the last. The plan is kept by reference, and exceptions are passed on unchanged.
     """
 
-    # Where every session starts; a process may have many thousands that never leave it.
+    # Defaults on the class keep idle sessions small; a process may have thousands of them.
     _initialized = False
     _announced = False
-    # The turn that has begun, and whether its loop runs; a swap may still take effect before that.
+    # The turn that has begun, and whether its loop runs; before that, a swap can take effect.
     _turn: object | None = None
     _is_running = False
     _turns = 0
@@ -67,14 +67,14 @@ class AmplifierSession:
         self.parent_id = parent_id
         self.coordinator = ModuleCoordinator(self, approval_system, display_system)
         self.loader = ModuleLoader(self.coordinator) if loader is None else loader
-        # In the order of arrival, as asyncio's lock is.
+        # asyncio's lock is fair, so turns run in the order of arrival.
         self._one_turn = asyncio.Lock()
         self.is_resumed = is_resumed
         self._started_at = time.time()
 
     @property
     def loader(self) -> ModuleLoader:
-        """What finds the modules; the coordinator has it too, for modules that load others."""
+        """The module loader; the coordinator has it too, for modules that load others."""
         return cast("ModuleLoader", self.coordinator.loader)
 
     @loader.setter
@@ -88,7 +88,7 @@ class AmplifierSession:
 
     @property
     def status(self) -> SessionStatus:
-        """How the session fares, with every module that mounted, failed or was swapped."""
+        """The state of the session, with every module that mounted, failed or was swapped."""
         if self._status is None:
             started_at = datetime.fromtimestamp(self._started_at, UTC)
             self._status = SessionStatus(session_id=self.session_id, started_at=started_at)
@@ -105,7 +105,7 @@ class AmplifierSession:
         return None
 
     async def initialize(self) -> None:
-        """Mount every module of the plan; does nothing when that was done. May be tried again.
+        """Mount every module of the plan, once; after a failure it may be called again.
 
         Raises:
             SessionError: the orchestrator, the context or a required module did not mount.
@@ -127,9 +127,9 @@ class AmplifierSession:
     async def execute(self, prompt: str) -> str:
         """Run one turn and return the answer.
 
-        A session runs one turn at a time: a second one waits until those before it have ended, in
-        the order they came. An immediate cancellation interrupts what the turn waits for. However
-        the turn ends, no tool call is left without a result in the history.
+        A session runs one turn at a time; others wait in the order of arrival, because two turns
+        would mix their messages in one history. An immediate cancellation interrupts what the turn
+        waits for. However the turn ends, every tool call in the history has a result.
 
         Raises:
             NotInitializedError: `initialize` was not called.
@@ -152,7 +152,7 @@ class AmplifierSession:
             self._turn = None
             _turns_above.set(turns_above)
             self._one_turn.release()
-            # After the turn: whoever hears of a swap may want to run another one.
+            # After the release: a handler of the swap's events may run another turn.
             if self._swaps is not None:
                 await self._swaps.at_boundary()
 
@@ -180,15 +180,15 @@ class AmplifierSession:
     async def swap(
         self, mount_point: str, spec: dict[str, Any], *, replaces: str | None = None
     ) -> None:
-        """Exchange a module while the session lives.
+        """Swap a module in a running session.
 
         The new module is loaded and checked immediately and takes over at the next turn boundary.
-        The old one is kept until the first good turn; a turn that fails brings it back. Announced
-        as `module:swapped` and `module:rolled_back`. `replaces` names the provider or tool to
+        The old one is kept until the first good turn; a turn that fails restores it. Announced as
+        `module:swapped` and `module:rolled_back`. `replaces` names the provider or tool to
         replace; by default the one of the same name, or the only one.
 
         Raises:
-            ModuleError: the new module does not load, or is not what the mount point takes.
+            ModuleError: the new module does not load, or does not fit the mount point.
         """
         if not self._initialized:
             raise NotInitializedError(session_id=self.session_id)
@@ -233,7 +233,7 @@ class AmplifierSession:
         return child
 
     async def cleanup(self) -> None:
-        """Announce the end, run the cleanups and free what the loader added."""
+        """Announce the end, run the cleanups and undo the loader's changes to the import path."""
         try:
             if self._initialized:
                 self._initialized = False
@@ -291,7 +291,7 @@ class AmplifierSession:
             await hooks.emit("session:config", payload)
 
     async def _end_turn(self, error: BaseException | None) -> None:
-        """Note how a turn ended and leave its history valid."""
+        """Record how a turn ended and close its history."""
         token = self.coordinator.cancellation
         if token.is_cancelled:
             self._state = "cancelled"
@@ -306,7 +306,7 @@ class AmplifierSession:
             await close_history(self.coordinator)
         else:
             self._state = "completed"
-        # A cancelled turn says nothing about the modules it ran with.
+        # A cancelled turn is no evidence about the modules it ran with.
         if self._swaps is not None and not token.is_cancelled:
             self._swaps.turn_errors.append(error)
 

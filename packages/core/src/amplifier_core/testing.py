@@ -1,6 +1,6 @@
-"""Doubles of everything a module meets, for module authors' tests.
+"""Test doubles of everything a module interacts with, for module authors' tests.
 
-The methods that a test may want to watch or replace are `AsyncMock`s: they can be asserted on
+The methods that a test may want to observe or replace are `AsyncMock`s: they can be asserted on
 (`tool.execute.assert_awaited_once()`) and given another `side_effect`.
 """
 
@@ -35,7 +35,7 @@ _NOT_GIVEN: Any = object()
 
 
 class RecordingHooks(HookRegistry):
-    """A real hook registry that also keeps what was registered, in `registered`."""
+    """A real hook registry that also records registrations, in `registered`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,12 +50,12 @@ class RecordingHooks(HookRegistry):
 
 
 class MockCoordinator(ModuleCoordinator):
-    """A real coordinator of a session that does not exist; remembers what was mounted.
+    """A real coordinator without a real session; records what was mounted.
 
     Its hooks are `RecordingHooks`, its approval system says yes, its display shows nothing.
     """
 
-    # pytest must not take a class that is also called `TestCoordinator` for a test.
+    # Its alias `TestCoordinator` must not be collected by pytest as a test class.
     __test__ = False
 
     def __init__(self) -> None:
@@ -76,12 +76,12 @@ class MockCoordinator(ModuleCoordinator):
     def mount(
         self, mount_point: str, module: Any, name: str | None = None
     ) -> Coroutine[Any, Any, None]:
-        """Mount as a coordinator does, and remember it in `mount_history`."""
+        """Mount as a coordinator does, and record it in `mount_history`."""
         self.mount_history.append({"mount_point": mount_point, "module": module, "name": name})
         return super().mount(mount_point, module, name)
 
     def unmount(self, mount_point: str, name: str | None = None) -> Coroutine[Any, Any, None]:
-        """Unmount as a coordinator does, and remember it in `unmount_history`."""
+        """Unmount as a coordinator does, and record it in `unmount_history`."""
         self.unmount_history.append({"mount_point": mount_point, "name": name})
         return super().unmount(mount_point, name)
 
@@ -118,9 +118,9 @@ class MockTool:
 
 
 class MockProvider:
-    """A provider that gives its `responses` in turn, then `Mock response` for ever.
+    """A provider that returns its `responses` in turn, then `Mock response` forever.
 
-    A response is a ChatResponse, a text, or an exception to raise. `requests` holds what was asked.
+    A response is a ChatResponse, a text, or an exception to raise. `requests` records the requests.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class MockProvider:
 
     @property
     def call_count(self) -> int:
-        """How often the model was asked."""
+        """How often the model was called."""
         return len(self.requests)
 
     def get_info(self) -> ProviderInfo:
@@ -204,7 +204,7 @@ class MockContextManager:
 
 
 class EventRecorder:
-    """Keeps every event it is told, as (name, copy of the data); can stand in for the hooks."""
+    """Records every event as (name, copy of the data); can be used in place of the hooks."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, dict[str, Any]]] = []
@@ -215,7 +215,7 @@ class EventRecorder:
         return HookResult(action="continue")
 
     async def record(self, event: str, data: dict[str, Any] | None) -> HookResult:
-        """Do the same under the name a handler would have: `hooks.register(e, recorder.record)`."""
+        """Do the same as a handler: `hooks.register(event, recorder.record)`."""
         return await self.emit(event, data)
 
     def clear(self) -> None:
@@ -228,7 +228,7 @@ class EventRecorder:
 
 
 class ScriptedOrchestrator:
-    """A loop that asks no model: it gives its `responses` in turn, then `DONE`."""
+    """A loop that calls no model: it returns its `responses` in turn, then `DONE`."""
 
     def __init__(self, responses: list[str]) -> None:
         self.responses = responses

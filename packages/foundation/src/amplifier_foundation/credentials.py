@@ -1,4 +1,4 @@
-"""Keys: from the environment, a file for its owner alone, or the system's keyring."""
+"""Keys, from the environment, a file that only its owner may read, or the system's keyring."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from typing import Any
 from amplifier_foundation import paths
 from amplifier_foundation.config.plain_files import open_plain, require_own
 from amplifier_foundation.errors import SettingsError
+from amplifier_kit.durable_files import make_private_folder, write_whole
 
-__all__ = ["Credential", "find_key", "find_key_in_keyring", "masked"]
+__all__ = ["Credential", "find_key", "find_key_in_keyring", "masked", "store_key"]
 
 _KEYRING_SERVICE = "amplifier"
 
 
 class Credential:
-    """A key and where it was found. Its value is in no representation of it."""
+    """A key and where it was found; neither `repr` nor `str` shows its value."""
 
     __slots__ = ("name", "origin", "value")
 
@@ -37,7 +38,8 @@ class Credential:
 
 
 def masked(value: str) -> str:
-    """Return what may be shown of a key: enough to tell two apart, too little to use."""
+    """Return what may be shown of a key: enough to distinguish two keys, too little to use one."""
+    # Four characters of a short key would give away too much of it.
     if len(value) >= 20:
         return f"...{value[-4:]}"
     return "..."
@@ -46,7 +48,7 @@ def masked(value: str) -> str:
 def find_key(
     name: str, *, home: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> Credential | None:
-    """Return the key, or nothing when no place has it. A project's files are no place.
+    """Return the key, or None; a project's files are never searched for it.
 
     Raises:
         SettingsError: others can read the file with the keys, or it is damaged.
@@ -64,6 +66,22 @@ def find_key(
     return None
 
 
+def store_key(name: str, value: str, *, home: Path | None = None) -> Path:
+    """Write a key into the file that only its owner may read, and return its path.
+
+    Raises:
+        SettingsError: others can read the file that is there, or it is damaged.
+    """
+    import yaml  # noqa: PLC0415 - only when a key is stored
+
+    path = paths.credentials_file(home or paths.home())
+    keys = _read_file(path)
+    keys[name] = value
+    make_private_folder(path.parent)
+    write_whole(path, yaml.safe_dump(keys, sort_keys=True).encode())
+    return path
+
+
 def _read_file(path: Path) -> dict[str, str]:
     try:
         file = open_plain(path)
@@ -74,7 +92,7 @@ def _read_file(path: Path) -> dict[str, str]:
             f"The keys in `{path}` cannot be read.", why=f"{unreadable.strerror}."
         ) from unreadable
     with file:
-        # The open file is looked at, not its name: nobody can put another in its place.
+        # Check the open file, not its path: the file there could be replaced before it is read.
         _refuse_readable(path, os.fstat(file.fileno()))
         require_own(path, SettingsError, file=file)
         text = file.read().decode("utf-8", "replace")
@@ -82,7 +100,7 @@ def _read_file(path: Path) -> dict[str, str]:
 
 
 def _refuse_readable(path: Path, found: os.stat_result) -> None:
-    # A file of another user is refused by `require_own`, with another way out.
+    # A file of another user is refused by `require_own`: here chmod is the fix, there it fails.
     if found.st_uid == os.geteuid() and found.st_mode & 0o077:
         mode = stat.S_IMODE(found.st_mode)
         raise SettingsError(
@@ -107,13 +125,14 @@ def _parse(path: Path, text: str) -> dict[str, str]:
 
 
 def find_key_in_keyring(name: str) -> str | None:
-    """Return the key of this name in the system's keyring, if both are there."""
+    """Return the key of this name in the system's keyring; None without a keyring or a key."""
     if importlib.util.find_spec("keyring") is None:
         return None
     keyring: Any = importlib.import_module("keyring")
     try:
         return keyring.get_password(_KEYRING_SERVICE, name)
     except Exception:
+        # Each backend raises errors of its own; a keyring that fails counts as one without the key.
         import logging  # noqa: PLC0415 - a start without trouble does not need it
 
         logging.getLogger(__name__).exception("keyring failed name=%s", name)

@@ -1,4 +1,4 @@
-"""What can go wrong around the kernel; every error says what happened, why, and what to do next."""
+"""Errors of the foundation; each says what happened, why, and what to do next."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ __all__ = [
     "FoundationError",
     "GuardError",
     "MissingBundleError",
+    "NoProviderError",
     "PlanError",
     "SessionStoreError",
     "SettingsError",
@@ -20,8 +21,8 @@ __all__ = [
 class FoundationError(ExplainedError):
     """The root of the errors of this package."""
 
-    # Whether something is not there, as opposed to there and not allowed: what names it can then
-    # be used without it, with a warning.
+    # Whether something is absent, as opposed to present and refused. Only an absent part of a
+    # bundle is left out with a warning: leaving out a refused one would lose its guards.
     is_missing = False
 
 
@@ -44,9 +45,15 @@ class BundleError(FoundationError):
 
 
 class MissingBundleError(BundleError):
-    """A bundle, or a file that a bundle names, is not there."""
+    """A bundle, or a file that a bundle names, does not exist."""
 
     is_missing = True
+
+
+class NoProviderError(FoundationError):
+    """None of the providers of a plan was mounted, so that no model can answer."""
+
+    exit_code = 5
 
 
 class PlanError(FoundationError):

@@ -36,7 +36,7 @@ def is_guard(entry: Entry) -> bool:
 def with_required_guards(plan: dict[str, Any]) -> dict[str, Any]:
     """Return a mount plan in which every guard is required, in agents' overlays too.
 
-    Whatever an overlay said, `required: false` does not make a guard optional.
+    `required: false` does not make a guard optional, in whichever layer it is written.
     """
     required = {**plan}
     if plan.get("hooks"):
@@ -51,12 +51,12 @@ def with_required_guards(plan: dict[str, Any]) -> dict[str, Any]:
 def lay_hooks(earlier: list[Entry], later: list[Entry], where: object) -> list[Entry]:
     """Return the hooks of both lists; entries of one module are merged, guards are kept.
 
-    An entry with `replaces` takes the place of the guard that it names; nothing of that is kept,
-    unless it is the same code.
+    An entry with `replaces` takes the place of the guard that it names. The configuration of that
+    guard is kept only if both are the same code.
 
     Raises:
-        GuardError: an entry of `later`, which is written in `where`, would change which module is
-            a guard without saying so.
+        GuardError: an entry of `later`, which is written in `where`, would replace a guard without
+            naming it.
     """
     check_keys(later, where)
     refuse_replacement(earlier, later, where)
@@ -68,12 +68,14 @@ def lay_hooks(earlier: list[Entry], later: list[Entry], where: object) -> list[E
         below = laid.get(key, {})
         laid[key] = merge(below, entry)
         if below.get("required"):
+            # What one layer requires, no later layer makes optional.
             laid[key]["required"] = True
     return list(laid.values())
 
 
 def check_keys(entries: list[Entry], where: object) -> None:
-    """Raise GuardError for a guard's entry with a key that is not valid: it was meant to be."""
+    """Raise GuardError for an unknown key in the entry of a guard."""
+    # An ignored typo, say of `config`, would leave the guard weaker than its author believes.
     for entry in entries:
         for key in entry if is_guard(entry) else ():
             if key not in _ENTRY_KEYS:
@@ -86,7 +88,7 @@ def check_keys(entries: list[Entry], where: object) -> None:
 
 
 def refuse_replacement(base: list[Entry], overlay: list[Entry], where: object) -> None:
-    """Raise GuardError when `overlay` changes a guard of `base` and does not name it."""
+    """Raise GuardError if `overlay` replaces a guard of `base` without naming it."""
     guards = [each for each in base if is_guard(each)]
     for entry in overlay:
         _check_replaced(entry, base, where)
@@ -97,7 +99,7 @@ def refuse_replacement(base: list[Entry], overlay: list[Entry], where: object) -
 
 
 def require_guards(standard: list[Entry], hooks: list[Entry], bundle: str) -> None:
-    """Raise GuardError when a bundle that a project chose is without one of the standard guards."""
+    """Raise GuardError if a bundle that a project chose lacks one of the standard guards."""
     present = {each["module"] for each in hooks} | {each.get("replaces") for each in hooks}
     missing = [each["module"] for each in standard if each["module"] not in present]
     if missing:
@@ -110,10 +112,11 @@ def require_guards(standard: list[Entry], hooks: list[Entry], bundle: str) -> No
 
 
 def refuse_without_guard(plan: dict[str, Any], failed: Iterable[str], cause: str) -> None:
-    """Raise GuardError when a guard is among the modules that failed."""
+    """Raise GuardError if a guard is among the modules that failed."""
     failed = set(failed)
     for entry in plan.get("hooks") or ():
         if entry.get("required") and entry.get("module") in failed:
+            # In one line: the command shows an error in three.
             raise GuardError(
                 f"The guard `{entry['module']}` did not start, so no session does.",
                 why=" ".join(cause.split())[:_LONGEST_CAUSE],
@@ -122,7 +125,7 @@ def refuse_without_guard(plan: dict[str, Any], failed: Iterable[str], cause: str
 
 
 def replacement_error(guard: str, where: object, why: str) -> GuardError:
-    """Return the refusal to replace a guard that was not named."""
+    """Return the error for replacing a guard without naming it."""
     return GuardError(
         f"`{guard}` is a guard, and `{where}` would replace it.",
         why=f"{why} and does not say `replaces: {guard}`.",
@@ -146,6 +149,8 @@ def _drop_replaced(laid: dict[str, Entry], entry: Entry) -> None:
     replaced = entry["replaces"]
     for key, each in list(laid.items()):
         is_named = replaced in (key, each["module"])
+        # Another bundle's configuration of the same code stays, to be merged: a bundle that adds
+        # an approval rule must not lose it because `default:guards` is included after it.
         if is_named and _code(each) != _code(entry):
             del laid[key]
 
@@ -155,7 +160,7 @@ def _code(entry: Entry) -> tuple[str, Any]:
 
 
 def _change(guard: Entry, entry: Entry) -> str:
-    """Return what in an entry would change which code is the guard; nothing if it does not."""
+    """Return the key by which an entry would change the code of a guard; "" if there is none."""
     is_same_place = module_key(entry) == module_key(guard)
     if is_same_place and entry["module"] != guard["module"]:
         return f"module: {entry['module']}"

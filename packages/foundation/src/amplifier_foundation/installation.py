@@ -18,12 +18,16 @@ __all__ = [
     "own_versions",
     "refuse_foreign_kernel",
     "repair_command",
+    "runtime_command",
 ]
 
 # Exact versions of all our distributions. Without it, pip and uv may replace ours by others of the
 # same name when a module asks for a newer one: neither looks at what installed packages pin.
 CONSTRAINTS = Path(__file__).with_name("constraints.txt")
 
+# `install.sh` writes its path, the folder of the command and the extras into this file of the
+# environment that it makes, one a line.
+_INSTALLED_BY = "installed-by"
 _KERNEL = "amplifier-core"
 _OWN = "amplifier-foundation"
 # `tools/check_versions.py` writes this label into the kernel's version.
@@ -36,7 +40,7 @@ class ForeignKernelError(FoundationError, ImportError):
     def __init__(self, found: str) -> None:
         expected = own_versions()[_KERNEL]
         why = f"Another installation replaced or removed amplifier-core {expected}."
-        if _origin(_OWN) is None:
+        if _install_script() is None and _origin(_OWN) is None:
             why += " FOLDER is the folder of wheels that it came from."
         super().__init__(
             f"The installed amplifier-core is not the kernel of this product: {found}.",
@@ -49,16 +53,18 @@ class ForeignKernelError(FoundationError, ImportError):
 
 
 def refuse_foreign_kernel(version: str) -> None:
-    """Check that the kernel that is imported is ours and of this version of the product.
+    """Check that the installed kernel is ours and belongs to this release of the product.
 
     Raises:
-        ForeignKernelError: it is another one.
+        ForeignKernelError: it is another kernel, or none can be imported.
     """
     try:
         kernel = importlib.import_module("amplifier_core")
     except ImportError as error:
         raise ForeignKernelError(f"it does not import ({error})") from error
     found = str(getattr(kernel, "__version__", "of unknown version"))
+    # Only the label tells the two projects apart: the number before `+` is the version of the
+    # contract, which the other project's kernel can have as well.
     if found.partition("+")[2] != f"{_LABEL}.{version}":
         raise ForeignKernelError(found)
 
@@ -74,8 +80,24 @@ def install_command(*arguments: str) -> str:
     return shlex.join([*_installer(), "-c", str(CONSTRAINTS), *arguments])
 
 
+def runtime_command() -> str:
+    """Return the command that adds durable sessions to this installation."""
+    script = _install_script("durable")
+    if script is not None:
+        return script
+    origin = _origin(_OWN)
+    if origin is None or origin.suffix == ".whl":
+        wheels = "FOLDER" if origin is None else str(origin.parent)
+        return install_command("--find-links", wheels, "amplifier-cli[durable]")
+    folder = origin.parent / "runtime"
+    return install_command(f"{folder}[secrets]")
+
+
 def repair_command() -> str:
     """Return the command that puts our own distributions back in place."""
+    script = _install_script()
+    if script is not None:
+        return script
     origin = _origin(_OWN)
     if origin is None:
         return _repair_from("FOLDER")
@@ -88,6 +110,30 @@ def repair_command() -> str:
     return f"(cd {shlex.quote(str(clone))} && {shlex.join(again)})"
 
 
+def _install_script(extra: str = "") -> str | None:
+    """Return the command that made this environment, with an extra; None if it was no script."""
+    try:
+        text = (Path(sys.prefix) / _INSTALLED_BY).read_text(encoding="utf-8")
+        script, bin_folder, extras = text.splitlines()
+    except (OSError, ValueError):
+        return None
+    if not Path(script).is_file():
+        return None
+    wanted = [each for each in extras.split(",") if each]
+    if extra and extra not in wanted:
+        wanted.append(extra)
+    command = [script, ",".join(wanted)] if wanted else [script]
+    folders = {"AMPLIFIER_INSTALL": sys.prefix, "AMPLIFIER_BIN": bin_folder}
+    usual = {
+        "AMPLIFIER_INSTALL": str(Path.home() / ".local" / "share" / "amplifier"),
+        "AMPLIFIER_BIN": str(Path.home() / ".local" / "bin"),
+    }
+    if folders != usual:
+        assignments = [f"{name}={shlex.quote(value)}" for name, value in folders.items()]
+        return " ".join([*assignments, shlex.join(command)])
+    return shlex.join(command)
+
+
 def _repair_from(wheels: str) -> str:
     """Return the command that installs the kernel again from a folder of wheels."""
     kernel = f"{_KERNEL}=={own_versions()[_KERNEL]}"
@@ -96,7 +142,7 @@ def _repair_from(wheels: str) -> str:
 
 
 def _installer() -> list[str]:
-    """Return the program that installs into this environment: pip, or uv where pip is not."""
+    """Return the program that installs into this environment: pip, or uv if there is no pip."""
     import importlib.util  # noqa: PLC0415
 
     if importlib.util.find_spec("pip") is not None:

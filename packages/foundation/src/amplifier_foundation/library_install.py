@@ -1,14 +1,16 @@
-"""Installing the libraries of modules into the private environment, when the user asks for it."""
+"""Install the libraries of modules into the private environment, at the user's request."""
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +36,7 @@ __all__ = ["LibraryInstallError", "install_libraries"]
 
 _LIMIT_SECONDS = 1_800
 _LONGEST_WHY = 400
-# The settings of the installers may have a password for the user's own index.
+# Kept though their names may look like secrets: they can have the password of the user's index.
 _INSTALLERS = ("PIP_", "UV_")
 
 
@@ -43,38 +45,63 @@ class LibraryInstallError(FoundationError):
 
 
 def install_libraries(home: Path, required: Mapping[str, list[Requirement]]) -> list[str]:
-    """Make the private environment again, with the libraries of these modules too.
+    """Rebuild the private environment, with the libraries of these modules added.
 
-    Return what was installed, as `name version`. Everything is resolved together, and with what
-    comes with the product at exactly its version: whatever does not fit it is not installed.
+    Return what was installed, as `name version`. All requirements are resolved together, with what
+    comes with the product pinned at its exact version; a conflict is an error.
 
     Raises:
-        LibraryInstallError: pip or uv could not install it, or it cannot be installed.
+        LibraryInstallError: a requirement names an address, or pip or uv failed.
     """
     for module_id, requirements in required.items():
         _refuse_addresses(module_id, requirements)
-    record = recorded_requirements(home)
-    record |= {module_id: sorted(map(str, each)) for module_id, each in required.items()}
-    folder = environment_folder(home)
-    make_private_folder(paths.libraries(home.resolve()))
-    unfinished = folder.with_name(f".{folder.name}.{os.urandom(8).hex()}")
-    unfinished.mkdir(mode=0o700)
-    try:
-        wanted = sorted({each for requirements in record.values() for each in requirements})
-        _run_installer(unfinished, wanted)
-        (unfinished / RECORD).write_text(json.dumps(record, indent=2), encoding="utf-8")
-        _refuse_own(unfinished)
-        if folder.exists():
-            folder.rename(unfinished / "before")
-        unfinished.rename(folder)
-        shutil.rmtree(folder / "before", ignore_errors=True)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+    libraries = paths.libraries(home.resolve())
+    make_private_folder(libraries)
+    with _alone(libraries):
+        record = recorded_requirements(home)
+        record |= {module_id: sorted(map(str, each)) for module_id, each in required.items()}
+        folder = environment_folder(home)
+        unfinished = folder.with_name(f".{folder.name}.{os.urandom(8).hex()}")
+        unfinished.mkdir(mode=0o700)
+        try:
+            wanted = sorted({each for requirements in record.values() for each in requirements})
+            _run_installer(unfinished, wanted)
+            (unfinished / RECORD).write_text(json.dumps(record, indent=2), encoding="utf-8")
+            _refuse_own(unfinished)
+            _put_in_place(unfinished, folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
     return _installed(library_folders(home))
 
 
+@contextmanager
+def _alone(folder: Path) -> Generator[None]:
+    """Let one process at a time install: each adds to what is recorded."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _put_in_place(unfinished: Path, folder: Path) -> None:
+    """Replace the environment; if that fails, the old one stays."""
+    before = unfinished / "before"
+    try:
+        # A rename cannot replace a folder that has files in it, so the old one moves inside first.
+        if folder.exists():
+            folder.rename(before)
+        unfinished.rename(folder)
+    except OSError as error:
+        if before.exists():
+            before.rename(folder)
+        raise LibraryInstallError("The libraries were not installed.", why=f"{error}.") from error
+    shutil.rmtree(folder / "before", ignore_errors=True)
+
+
 def _refuse_addresses(module_id: str, requirements: list[Requirement]) -> None:
-    """Raise for a library that is named by its address: nothing pins what would be there."""
+    """Raise for a library that is named by an address: no hash pins what is there."""
     for each in requirements:
         if each.url:
             raise LibraryInstallError(
@@ -87,6 +114,7 @@ def _refuse_addresses(module_id: str, requirements: list[Requirement]) -> None:
 def _run_installer(folder: Path, wanted: list[str]) -> None:
     constraints = folder / "constraints.txt"
     constraints.write_text(_constraints(), encoding="utf-8")
+    # After `--`, no requirement of a module is read as an option of the installer.
     command = [*_installer(folder), "-c", str(constraints), "--", *wanted]
     try:
         done = subprocess.run(
@@ -111,10 +139,10 @@ def _run_installer(folder: Path, wanted: list[str]) -> None:
 
 
 def _installer(folder: Path) -> list[str]:
-    """Return the installer with its options; both read the user's own settings for an index."""
+    """Return the installer with its options; pip and uv both use the user's own index settings."""
     if importlib.util.find_spec("pip") is not None:
-        # Neither the current folder nor PYTHONPATH is imported from. What is installed here counts
-        # as there, so only what is missing comes into the folder.
+        # `-P` keeps pip from importing out of the current folder. With `--prefix`, unlike
+        # `--target`, installed distributions count, so only missing ones are added.
         options = ["--no-input", "--prefer-binary", "--no-warn-script-location"]
         options += ["--prefix", str(folder)]
         return [sys.executable, "-P", "-m", "pip", "install", "--quiet", *options]
@@ -122,7 +150,7 @@ def _installer(folder: Path) -> list[str]:
 
 
 def _constraints() -> str:
-    """Return every installed distribution at its version, ours as they are meant to be."""
+    """Return a pin for every installed distribution, for ours at the version they should have."""
     found = {canonical(each.name): each.version for each in distributions() if each.name}
     found |= {canonical(name): version for name, version in own_versions().items()}
     return "".join(f"{name}=={version}\n" for name, version in sorted(found.items()))
@@ -136,18 +164,20 @@ def _environment() -> dict[str, str]:
         if name.startswith(_INSTALLERS) or not is_secret_variable(name)
     }
     kept.pop("PYTHONPATH", None)
+    # Override settings of the user that would install elsewhere than into `--prefix`.
     return {**kept, "PIP_USER": "0", "PIP_TARGET": "", "PIP_REQUIRE_VIRTUALENV": "0"}
 
 
 def _reason(said: str) -> str:
-    """Return the last thing that an installer complained about."""
+    """Return the last error line of an installer's output, else its last line."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith("error")]
     return " ".join((errors or lines or ["It did not say why."])[-1:])[:_LONGEST_WHY]
 
 
 def _refuse_own(folder: Path) -> None:
-    """Raise when an installer brought one of our distributions: it would be another's."""
+    """Raise if a distribution of one of our names was installed: it would be another project's."""
+    # uv does not look at what is installed elsewhere, so constraints alone do not prevent it.
     ours = {canonical(name) for name in own_versions()}
     sites = [str(each) for each in site_folders(folder)]
     found = sorted({canonical(each.name) for each in distributions(path=sites)})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from amplifier_core import events
 from amplifier_core.errors import AmplifierError, SessionError, describe_error
 from amplifier_core.session import AmplifierSession
-from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.errors import FoundationError, NoProviderError
 from amplifier_foundation.guards import refuse_without_guard, with_required_guards
 from amplifier_foundation.plan_shape import checked_plan
 from amplifier_foundation.spawn.capabilities import offer_spawning
@@ -25,7 +25,7 @@ from amplifier_journal.readings.state import SessionState, state_of
 from amplifier_journal.recorder import FAILED, ChildLog, OpenChild, Recorder
 from amplifier_kit.children.tasks import ABOUT
 from amplifier_kit.history_repair import repair_history
-from amplifier_kit.notices import show
+from amplifier_kit.notices import absence_capability, show
 from amplifier_kit.secrets.errors import scrub_error
 from amplifier_kit.secrets.messages import MessageScrubber
 from amplifier_kit.valid_text import valid, valid_text
@@ -44,7 +44,7 @@ _LONGEST_TITLE = 80
 
 
 class LiveSession:
-    """A session on its log. `execute` runs a turn; what it did is on the disk when it returns."""
+    """A recorded session. When `execute` returns, everything the turn did is on disk."""
 
     def __init__(
         self,
@@ -66,12 +66,12 @@ class LiveSession:
 
     @property
     def turns(self) -> int:
-        """How many turns the session has had, in all."""
+        """How many turns the session has had, in all processes."""
         return self.recorder.turn
 
     @property
     def cost_usd(self) -> Decimal | None:
-        """What all turns and all children did cost, as far as it is known; None: nothing is."""
+        """The known cost of all turns and children; None if no cost is known."""
         known = [each for each in (self._cost_before, self.recorder.cost_usd) if each is not None]
         if known:
             return sum(known, Decimal(0))
@@ -79,48 +79,51 @@ class LiveSession:
 
     @property
     def unpriced_calls(self) -> int:
-        """How many model calls have an unknown cost, so that `cost_usd` is less than was spent."""
+        """How many model calls have an unknown cost, which `cost_usd` does not include."""
         return self._unpriced_before + self.recorder.unpriced_calls
 
     async def execute(self, prompt: str) -> str:
         """Run one turn and return the answer.
 
-        The prompt is on the disk before anything else happens. A request to cancel ends with the
-        turn that it ended.
+        The prompt is on disk before anything else happens. A request to cancel applies to this
+        turn only.
 
         Raises:
-            RecordingFailedError: the log cannot be written; nothing was asked of a model since.
+            RecordingFailedError: the log cannot be written; no model was called after that.
         """
         prompt = valid_text(prompt)
         await self.recorder.begin_turn(prompt)
         if not self.writer.metadata.get("title"):
-            # A session that is killed in its first turn is to be found again.
+            # Now, and not after the turn: a session killed in its first turn has a title too.
             await self.update_metadata()
         answer = error = None
         try:
             answer = await self.session.execute(prompt)
             return answer
         except BaseException as raised:
-            # Providers repeat what they were sent, keys included.
+            # Providers repeat what they were sent, keys included. Changed in place, because the
+            # caller matches on the type and may print the exception too.
             scrub_error(raised, self.recorder.without_secrets)
             error = raised
             raise
         finally:
             await self.recorder.end_turn(answer, error)
+            # Otherwise the next turn would be cancelled at its start.
             self.session.coordinator.cancellation.reset()
             await self.update_metadata()
 
     async def cancel(self, immediate: bool = False) -> None:
-        """Ask the running turn to stop, after the running step or at once."""
+        """Ask the running turn to stop, after the current step or immediately."""
         await self.session.coordinator.request_cancel(immediate)
 
     async def update_metadata(self, status: str | None = None) -> None:
-        """Bring what lists show up to date; a failure is shown, and the log has it all anyway.
+        """Update the metadata that lists show; a failure is shown and does not end the turn.
 
-        `status` is the one to show when it is not the session's own.
+        `status` overrides the status of the session.
         """
         cost = self.cost_usd
         title = self.recorder.first_prompt
+        # With unpriced calls the cost is unknown: the sum of the others would look like all of it.
         fields: dict[str, Any] = {
             "turns": self.turns,
             "status": status or self.session.status.status,
@@ -131,6 +134,7 @@ class LiveSession:
         try:
             await asyncio.to_thread(self.writer.update, **fields)
         except Exception as error:
+            # Lists are a convenience; the log is complete without them.
             logger.exception("metadata not updated session=%s", self.session_id)
             line = f"The list of sessions does not show this turn: {error}"
             show(self.session.coordinator, line, source=NAME)
@@ -152,14 +156,16 @@ async def open_live(
     instructions: Iterable[Any] = (),
     mention_resolver: Any = None,
     missing: Iterable[Any] = (),
+    trusted: bool = False,
 ) -> AsyncGenerator[LiveSession]:
-    """Open a session that is recorded: a new one, or with `resume` the one of `session_id`.
+    """Open a recorded session: a new one, or with `resume` the one of `session_id`.
 
     A resumed session has the messages of its log, repaired, and its `session_state`; a changed plan
-    is shown. A new one begins with `instructions`. What its bundle is `missing` is announced.
+    is shown. A new one begins with `instructions`. The `missing` parts of its bundle are announced.
+    Whether the project is `trusted` is told to modules, which may then use its files.
 
     Raises:
-        GuardError, PlanError: a guard did not mount; the plan does not have the shape of one.
+        GuardError, PlanError: a guard did not mount; the plan is malformed.
         SessionHeldError: another process writes the session; with `takeover` it is taken over.
     """
     plan = with_required_guards(checked_plan(plan))
@@ -171,12 +177,14 @@ async def open_live(
         is_resumed=resume,
     )
     await _equip(session.coordinator, store, project, resolver, mention_resolver)
+    session.coordinator.register_capability("project.trusted", trusted)
     if takeover:
-        # For a memory with a file of its own, which has another writer too.
+        # A memory with a file of its own has to take that file over as well.
         session.coordinator.register_capability(TAKEOVER, True)
     scrubber = MessageScrubber(session.coordinator)
     writer = await _open_writer(store, session, project, scrubber, resume, takeover, bundle)
     try:
+        # After the lease is taken, when no other process can append any more.
         state = await asyncio.to_thread(_read_state, store, session.session_id, resume)
         open_child = child_logs(store, project, _update_child)
         live = _recorded(session, writer, scrubber, state, open_child)
@@ -186,6 +194,7 @@ async def open_live(
                 await (_restore(live, state) if resume else _instruct(live, list(instructions)))
             yield live
         finally:
+            # The recorder stays until after the cleanup, whose events are recorded too.
             await session.cleanup()
             live.recorder.detach()
     finally:
@@ -195,7 +204,7 @@ async def open_live(
 async def _equip(
     coordinator: Any, store: SessionStore, project: Path, resolver: Any, mention_resolver: Any
 ) -> None:
-    """Give a session what its modules find files, other modules and children by."""
+    """Register what modules use to find files, other modules and children."""
     offer_spawning(coordinator, EndedChildren(store))
     coordinator.register_capability("session.working_dir", str(project))
     coordinator.register_capability("mention_resolver", mention_resolver)
@@ -210,7 +219,7 @@ def _recorded(
     state: SessionState,
     open_child: OpenChild,
 ) -> LiveSession:
-    """Return the session with a recorder, and with what its modules kept, still to be mounted."""
+    """Return the session with a recorder and restored `session_state`; nothing is mounted yet."""
     coordinator = session.coordinator
     coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
     coordinator.register_capability("session.folder", str(writer.folder))
@@ -229,10 +238,11 @@ def _recorded(
 
 @asynccontextmanager
 async def _opening_listed(live: LiveSession) -> AsyncGenerator[None]:
-    """Have lists show whether a session opened; one that had turns is listed as those ended."""
+    """List a session that fails to open as `failed`, unless it has turns."""
     try:
         yield
     except BaseException:
+        # `last` skips sessions that failed without a turn; one with turns can be continued.
         if not live.turns:
             await live.update_metadata("failed")
         raise
@@ -247,12 +257,14 @@ async def _mount(
     bundle: str | None,
     missing: Iterable[Any],
 ) -> None:
-    """Mount the modules, and record what becomes of that either way."""
+    """Mount the modules, and record the outcome, success or failure."""
     await live.recorder.listen()
     unready = _unready_modules(live.session.coordinator)
     try:
         await live.session.initialize()
+        # The kernel only announces a failing `on_session_ready`; for a guard that is not enough.
         refuse_without_guard(plan, unready, "; ".join(unready.values()))
+        refuse_without_provider(live.session, plan)
     except BaseException as error:
         scrub_error(error, live.recorder.without_secrets)
         live.recorder.note_failed_opening(error)
@@ -266,8 +278,26 @@ async def _mount(
         await live.session.coordinator.hooks.emit(INCOMPLETE, {"missing": facts})
 
 
+def refuse_without_provider(session: AmplifierSession, plan: dict[str, Any]) -> None:
+    """Raise NoProviderError if a plan has providers and none of them was mounted."""
+    coordinator = session.coordinator
+    named = [str(each.get("module")) for each in plan.get("providers") or ()]
+    if not named or coordinator.get("providers"):
+        return
+    failed = {each.module_id: str(each.error) for each in session.status.modules if each.error}
+    reasons: dict[str, str] = {}
+    for module_id in named:
+        remedy = coordinator.get_capability(absence_capability(module_id))
+        reasons[module_id] = remedy or failed.get(module_id) or "it mounted nothing"
+    raise NoProviderError(
+        "No model can answer: no provider was mounted.",
+        why="; ".join(f"{module_id}: {reason}" for module_id, reason in reasons.items()) + ".",
+        fix="amplifier init",
+    )
+
+
 def _unready_modules(coordinator: Any) -> dict[str, str]:
-    """Return a dict that gets the modules which fail when all are mounted, with their errors."""
+    """Return a dict that collects modules whose `on_session_ready` fails, with their errors."""
     unready: dict[str, str] = {}
 
     async def note(_: str, data: dict[str, Any]) -> None:
@@ -278,7 +308,7 @@ def _unready_modules(coordinator: Any) -> dict[str, str]:
 
 
 def _cause_of(error: BaseException) -> str:
-    """Return why a module failed; errors of ours say it in a sentence."""
+    """Return why a module failed; our own errors already are sentences."""
     cause = error.__cause__ or error
     is_ours = isinstance(cause, AmplifierError | FoundationError)
     if is_ours:
@@ -314,7 +344,7 @@ async def _update_child(session: Any, recorder: Recorder, before: SessionState) 
 
 
 def _read_state(store: SessionStore, session_id: str, resume: bool) -> SessionState:
-    """Return where the session stands, with what its children did cost."""
+    """Return the state of a session, with the costs of its children added."""
     if not resume:
         return SessionState()
     state = state_of(store.read(session_id).records())
@@ -322,7 +352,7 @@ def _read_state(store: SessionStore, session_id: str, resume: bool) -> SessionSt
         try:
             child = _read_state(store, child_id, True)
         except Exception:
-            # A child's log may have been deleted; what it did cost is then not known any more.
+            # A child's log may have been deleted or damaged; the parent can be resumed without it.
             logger.exception("child not read session=%s child=%s", session_id, child_id)
             continue
         if child.cost_usd is not None:
@@ -332,26 +362,27 @@ def _read_state(store: SessionStore, session_id: str, resume: bool) -> SessionSt
 
 
 async def _restore(live: LiveSession, state: SessionState) -> None:
-    """Give the memory the messages of the log, or the log those of a memory that has its own."""
+    """Load the log's messages into the memory; if it stores its own, record those in the log."""
     coordinator = live.session.coordinator
     recorder = live.recorder
     context: Any = coordinator.get("context")
-    # Logs of older versions may have half characters in them, which no server takes.
+    # Logs of older versions may have lone surrogates in them, which no server accepts.
     messages, repairs = repair_history(valid(state.messages))
     own: list[dict[str, Any]] = await context.get_messages()
     is_valid = valid(own) is own
+    # Paused, because restored messages are in the log already.
     recorder.is_paused = True
     try:
         if own and state.was_rewound:
             await context.clear()
             own = []
         if own:
-            # What a memory keeps by itself it wrote before the log did, so it has no less.
+            # A memory that stores messages itself wrote them before the log did: it misses none.
             messages, repairs = repair_history(valid(own))
         if not own or repairs or not is_valid:
             await context.set_messages(messages)
             if await context.get_messages() != messages:
-                # It takes its own file for the truth; that it is cleared is in the file too.
+                # This memory prefers its own file to what it is given; `clear` empties the file.
                 await context.clear()
                 await context.set_messages(messages)
     finally:
@@ -368,11 +399,11 @@ async def _restore(live: LiveSession, state: SessionState) -> None:
     if changes:
         await coordinator.hooks.emit(PLAN_CHANGED, {"changes": changes})
         lines = "\n".join(f"  {each}" for each in changes)
-        show(coordinator, f"The session goes on with another plan:\n{lines}", source=NAME)
+        show(coordinator, f"The session continues with another plan:\n{lines}", source=NAME)
 
 
 async def _instruct(live: LiveSession, instructions: list[Any]) -> None:
-    """Put all instructions into one system message that says where each comes from."""
+    """Put all instructions into one system message, with the origin of each in its metadata."""
     if not instructions:
         return
     parts = [{"origin": each.origin, "chars": len(each.text)} for each in instructions]
@@ -397,11 +428,11 @@ Update = Callable[[Any, Recorder, SessionState], Awaitable[None]]
 
 
 def child_logs(store: SessionStore, project: Path, update: Update) -> OpenChild:
-    """Return what makes the log of a child."""
+    """Return the function that opens the log of a child."""
     ended = EndedChildren(store)
 
     def open_child(parent: Recorder, coordinator: Any, scrubber: MessageScrubber) -> ChildLog:
-        # A module may have forked it itself; others were prepared before they mounted.
+        # For children that a module forked itself; all others have this before they mount.
         offer_spawning(coordinator, ended)
         session_id: str = coordinator.session_id
         before = SessionState()

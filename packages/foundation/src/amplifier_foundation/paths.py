@@ -1,4 +1,4 @@
-"""Where things lie on disk."""
+"""Paths of the files and folders that Amplifier keeps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def user_settings(home: Path) -> Path:
-    """Return the settings that hold in every project."""
+    """Return the settings that apply in every project."""
     return home / "settings.yaml"
 
 
@@ -36,12 +36,12 @@ def project_settings(project: Path) -> Path:
 
 
 def local_settings(project: Path) -> Path:
-    """Return the person's own settings for one project."""
+    """Return the user's own settings for one project."""
     return project / ".amplifier" / "settings.local.yaml"
 
 
 def credentials_file(home: Path) -> Path:
-    """Return the file with keys, which is for its owner alone."""
+    """Return the file with keys, which only its owner may read."""
     return home / "credentials.yaml"
 
 
@@ -51,40 +51,40 @@ def trust_file(home: Path) -> Path:
 
 
 def cache(home: Path) -> Path:
-    """Return what was fetched, by content."""
+    """Return the cache of fetched sources, keyed by content."""
     return home / "cache"
 
 
 def compiled(home: Path) -> Path:
-    """Return what Python makes of modules that are not installed."""
+    """Return the folder for the bytecode of modules that are not installed."""
     return home / "compiled"
 
 
 def trusted_code(home: Path) -> Path:
-    """Return the modules of projects as they were when the user trusted them, by content."""
+    """Return the copies of projects' modules as the user trusted them, keyed by content."""
     return home / "trusted"
 
 
 def libraries(home: Path) -> Path:
-    """Return the private environments with the libraries of modules, by version of Python."""
+    """Return the private environments for libraries of modules, one per version of Python."""
     return home / "libraries"
 
 
 def blobs(home: Path) -> Path:
-    """Return the large values of all sessions, each once."""
+    """Return the large strings of all sessions, each stored once."""
     return home / "blobs"
 
 
 def index_file(home: Path) -> Path:
-    """Return the list of all sessions; it can be made again from their folders."""
+    """Return the index of all sessions, which can be rebuilt from their folders."""
     return home / "index.sqlite"
 
 
 def project_folder(home: Path, project: Path) -> Path:
-    """Return what is kept for one project, outside of it."""
+    """Return the folder for what is kept of one project, which is outside the project."""
     return home / "projects" / project_name(project)
 
 
 def session_folder(home: Path, project: Path, session_id: str) -> Path:
-    """Return everything one session keeps."""
+    """Return the folder of one session."""
     return project_folder(home, project) / "sessions" / folder_name(session_id)

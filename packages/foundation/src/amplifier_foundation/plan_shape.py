@@ -1,4 +1,4 @@
-"""The shape of a mount plan: checked before anything is made of it, with the place of a mistake."""
+"""The shape of a mount plan, checked before the plan is used; errors name the wrong place."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def checked_plan(plan: Any) -> dict[str, Any]:
-    """Return a plan that has the shape that sessions read, with every text in it valid.
+    """Return a well-formed plan with every text in it made valid.
 
     Raises:
-        PlanError: it has not; `path` says where.
+        PlanError: the plan is malformed; `path` says where.
     """
     if is_too_deep(plan):
         raise PlanError("plan", f"It is nested deeper than {MOST_LEVELS} levels.")
@@ -38,7 +38,7 @@ def checked_plan(plan: Any) -> dict[str, Any]:
 
 
 def _check_repeatable(tools: list[dict[str, Any]]) -> None:
-    """Raise PlanError for a list of repeatable tools that is none: a text would match its parts."""
+    """Raise PlanError if `repeatable` is not a list of names: `in` would find parts of a string."""
     for number, entry in enumerate(tools):
         names: Any = entry.get("repeatable") or []
         is_list = isinstance(names, list)
@@ -47,7 +47,7 @@ def _check_repeatable(tools: list[dict[str, Any]]) -> None:
 
 
 def _is_plain(plan: Any) -> bool:
-    """Whether nothing can be wrong with a plan; quick, and sure only when it says yes."""
+    """Whether a plan is certainly well-formed; False only means that the validator has to look."""
     if not isinstance(plan, dict):
         return False
     sections = cast("dict[str, Any]", plan)
@@ -83,11 +83,11 @@ def _is_section(fields: Any) -> bool:
 
 
 def _explain(plan: Any) -> None:
-    """Raise PlanError with the first thing that the kernel's validator finds, if any."""
-    # Brings all validators, which no session with a plan in order pays for.
+    """Raise PlanError with the first error that the kernel's validator finds, if any."""
+    # Loads all validators; a session with a well-formed plan does not pay for them.
     from amplifier_core.validation import MountPlanValidator  # noqa: PLC0415
 
-    # A section that is empty in any way is one that is left out; sessions read it so.
+    # Sessions read an empty section of any type as one that is absent.
     given: Any = plan
     if isinstance(plan, dict):
         sections = cast("dict[str, Any]", plan)
@@ -95,6 +95,6 @@ def _explain(plan: Any) -> None:
         given = {name: each for name, each in sections.items() if each or name not in named}
     wrong = MountPlanValidator(allow_short_form=True).validate(given).errors
     if wrong:
-        # Every message of the validator begins with the place, but for that of the plan itself.
+        # Every message of the validator begins with the place, or with "Mount plan".
         place = wrong[0].message.split()[0]
         raise PlanError("plan" if place == "Mount" else place, f"{wrong[0].message}.")

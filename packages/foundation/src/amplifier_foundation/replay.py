@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amplifier_foundation.rewinding import fork, preview_rewind, rewind, undo_rewind
+    from amplifier_foundation.rewind import fork, preview_rewind, rewind, undo_rewind
     from amplifier_journal.replay import Difference, Replay, assert_replays, diff, replay, to_test
 
 __all__ = [
@@ -30,7 +30,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(name)
     if name in _OF_STORED_SESSIONS:
-        owner = "amplifier_foundation.rewinding"
+        owner = "amplifier_foundation.rewind"
     else:
         owner = "amplifier_journal.replay"
     return getattr(import_module(owner), name)

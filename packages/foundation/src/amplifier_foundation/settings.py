@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from amplifier_kit.durable_files import make_private_folder, write_whole
 
 Scope = Literal["user", "project", "local"]
 
-# Every key, and what it holds; a dict names the keys below it, `dict` leaves them to their reader.
+# Every key and its type. A dict lists the keys below it; `dict` leaves them to their reader.
 _KEYS: dict[str, Any] = {
     "bundle": {"active": str, "app": list, "added": dict},
     "providers": list,
@@ -42,7 +43,7 @@ class Layer(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """One value, and the file that decided it. Entries of module lists are keys by their module."""
+    """One value and the file that set it; an entry of a module list is keyed by its module."""
 
     key: str
     value: Any
@@ -51,11 +52,11 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """The merged view of all scopes that count.
+    """The merged view of all scopes that apply.
 
     `withheld` are the project's files that were not even opened, because it is not trusted.
-    `notices` are for the person: what in the files has no meaning here. `acting` are the project's
-    files that the person has decided about, None when that is not known; `digests` what they held.
+    `notices` are for the user and list unknown keys. `acting` are the project's files that the user
+    has decided about, None if that is not known; `digests` are their sha256 at that time.
     """
 
     project: Path
@@ -104,15 +105,15 @@ def load_settings(
 
     Without trust, nothing in the project's folder is opened. `granted` are the addresses to which
     a trusted project may send requests, `acting` its files that may act (see `Trust`); without
-    it, all may. As a mapping, it also says what each file held when it was decided about. Variables
-    stay as they are written.
+    it, all may. A mapping also has the digest of each file at the time of the decision. Variables
+    are not expanded.
 
     Raises:
         SettingsError: a file cannot be read, is not valid YAML, has a value of the wrong kind, or
             is the user's own and could have been written by another user.
     """
     home = home or paths.home()
-    # Also when there is no file yet: somebody else could put one there.
+    # Checked without a settings file too: in a folder that others can write, one could appear.
     require_own(home, SettingsError)
     digests: dict[str, str] = {}
     if isinstance(acting, Mapping):
@@ -121,8 +122,13 @@ def load_settings(
     layers: list[Layer] = []
     user = paths.user_settings(home)
     if user.is_file():
-        # Paths of the user's own file start in its folder, those of a project's in the project.
-        layers.append(_read("user", SourceOrigin(user, (user.parent,), home), {}))
+        # Paths in the user's file are relative to its folder, those in a project's to the project.
+        try:
+            layers.append(_read("user", SourceOrigin(user, (user.parent,), home), {}))
+        except SettingsError as error:
+            if not error.fix:
+                error.fix = shlex.join(["mv", str(user), f"{user}.broken"])
+            raise
     for scope, path in own:
         if trusted and is_file(path):
             origin = SourceOrigin(path, (project,), home, project)
@@ -145,7 +151,7 @@ def load_settings(
 
 
 def _project_files(project: Path, home: Path) -> list[tuple[Scope, Path]]:
-    # In the folder above the person's own, `.amplifier` is the person's: there is no project in it.
+    # In the home folder, `.amplifier` is the user's own folder, and its settings no project's.
     if home.resolve() == (project / ".amplifier").resolve():
         return []
     return [
@@ -160,6 +166,7 @@ def _read(scope: Scope, origin: SourceOrigin, digests: Mapping[str, str]) -> Lay
     values = parse_mapping(text, where=str(path), error=SettingsError)
     if isinstance(values.get("bundle"), str):
         values["bundle"] = {"active": values["bundle"]}
+    # A key with nothing below it, say because every entry is commented out, sets nothing.
     values = {key: value for key, value in values.items() if value is not None}
     _check_kinds(path, values, _KEYS)
     for key in _MODULE_LISTS:
@@ -206,6 +213,7 @@ def _unknown_keys(
 
 def _merge_layers(earlier: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
     merged = merge(earlier, later)
+    # `merge` joins lists, but two entries of these may be about the same module.
     for key in _MODULE_LISTS:
         both = [_under(values, key) for values in (earlier, later)]
         if all(both):
@@ -224,7 +232,7 @@ def _under(values: dict[str, Any], key: str, default: Any = None) -> Any:
 
 
 def _leaves(above: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what a value is made of, each under a key that is the same in every layer."""
+    """Yield the leaves of a value, each under a key that is the same in every layer."""
     if isinstance(value, dict) and value:
         for key, each in cast("dict[str, Any]", value).items():
             yield from _leaves(f"{above}.{key}" if above else key, each)
@@ -235,6 +243,7 @@ def _leaves(above: str, value: Any) -> Iterator[tuple[str, Any]]:
             else:
                 entry = None
             if entry is not None and "module" in entry:
+                # Not by position: an entry has another position in the merged list.
                 yield from _leaves(f"{above}[{module_key(entry)}]", entry)
             else:
                 yield f"{above}[{each!r}]", each
@@ -243,9 +252,9 @@ def _leaves(above: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def change_user_settings(change: Callable[[dict[str, Any]], None]) -> Path:
-    """Apply `change` to what the file says, write it whole, and return where it is.
+    """Apply `change` to the user's settings, replace the file atomically, and return its path.
 
-    Comments do not survive a change, so a file with comments is kept beside it as `.bak`.
+    YAML comments are lost when it is rewritten, so a file with comments is first copied to `.bak`.
     """
     path = paths.user_settings(paths.home())
     if path.is_file():
@@ -262,3 +271,56 @@ def change_user_settings(change: Callable[[dict[str, Any]], None]) -> Path:
         write_whole(path.with_suffix(".yaml.bak"), text.encode())
     write_whole(path, yaml.safe_dump(values, sort_keys=False).encode())
     return path
+
+
+def set_user_setting(key: str, text: str) -> Path:
+    """Set a dotted key in the user's settings to a value given as YAML; returns the file.
+
+    Raises:
+        SettingsError: the key has no meaning, or the value is not of its kind.
+    """
+    try:
+        value: Any = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise SettingsError(f"The value of `{key}` is not valid YAML.", why=reason) from error
+    parts = key.split(".")
+    given: Any = value
+    for part in reversed(parts):
+        given = {part: given}
+    path = paths.user_settings(paths.home())
+    for unknown in _unknown_keys(path, given, _KEYS):
+        raise SettingsError(unknown, fix="amplifier config list")
+    _check_kinds(path, given, _KEYS)
+
+    def change(values: dict[str, Any]) -> None:
+        section = values
+        for part in parts[:-1]:
+            below = section.get(part)
+            # `bundle: NAME` is the short form of `bundle.active`.
+            if part == "bundle" and isinstance(below, str):
+                below = {"active": below}
+            section[part] = below or {}
+            section = section[part]
+        section[parts[-1]] = value
+
+    return change_user_settings(change)
+
+
+def unset_user_setting(key: str) -> Path | None:
+    """Remove a dotted key from the user's settings; returns the file, or None if it is not set."""
+    above, _, last = key.rpartition(".")
+
+    def change(values: dict[str, Any]) -> None:
+        section = _under(values, above)
+        if not isinstance(section, dict) or last not in section:
+            # Raised so that a file without the key is not written.
+            raise LookupError(key)
+        del section[last]
+        if not section and "." not in above:
+            values.pop(above, None)
+
+    try:
+        return change_user_settings(change)
+    except LookupError:
+        return None

@@ -1,4 +1,4 @@
-"""Which provider and model a child session is to use: preferences in order, models by pattern."""
+"""Which provider and model a child session uses: ordered preferences, models by pattern."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 _PREFIX = "provider-"
-# Whom a provider talks to and as whom; a preference may come from a model.
+# Where a provider connects, and with which identity. A preference may be written by a model, which
+# must not be able to send a key or a conversation elsewhere.
 PROTECTED_CONFIG_KEYS = frozenset(
     [
         "access_token",
@@ -53,7 +54,7 @@ PROTECTED_CONFIG_KEYS = frozenset(
         "verify_ssl",
     ]
 )
-# A provider that nobody knows here has other names for the same things.
+# Third-party providers have other names for the same things.
 _PROTECTED_WORDS = frozenset(
     [
         "certificate",
@@ -84,9 +85,9 @@ _PROTECTED_WORDS = frozenset(
 
 @dataclass
 class ProviderPreference:
-    """One wish of an ordered list: a provider by any of its names, and a model or a pattern.
+    """One of several ordered preferences: a provider by any of its names, a model or a pattern.
 
-    `config` is laid over the provider's configuration, except for what `is_protected_key` names.
+    `config` is merged into the provider's configuration, without keys that are protected.
     """
 
     provider: str
@@ -111,9 +112,9 @@ class ProviderPreference:
 
 @dataclass
 class ModelResolutionResult:
-    """What became of a model's name; `resolved_model` is None when no model fits the pattern.
+    """The result of resolving a model's name; `resolved_model` is None if no model matches.
 
-    `pattern` is None unless the name was one. A pattern itself is never a model's name.
+    `pattern` is None unless the name was a pattern.
     """
 
     resolved_model: str | None
@@ -123,7 +124,7 @@ class ModelResolutionResult:
 
 
 def is_glob_pattern(model_hint: str) -> bool:
-    """Whether a model's name stands for several: it has one of `*`, `?`, `[`."""
+    """Whether a model's name is a pattern: it has one of `*`, `?`, `[`."""
     return any(sign in model_hint for sign in "*?[")
 
 
@@ -137,10 +138,10 @@ def is_protected_key(key: str) -> bool:
 async def resolve_model_pattern(
     model_hint: str, provider_name: str | None, coordinator: Any
 ) -> ModelResolutionResult:
-    """Return the model that a name or a pattern means, the last one by name of those that fit.
+    """Return the model that a name or a pattern means; of several matches, the last by name.
 
-    The provider, a mounted one of `coordinator`, lists its models. Case does not matter. Without
-    a provider there is nobody to ask, and the hint is returned as it is.
+    The models are those that the provider, mounted in `coordinator`, lists. Case is ignored.
+    Without a provider, the hint is returned unchanged.
     """
     if not is_glob_pattern(model_hint):
         return ModelResolutionResult(model_hint)
@@ -161,9 +162,9 @@ async def resolve_model_pattern(
 def apply_provider_preferences(
     mount_plan: dict[str, Any], preferences: Sequence[ProviderPreference]
 ) -> dict[str, Any]:
-    """Return the plan with the first preferred provider that it has in front, with its model.
+    """Return the plan with the first preferred provider that it has given priority and a model.
 
-    A plan that has none of them is returned as it is.
+    A plan that has none of them is returned unchanged.
     """
     for preference in preferences:
         at = _find_provider_index(mount_plan.get("providers") or [], preference.provider)
@@ -176,9 +177,9 @@ def apply_provider_preferences(
 async def apply_provider_preferences_with_resolution(
     mount_plan: dict[str, Any], preferences: Sequence[ProviderPreference], coordinator: Any
 ) -> dict[str, Any]:
-    """Do what `apply_provider_preferences` does, with models by pattern.
+    """Do what `apply_provider_preferences` does, and resolve models given by pattern.
 
-    A pattern that no model fits is not met: the next preference is tried.
+    If no model matches a pattern, the next preference is tried.
     """
     for preference in preferences:
         at = _find_provider_index(mount_plan.get("providers") or [], preference.provider)
@@ -197,15 +198,16 @@ async def apply_provider_preferences_with_resolution(
 def _preferring(
     plan: dict[str, Any], at: int, model: str, config: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the plan with the provider at a place before all others, and with this model."""
+    """Return the plan with the provider at index `at` before all others, and with this model."""
     providers: list[dict[str, Any]] = [
         {**each, "config": _config_of(each)} for each in plan["providers"]
     ]
     chosen: dict[str, Any] = providers[at]["config"]
     chosen.update({key: each for key, each in config.items() if not is_protected_key(key)})
+    # After the preference's own keys, so that these cannot set another priority or model.
     chosen["priority"] = 0
     if model:
-        # An empty one, as recipes write it, means the model that the provider has.
+        # An empty model, as recipes write it, means the provider's own.
         chosen["default_model"] = model
     return {**plan, "providers": providers}
 
@@ -223,7 +225,7 @@ def _config_of(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _names_of(entry: Mapping[str, Any]) -> set[str]:
-    """Return every name that a provider of a plan goes by."""
+    """Return all names of a provider in a plan: module id, short name, instance ids."""
     module = str(entry.get("module") or "")
     short = module.removeprefix(_PREFIX)
     own = {str(entry[key]) for key in ("id", "instance_id") if entry.get(key)}
@@ -238,7 +240,7 @@ def _find_provider_index(providers: Sequence[Mapping[str, Any]], provider_id: st
 
 
 async def _models_of(provider_name: str, coordinator: Any) -> list[str]:
-    """Return the models that a mounted provider lists; none when it cannot be asked."""
+    """Return the models that a mounted provider lists; an empty list if that fails."""
     try:
         provider = _find_provider_instance(
             coordinator.get("providers") or {}, provider_name, coordinator
@@ -247,6 +249,7 @@ async def _models_of(provider_name: str, coordinator: Any) -> list[str]:
             return []
         models: list[Any] = await provider.list_models()
     except Exception:
+        # A provider that is out of reach matches no pattern; the next preference is tried.
         logger.exception("models not listed provider=%s", provider_name)
         return []
     return [each if isinstance(each, str) else str(getattr(each, "id", each)) for each in models]
@@ -255,7 +258,7 @@ async def _models_of(provider_name: str, coordinator: Any) -> list[str]:
 def _find_provider_instance(
     providers: Mapping[str, Any], provider_name: str, coordinator: Any = None
 ) -> Any:
-    """Return a mounted provider by its name; by its module, the one of the lowest priority."""
+    """Return a mounted provider by name, else the one of that module with the lowest priority."""
     for name, provider in providers.items():
         if provider_name in (name, name.removeprefix(_PREFIX), f"{_PREFIX}{name}"):
             return provider

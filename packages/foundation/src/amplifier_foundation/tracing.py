@@ -9,6 +9,7 @@ __all__ = ["generate_sub_session_id"]
 
 # A span has eight bytes, as in the W3C Trace Context.
 _SPAN_BYTES = 8
+# That standard calls a span of zeros invalid, so it cannot collide with a real parent.
 _NO_SPAN = "0" * 16
 _CHILD_ID = re.compile(r"[0-9a-f]{16}-([0-9a-f]{16})_")
 _TRACE_ID = re.compile(r"[0-9a-f]{8}([0-9a-f]{16})[0-9a-f]{8}")

@@ -1,4 +1,4 @@
-"""Which project folders may act: decisions of the person, bound to what the folder held then."""
+"""Which project folders may act: the user's decisions, bound to the content of the files."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _NOTHING: dict[str, Any] = {"files": {}, "origins": []}
 
 
 class TrustStatus(NamedTuple):
-    """How a project stands.
+    """Whether a project is trusted, and why.
 
-    `files` could act. `changed` are those that differ from what was decided about. `unverifiable`
-    ones keep the project from being trusted at all; `reasons` says of some of them why. `origins`
-    are those of all addresses in its files, and `granted` those that the user has allowed.
-    `digests` are the sha256 of the files, by name.
+    `files` could act. `changed` are those that differ from the recorded decision. `unverifiable`
+    ones keep the project from being trusted at all; `reasons` has the cause for some of them.
+    `origins` are those of all addresses in its files, and `granted` those that the user has
+    allowed. `digests` are the sha256 of the files, by name.
     """
 
     trusted: bool
@@ -49,10 +49,10 @@ class TrustStatus(NamedTuple):
 
 
 class Trust:
-    """The recorded decisions of one person.
+    """The recorded decisions of one user.
 
-    A record that is missing trusts nothing. One that is damaged, or that others could have
-    written, is an error: who would go on without it might go on without a `no`.
+    A missing record trusts nothing. One that is damaged, or that others could have written, is
+    an error and not treated as missing: ignoring it would hide that decisions were lost or forged.
     """
 
     def __init__(self, home: Path | None = None) -> None:
@@ -60,9 +60,9 @@ class Trust:
         self._file = paths.trust_file(self._home)
 
     def status(self, project: Path, named: Iterable[Path] = ()) -> TrustStatus:
-        """Look at everything in the folder that could act, and at what was decided about it.
+        """Compare everything in the folder that could act with the recorded decision.
 
-        `named` are files of the project that the person named for this run, such as a bundle.
+        `named` are files of the project that the user named for this run, such as a bundle.
 
         Raises:
             TrustError: the record cannot be used, or the folder is too large.
@@ -74,11 +74,12 @@ class Trust:
     def status_to_run(self, project: Path, named: Iterable[Path] = ()) -> TrustStatus:
         """Return the status; a folder that is too large is not trusted, and `reasons` says why.
 
-        So nobody can stop the commands in a folder by filling it.
+        Raising instead would let a cloned folder block every command that is run in it.
 
         Raises:
             TrustError: the record cannot be used.
         """
+        # An unusable record raises here; a TrustError below can only mean a folder too large.
         self._read()
         try:
             return self.status(project, named)
@@ -88,7 +89,7 @@ class Trust:
             return TrustStatus(False, [], names, "", names, [], [], {names[0]: why})
 
     def require(self, project: Path, named: Iterable[Path] = ()) -> TrustStatus:
-        """Return the status of a trusted project; raises TrustError, which names the files."""
+        """Return the status of a trusted project; raises TrustError, naming files, if it is not."""
         status = self.status(project, named)
         if not status.trusted:
             told = status.unverifiable or status.changed or status.files
@@ -112,10 +113,10 @@ class Trust:
         origins: Iterable[str] = (),
         named: Iterable[Path] = (),
     ) -> None:
-        """Remember that the person trusts what they were shown, which `digest` stands for.
+        """Record that the user trusts what they were shown, which has the fingerprint `digest`.
 
         Raises:
-            TrustError: the folder holds something else by now, or something unverifiable.
+            TrustError: the folder has changed since, or has a file that cannot be verified.
         """
         from datetime import UTC, datetime  # noqa: PLC0415 - only decisions have a time
 
@@ -123,6 +124,7 @@ class Trust:
         with self._locked():
             projects = self._read()
             decided = projects.get(str(project))
+            # Read again under the lock: files may have changed while the user was deciding.
             files, reasons = self._look(project, decided, named)
             unverifiable = [name for name in files if files[name] == UNVERIFIABLE]
             if unverifiable:
@@ -144,7 +146,7 @@ class Trust:
             self._write(projects)
 
     def revoke(self, project: Path) -> bool:
-        """Forget a decision; tells whether there was one."""
+        """Delete a decision; return whether there was one."""
         with self._locked():
             projects = self._read()
             known = projects.pop(str(project.resolve()), None) is not None
@@ -155,7 +157,7 @@ class Trust:
     def _look(
         self, project: Path, decided: dict[str, Any] | None, named: Iterable[Path]
     ) -> ActingFiles:
-        """Return what could act, what is named, and what was decided about if it is still there."""
+        """Return what could act, what is named, and what the record lists if it still exists."""
         also = [path.resolve() for path in named]
         also += [project / name for name in (decided or _NOTHING)["files"]]
         inside = [path for path in also if path.is_relative_to(project)]
@@ -171,7 +173,7 @@ class Trust:
         with file:
             exposure = exposure_of(self._file, os.fstat(file.fileno()))
             if exposure is not None and exposure.path.name == self._file.name:
-                # What is in it may not be the user's decision, so that a chmod would not do.
+                # Somebody else may have written the decisions, so fixing the mode is not enough.
                 raise self._unusable("Others on this machine could have written it.")
             if exposure is not None:
                 raise TrustError(f"`{self._file}` is not used.", why=exposure.why, fix=exposure.fix)
@@ -187,6 +189,7 @@ class Trust:
             listed = all(isinstance(each["origins"], list) for each in projects.values())
             if not fits or not listed:
                 raise self._unusable("A decision in it does not fit its files.")
+        # RecursionError: JSON that is nested too deeply.
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as broken:
             raise self._unusable("It is damaged.") from broken
         return projects
@@ -209,6 +212,7 @@ class Trust:
     @contextmanager
     def _locked(self) -> Generator[None]:
         self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # A file of its own: writing replaces the record, and a lock on it would be lost with it.
         lock = self._file.with_name(f"{self._file.name}.lock")
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "r+") as file:
@@ -229,7 +233,7 @@ def _status(project: Path, decided: dict[str, Any] | None, found: ActingFiles) -
         files=sorted(files),
         digest=fingerprint(files),
         unverifiable=unverifiable,
-        # What could not be read within the bounds is not read here either.
+        # Files that could not be read within the limits are not read here either.
         origins=_origins(project, sorted({*files} - {*unverifiable})) if files else [],
         granted=(decided or _NOTHING)["origins"],
         reasons=found.reasons,
@@ -239,7 +243,7 @@ def _status(project: Path, decided: dict[str, Any] | None, found: ActingFiles) -
 
 def _origins(project: Path, files: Iterable[str]) -> list[str]:
     """Return the origins of all addresses in the project's files, as a session would use them."""
-    # Most folders have nothing that could act, and do not pay for this.
+    # Imported here because most folders have nothing that could act.
     from amplifier_foundation.config.named_files import parts_of  # noqa: PLC0415
     from amplifier_foundation.config.project_values import origins_of  # noqa: PLC0415
 

@@ -12,8 +12,8 @@ import yaml
 from amplifier_foundation.bundles import compile_bundle, default_bundle, load_bundle
 from amplifier_foundation.errors import BundleError, GuardError
 from amplifier_foundation.guards import GUARDS, with_required_guards
+from amplifier_foundation.session_options import SessionOptions, apply_options
 from amplifier_foundation.settings import Settings, load_settings
-from amplifier_foundation.wishes import Wishes, apply_wishes
 
 Write = Callable[[str, str], Path]
 Entry = dict[str, Any]
@@ -211,11 +211,11 @@ def test_a_flag_neither_replaces_a_guard_nor_takes_its_configuration(
     folder.mkdir()
     (folder / "__init__.py").write_text('__amplifier_module_type__ = "hook"\n')
 
-    apply_wishes(Wishes(modules=("hooks-budget",)), plan)
+    apply_options(SessionOptions(modules=("hooks-budget",)), plan)
 
     assert hooks_of(plan)["hooks-budget"]["config"] == {"steps": 3}
     with pytest.raises(GuardError, match="--module"):
-        apply_wishes(Wishes(modules=(str(folder),)), plan)
+        apply_options(SessionOptions(modules=(str(folder),)), plan)
 
 
 @pytest.mark.parametrize("entry", REPLACEMENTS)

@@ -44,7 +44,7 @@ def test_the_default_bundle_is_a_plan_that_needs_no_key(settings: Settings) -> N
     ]
     assert prepared.provider is not None
     assert prepared.provider.is_mock
-    assert "No model is set up" in prepared.provider.why
+    assert "No model configured" in prepared.provider.why
     assert [part.origin for part in prepared.instructions] == ["bundle:default/bundle.md"]
     assert prepared.notices == []
 

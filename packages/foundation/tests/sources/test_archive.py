@@ -22,8 +22,8 @@ from amplifier_foundation.sources import (
 )
 from amplifier_foundation.sources import archive as archive_of_sources
 from amplifier_foundation.sources.archive import fetch_archive
+from amplifier_foundation.sources.fetch import Watch
 from amplifier_foundation.sources.fetched import bare_hash
-from amplifier_foundation.sources.fetching import Watch
 from amplifier_foundation.sources.uri import parse_source
 
 Resolvers = Callable[..., SourceResolver]

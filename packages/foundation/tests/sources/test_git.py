@@ -22,7 +22,7 @@ from amplifier_foundation.sources import (
     RejectedArchiveError,
     SourceResolver,
     UnpinnedError,
-    fetching,
+    fetch,
 )
 
 Resolvers = Callable[..., SourceResolver]
@@ -302,7 +302,7 @@ def test_a_fetch_that_takes_too_long_is_ended_with_all_its_processes_and_told_me
     # Time passes only when git has started: on a busy machine that can take seconds.
     readings = itertools.count(step=0.4)
     clock = SimpleNamespace(monotonic=lambda: next(readings) if has_text(stubborn_git) else 0.0)
-    monkeypatch.setattr(fetching, "time", clock)
+    monkeypatch.setattr(fetch, "time", clock)
     told: list[Progress] = []
     resolver = resolver_with(limits=Limits(seconds=1.5), progress=told.append)
 

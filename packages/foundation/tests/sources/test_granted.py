@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -145,3 +146,22 @@ def test_a_distribution_in_the_project_does_not_count_as_installed(
 
     with pytest.raises(ModuleNotFoundError, match="its entry point leads to it"):
         SourceResolver(home, base=project).resolve("tool-echo")
+
+
+@pytest.mark.usefixtures("module")
+def test_two_sessions_that_make_the_same_copy_both_load_it(
+    code: Callable[..., ProjectCode], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, other = code("mods"), code("mods")
+    copyfile = shutil.copyfile
+    made: list[Path] = []
+
+    def copy(source: Path, target: Path) -> None:
+        monkeypatch.setattr(shutil, "copyfile", copyfile)
+        made.append(other.admit("tool-echo", project / "mods"))
+        copyfile(source, target)
+
+    monkeypatch.setattr(shutil, "copyfile", copy)
+    assert [mine.admit("tool-echo", project / "mods")] == made
+    assert made[0].is_dir()
+    assert len(list(made[0].parent.parent.iterdir())) == 1

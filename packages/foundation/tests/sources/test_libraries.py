@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,12 +13,15 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from amplifier_foundation import library_install
 from amplifier_foundation.library_install import LibraryInstallError, install_libraries
 from amplifier_foundation.sources import SourceResolver
 from amplifier_foundation.sources.errors import ModuleSourceError
 from amplifier_foundation.sources.libraries import (
     MissingLibrariesError,
+    environment_folder,
     library_folders,
+    recorded_requirements,
     required_libraries,
 )
 
@@ -200,3 +204,43 @@ def test_an_installer_gets_no_keys_and_nothing_of_the_current_folder(
     assert environment["PIP_INDEX_URL"] == "https://index.example.com"
     assert not {"ACME_API_KEY", "PYTHONPATH"} & environment.keys()
     assert seen["cwd"] != Path.cwd()
+
+
+def test_an_environment_that_cannot_be_replaced_stays(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def skip(folder: Path, wanted: list[str]) -> None:
+        """Install nothing."""
+
+    monkeypatch.setattr(library_install, "_run_installer", skip)
+    install_libraries(home, {"tool-a": [Requirement("a-lib")]})
+    rename = Path.rename
+
+    def fail(path: Path, target: Path) -> Path:
+        if target == environment_folder(home) and path.name != "before":
+            raise OSError("disk error")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(LibraryInstallError, match="not installed"):
+        install_libraries(home, {"tool-b": [Requirement("b-lib")]})
+    assert recorded_requirements(home) == {"tool-a": ["a-lib"]}
+
+
+def test_two_installations_at_the_same_time_are_both_recorded(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others: list[threading.Thread] = []
+
+    def install(folder: Path, wanted: list[str]) -> None:
+        if others:
+            return
+        required = {"tool-b": [Requirement("b-lib")]}
+        others.append(threading.Thread(target=install_libraries, args=(home, required)))
+        others[0].start()
+        others[0].join(0.2)
+
+    monkeypatch.setattr(library_install, "_run_installer", install)
+    install_libraries(home, {"tool-a": [Requirement("a-lib")]})
+    others[0].join(10)
+    assert recorded_requirements(home) == {"tool-a": ["a-lib"], "tool-b": ["b-lib"]}

@@ -12,10 +12,10 @@ import pytest
 from amplifier_core.loader import ModuleLoader
 from amplifier_core.testing import create_test_coordinator
 from amplifier_foundation.errors import SettingsError
+from amplifier_foundation.session_options import SessionOptions, apply_options
 from amplifier_foundation.sources import SourceResolver
 from amplifier_foundation.sources.errors import ModuleSourceError
 from amplifier_foundation.sources.project import declared_modules, find_package, module_type
-from amplifier_foundation.wishes import Wishes, apply_wishes
 
 Resolvers = Callable[..., SourceResolver]
 PROJECT = '[project]\nname = "x"\n[project.entry-points."amplifier.modules"]\n'
@@ -212,23 +212,33 @@ def test_a_type_comes_from_the_package_then_from_the_id(tmp_path: Path) -> None:
 
 def plan_with(*modules: str) -> dict[str, Any]:
     plan: dict[str, Any] = {"session": {}, "providers": [], "tools": [], "hooks": []}
-    apply_wishes(Wishes(modules=modules), plan)
+    apply_options(SessionOptions(modules=modules), plan)
     return plan
 
 
-def test_a_wished_folder_is_put_where_its_type_belongs(tmp_path: Path) -> None:
+def test_a_folder_of_the_command_line_is_put_where_its_type_belongs_and_required(
+    tmp_path: Path,
+) -> None:
     project = PROJECT + 'my-orchestrator = "seed_loop:mount"\n'
     loop = write(tmp_path / "loop", {"pyproject.toml": project, "seed_loop/__init__.py": ""})
     declared = {"__init__.py": '__amplifier_module_type__ = "provider"\n'}
     provider = write(tmp_path / "acme", declared)
-    empty = write(tmp_path / "my-hook", {"README.md": ""})
+    hook = write(tmp_path / "my-hook", {"__init__.py": ""})
 
-    plan = plan_with(str(loop), str(provider), str(empty), "my-tool")
+    plan = plan_with(str(loop), str(provider), str(hook), "my-tool")
 
     assert plan["session"]["orchestrator"] == {"module": "my-orchestrator", "source": str(loop)}
-    assert plan["providers"] == [{"module": "acme", "source": str(provider)}]
-    assert plan["hooks"] == [{"module": "my-hook", "source": str(empty)}]
-    assert plan["tools"] == [{"module": "my-tool"}]
+    required = {"required": True}
+    assert plan["providers"] == [{"module": "acme", "source": str(provider), **required}]
+    assert plan["hooks"] == [{"module": "my-hook", "source": str(hook), **required}]
+    assert plan["tools"] == [{"module": "my-tool", **required}]
+
+
+def test_a_folder_without_a_package_is_refused(tmp_path: Path) -> None:
+    empty = write(tmp_path / "my-hook", {"README.md": ""})
+
+    with pytest.raises(SettingsError, match="There is no module in"):
+        plan_with(str(empty))
 
 
 def test_a_wish_for_a_module_of_no_known_type_is_refused(tmp_path: Path) -> None:

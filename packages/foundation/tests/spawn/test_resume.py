@@ -21,7 +21,7 @@ Plan = Callable[..., dict[str, Any]]
 
 async def delegate(live: LiveSession, **given: Any) -> Any:
     """Call the tool as a loop does; returns its output, or the message of its error."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         result = await live.session.coordinator.get_mounted("tools")["delegate"].execute(given)
     return result.output if result.success else result.error["message"]
 
@@ -159,3 +159,38 @@ async def test_a_budget_is_taken_up_again_whatever_the_children_were_called(
     assert made["session_id"] < "root"
     assert status["used"]["steps"] == "3"
     assert status["agents"] == 2
+
+
+@pytest.mark.parametrize("agents", [{}, {"helper": {"system": {"instruction": "Another."}}}])
+async def test_a_child_of_an_agent_that_the_plan_does_not_have_continues_as_it_was(
+    agents: dict[str, Any], store: SessionStore, project: Path, plan: Plan
+) -> None:
+    script = {"script": ["Yes."], "after_script": "repeat"}
+    helper = {
+        "system": {"instruction": "Help."},
+        "providers": [{"module": "provider-mock", "config": script}],
+        "tools": [{"module": "tool-hand", "config": {"api_key": "canary0f1e2d3c4b5a6978"}}],
+        "note": project,
+    }
+    made_of = plan(agents=agents, providers=[PRICED])
+    async with open_live(made_of, store=store, project=project, session_id="root") as live:
+        spawn = live.session.coordinator.get_capability("session.spawn")
+        made = await spawn(
+            agent_name="helper", instruction="One.", agent_configs={"helper": helper}
+        )
+        more = await delegate(live, session_id=made["session_id"], instruction="Two.")
+
+    assert more["session_id"] == made["session_id"]
+    assert more["output"] == made["output"] == "Yes."
+    stored = store.read(made["session_id"]).metadata["spawned"]["agent"]
+    assert stored["system"] == {"instruction": "Help."}
+    assert "canary" not in str(stored)
+
+
+async def test_the_configuration_of_an_agent_of_the_plan_is_not_stored_again(
+    store: SessionStore, project: Path, plan: Plan
+) -> None:
+    made_of = plan(agents={"helper": {"system": {"instruction": "Help."}}})
+    async with open_live(made_of, store=store, project=project, session_id="root") as live:
+        made = await delegate(live, agent="helper", instruction="One.")
+    assert store.read(made["session_id"]).metadata["spawned"].get("agent") is None

@@ -32,7 +32,7 @@ def open_plan_fixture(store: SessionStore, project: Path) -> Open:
 
 async def delegate(live: LiveSession, **given: Any) -> Any:
     """Call the tool as a loop does; returns its output, or the message of its error."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         result = await live.session.coordinator.get_mounted("tools")["delegate"].execute(given)
     return result.output if result.success else result.error["message"]
 
@@ -258,12 +258,12 @@ async def test_settings_of_the_caller_win_over_the_agent_and_those_over_the_pare
 async def test_the_first_preference_that_can_be_met_chooses_provider_and_model(
     store: SessionStore, plan: Plan, open_plan: Open
 ) -> None:
-    wishes = [
+    options = [
         {"provider": "nobody", "model": "x"},
         {"provider": "mock", "model": "none-*"},
         {"provider": "mock", "model": "", "config": {"delay_seconds": 0, "api_key": "evil"}},
     ]
-    async with open_plan(plan(agents={"a": {"provider_preferences": wishes}})) as live:
+    async with open_plan(plan(agents={"a": {"provider_preferences": options}})) as live:
         made = await delegate(live, agent="a")
 
     (provider,) = opened(store, made["session_id"])["plan"]["providers"]

@@ -71,7 +71,7 @@ class Process:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """The person's own folder."""
+    """The user's own folder."""
     return tmp_path / "home"
 
 

@@ -89,7 +89,7 @@ def numbers(store: SessionStore) -> list[int]:
 
 
 def resumes(home: Path, acknowledged: int, where: str) -> None:
-    """Check that nothing acknowledged is lost and that the session goes on."""
+    """Check that nothing acknowledged is lost and that the session continues."""
     store = SessionStore(home)
     listed = [each.session_id for each in store.list()]
     if not listed:

@@ -270,6 +270,8 @@ def test_of_a_log_full_of_junk_the_beginning_is_read_and_the_damage_stays_short(
     assert "The rest is not read." in reader.damage[-1].detail
     with pytest.raises(TooDamagedError, match="amplifier session fork s$"):
         store.open("s")
+    with pytest.raises(TooDamagedError, match="amplifier session fork s$"):
+        store.rewrite("s", lambda value: value)
 
 
 def test_a_long_list_of_damage_counts_what_it_leaves_out() -> None:

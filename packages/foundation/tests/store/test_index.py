@@ -232,3 +232,15 @@ def test_a_project_whose_name_is_not_utf_8_has_sessions_too(
     assert sorted(ids(store)) == ["s0", "s1"]
     assert store.list(project)[0].title == "half \ufffd"
     assert store.find("s0") == "s0"
+
+
+def test_a_project_whose_name_is_not_text_is_found_after_a_rebuild_and_keeps_its_forks(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    project = tmp_path / os.fsdecode(b"caf\xe9")
+    with store.create("s1", project=project), store.copy("s1", "s2"):
+        pass
+    store.rebuild_index()
+    assert {each.session_id for each in store.list(project)} == {"s1", "s2"}
+    assert len(list(store.home.glob("projects/*"))) == 1
+    assert store.read("s2").metadata["project"] == os.fspath(project)

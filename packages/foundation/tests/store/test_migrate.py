@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+import amplifier_foundation.store.migrate as migrate_module
 from amplifier_foundation.store import SessionStore
 from amplifier_foundation.store.blobs import LARGE
+from amplifier_foundation.store.lease import taking
 
 
 def older(home: Path, name: str, messages: list[Any], *, file: str = "transcript.jsonl") -> Path:
@@ -62,7 +64,10 @@ def test_every_message_moves_and_the_old_file_stays(
         assert writer.append("message", {"message": message(0)}) == 1_351
 
 
-@pytest.mark.parametrize("bad", ["{", "[]", '{"no": "role"}'])
+@pytest.mark.parametrize(
+    "bad",
+    ["{", "[]", '{"no": "role"}', '{"v":1}', '{"v":1,"seq":"x","at":"","kind":"k","data":{}}'],
+)
 def test_a_session_that_would_lose_a_record_stays_as_it_is(
     store: SessionStore, home: Path, bad: str
 ) -> None:
@@ -97,3 +102,29 @@ def test_a_session_of_this_version_is_left_alone(store: SessionStore, log: Path)
 
     assert store.migrate().sessions == []
     assert log.read_bytes() == before
+
+
+def test_a_log_whose_version_is_not_a_number_is_left_and_the_others_move(
+    store: SessionStore, home: Path
+) -> None:
+    older(home, "strange", [{"v": "one"}], file="log.jsonl")
+    older(home, "good", [message(1)])
+    assert [each.session_id for each in store.migrate().sessions] == ["good"]
+
+
+def test_a_message_that_is_written_before_the_lease_is_taken_moves_too(
+    store: SessionStore, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = older(home, "s", [message(1)])
+
+    def late(*given: Any) -> Any:
+        with (folder / "transcript.jsonl").open("a") as file:
+            file.write(json.dumps(message(2)) + "\n")
+        return taking(*given)
+
+    monkeypatch.setattr(migrate_module, "taking", late)
+    assert str(store.migrate()) == "2 of 2 moved"
+    assert [record.data["message"] for record in store.read("s").records()] == [
+        message(1),
+        message(2),
+    ]

@@ -176,3 +176,16 @@ def test_what_a_crash_left_is_cleared(store: SessionStore, home: Path, project: 
     assert not left.exists()
     assert not other.exists()
     assert len(blobs(home)) == 1
+
+
+def test_metadata_of_any_types_keeps_no_rule_from_being_applied(
+    store: SessionStore, project: Path
+) -> None:
+    for number, wrong in enumerate(("yesterday", None, [1], 2.5)):
+        path = make(store, f"s{number}", project, days=40 + number) / "metadata.json"
+        facts = json.loads(path.read_bytes())
+        path.write_text(json.dumps({**facts, "touched": wrong, "session_id": [f"s{number}"]}))
+    make(store, "new", project)
+
+    assert len(store.retention(max_age_days=30).sessions) == 4
+    assert len(store.retention(max_bytes=1).sessions) == 5

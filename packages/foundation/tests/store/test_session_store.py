@@ -327,3 +327,16 @@ def test_a_child_is_shown_and_found_by_its_own_part(store: SessionStore, project
         store.find("5478")
     with pytest.raises(SessionNotFoundError):
         store.find("00000000")
+
+
+def test_a_child_is_neither_listed_unasked_nor_the_last_one(
+    store: SessionStore, project: Path
+) -> None:
+    with store.create("root", project=project):
+        pass
+    with store.create("root-child", project=project) as writer:
+        writer.update(parent_id="root")
+
+    assert [each.session_id for each in store.page(project, children=False).sessions] == ["root"]
+    assert [each.session_id for each in store.page(project).sessions] == ["root-child", "root"]
+    assert store.find("last", project) == "root"

@@ -1,1 +1,1 @@
-"""The one log of a session: its records, who writes them, what they say, and replay."""
+"""The log of a session: its records, the recorder that writes them, readings, and replay."""

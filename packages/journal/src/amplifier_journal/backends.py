@@ -1,11 +1,11 @@
-"""Where sessions are kept besides files: backends, found by entry point."""
+"""Backends that store sessions elsewhere than in files, found by entry point."""
 
 from __future__ import annotations
 
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
-from amplifier_journal.errors import JournalError
+from amplifier_journal.errors import NoBackendError
 from amplifier_journal.log import FollowedLog
 
 __all__ = ["GROUP", "SessionBackend", "find_backend"]
@@ -15,27 +15,26 @@ GROUP = "amplifier.backends"
 
 
 class SessionBackend(Protocol):
-    """The sessions at one address, for whoever reads them and makes copies."""
+    """The sessions at one address: read and fork."""
 
     def read(self, session_id: str) -> FollowedLog:
-        """Return a session's log as far as it is written."""
+        """Return a session's log as written so far."""
         ...
 
     def fork(self, session_id: str, *, at: int | None = None) -> str:
-        """Make a session with another's records up to number `at`, and return its id."""
+        """Create a session with another's records up to number `at`, and return its id."""
         ...
 
 
 def find_backend(name: str, **address: Any) -> SessionBackend:
-    """Return the backend of a name, at an address.
+    """Return the backend of this name for an address.
 
     Raises:
-        JournalError: no such backend is installed.
+        NoBackendError: no such backend is installed.
     """
     for each in entry_points(group=GROUP, name=name):
         return each.load()(**address)
-    raise JournalError(
+    raise NoBackendError(
         f"Sessions of the backend `{name}` cannot be read here.",
         why="No installed distribution offers it.",
-        fix="pip install amplifier-runtime",
     )

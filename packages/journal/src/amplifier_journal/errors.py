@@ -1,15 +1,19 @@
-"""What can go wrong with a log, wherever it is kept."""
+"""The errors of a log, whichever backend stores it."""
 
 from __future__ import annotations
 
 from amplifier_kit.explained_error import ExplainedError
 
-__all__ = ["JournalError", "RecordingFailedError"]
+__all__ = ["JournalError", "NoBackendError", "RecordingFailedError"]
 
 
 class JournalError(ExplainedError):
     """The root of the errors of this package."""
 
 
+class NoBackendError(JournalError):
+    """No installed distribution offers the backend that a session is in."""
+
+
 class RecordingFailedError(JournalError):
-    """The log takes no more records, so no model and no tool is called any more."""
+    """The log cannot be written, so that no more model or tool calls are made."""

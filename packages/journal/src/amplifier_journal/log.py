@@ -1,4 +1,4 @@
-"""The log of a session as the recorder writes it; parts that requests share are written once."""
+"""Writing the log of a session; parts that requests have in common are written once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 Scrub = Callable[[dict[str, Any]], dict[str, Any]]
 
-# What these carry is in the record of the call that they are about.
+# Fields left out of these events: they are in the record of the call that the event is about.
 _RECORDED_APART = {
     events.PROVIDER_RESPONSE: ("response",),
     events.CONTENT_BLOCK_END: ("block", "usage"),
@@ -26,19 +26,19 @@ _RECORDED_APART = {
 }
 
 
-# Shown while it happens, and not kept: what came of it is in a record.
+# Progress that is shown live and not recorded; the result is in a record of its own.
 _LIVE = frozenset({"tool:heartbeat", BLOCK_START, BLOCK_END})
 
 
 def is_live(event: str) -> bool:
-    """Whether an event only shows progress, so that no record is made of it."""
+    """Whether an event only shows progress and is not recorded."""
     return event in _LIVE or event.endswith("delta")
 
 
 def news_in(event: str, data: dict[str, Any], coordinator: Any, scrub: Scrub) -> dict[str, Any]:
-    """Return the data of an event without what is recorded apart, and what every event has.
+    """Return the data of an event without fields recorded elsewhere or common to all events.
 
-    Long texts are shortened; secrets are taken out before, because a part of one is not found.
+    Long texts are shortened, after secrets are removed: half of a secret would not be recognized.
     """
     own = {"session_id": coordinator.session_id, "parent_id": coordinator.parent_id}
     known = _RECORDED_APART.get(event, ())
@@ -53,31 +53,31 @@ def news_in(event: str, data: dict[str, Any], coordinator: Any, scrub: Scrub) ->
 
 
 class LogWriter(Protocol):
-    """What a log is written with: memory, a file or a database."""
+    """The write side of a backend: memory, a file or a database."""
 
     def append(self, kind: str, data: dict[str, Any], *, is_clean: bool = False) -> int:
-        """Write one record and return its number; written when this returns.
+        """Write one record and return its number.
 
-        One that `is_clean` has no secret in it, because it was scrubbed before.
+        One that `is_clean` has been scrubbed and contains no secret.
         """
         ...
 
     def sync(self) -> None:
-        """Make durable what was written; blocks."""
+        """Make all written records durable; blocks."""
         ...
 
 
 class LogReader(Protocol):
-    """What the log of one session is read with."""
+    """The read side of a backend, for the log of one session."""
 
     @property
     def session_id(self) -> str:
-        """The session that the log is of."""
+        """The id of the session."""
         ...
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What is known of the session besides its records, such as its title."""
+        """Data about the session besides its records, such as its title."""
         ...
 
     def records(self, after: int = 0) -> Iterator[Record]:
@@ -94,9 +94,9 @@ class FollowedLog(LogReader, Protocol):
 
 
 class Log:
-    """Writes records; the first failure is kept, and nothing is written after it.
+    """Writes records; after the first failure, which is kept, no more are written.
 
-    Until `release` records wait in memory: what modules say while they mount comes behind the
+    Until `release`, records are held in memory: those of modules that are mounting come after the
     record that opens the session.
     """
 
@@ -107,21 +107,22 @@ class Log:
 
     @property
     def is_open(self) -> bool:
-        """Whether records are written as they come."""
+        """Whether records are written immediately."""
         return self._held is None
 
     def release(self, kind: str, data: dict[str, Any]) -> None:
-        """Write the opening record and everything that waited for it."""
+        """Write the opening record and then all records held so far."""
         held = self._held or []
         self._held = None
         for kind_, data_, is_clean in ((kind, data, False), *held):
             self.write(kind_, data_, is_clean=is_clean)
 
     def write(self, kind: str, data: dict[str, Any], *, is_clean: bool = False) -> int | None:
-        """Write one record; returns its number, None when it waits or could not be written."""
+        """Write one record; returns its number, or None if it is held or could not be written."""
         if self._held is not None:
             self._held.append((kind, data, is_clean))
             return None
+        # Not even if the writer works again: requests could not be rebuilt from a log with a gap.
         if self.failure is not None:
             return None
         try:
@@ -132,7 +133,7 @@ class Log:
             return None
 
     def sync(self) -> None:
-        """Put everything onto the disk; blocks."""
+        """Make all written records durable; blocks."""
         if self.failure is None:
             try:
                 self._writer.sync()
@@ -141,7 +142,7 @@ class Log:
                 self.failure = error
 
     def check(self) -> None:
-        """Raise RecordingFailedError when the log takes no more records."""
+        """Raise RecordingFailedError if the log could not be written."""
         if self.failure is not None:
             raise RecordingFailedError(
                 "The session's log cannot be written, so the turn was stopped.",
@@ -161,10 +162,10 @@ class Write(Protocol):
         ...
 
 
-class Requests:
-    """Turns requests into records: each message and each set of tools is written once.
+class RequestWriter:
+    """Converts requests to records, in which each message and each set of tools is written once.
 
-    `scrub` is applied before a part gets its digest, so that no digest tells of a secret.
+    `scrub` is applied before a part gets its digest: secrets could be guessed from a digest.
     """
 
     def __init__(
@@ -176,7 +177,7 @@ class Requests:
         self._write = write
         self._scrub = scrub
         self._known = set(known)
-        # By the digest of what was given, which stays in memory: the digest that the log has.
+        # The digests in the log by the digests of unscrubbed values, which must stay in memory.
         self._clean: dict[str, str] = {}
         self._messages: list[Any] = []
         self._digests: list[str] = []
@@ -186,21 +187,21 @@ class Requests:
         self._last_call: str | None = None
 
     def note_stored(self, message: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        """Return a message without secrets, and its digest: its own record holds it, no part."""
+        """Return a message without secrets, and its digest; requests refer to its own record."""
         clean, digest = self._scrubbed(message, digest_of(message))
         self._known.add(digest)
         return clean, digest
 
     def forget_clean(self) -> None:
-        """Look at everything anew: there may be more secrets to know."""
+        """Scrub all parts again from now on, because more secrets are known."""
         self._clean.clear()
 
     def take(self, request: Any, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the record of a request, after writing the parts that are new."""
+        """Return the record of a request, after writing its new parts."""
         messages: list[Any] = list(getattr(request, "messages", None) or ())
         same = self._shared(messages)
         then = [self._part(plain_model(each)) for each in messages[same:]]
-        # A message that was made anew may still be the one it was.
+        # A rebuilt message may be equal to the one in its place before.
         while then and same < len(self._digests) and then[0] == self._digests[same]:
             del then[0]
             same += 1
@@ -216,18 +217,20 @@ class Requests:
             record["fields"] = fields
         if options:
             record["options"] = plain(options)
+        # The hash of the messages is continued from request to request. Hashing all of them again
+        # would cost more with every message of the session.
         whole = self._hash.copy()
         whole.update(digest_of([record["tools"], fields, record.get("options")]).encode())
         return {**record, "messages": len(messages), "digest": whole.hexdigest()[:32]}
 
     def note_sent(self, call: str) -> None:
-        """Remember as which call the last request was sent: the next one refers to it."""
+        """Remember the call id of the last request, which the next one refers to."""
         self._last_call = call
 
     def _shared(self, messages: list[Any]) -> int:
-        """Return how many of the first messages are those of the request before."""
+        """Return how many leading messages are those of the request before."""
         before = self._messages
-        # The usual case, compared by address and in one go: nothing but more behind.
+        # The usual case: messages were only appended. List comparison checks identity first, in C.
         if messages[: len(before)] == before:
             return len(before)
         pairs = enumerate(zip(before, messages, strict=False))
@@ -267,7 +270,7 @@ class Requests:
 
 
 def _fields(request: Any) -> dict[str, Any]:
-    """Return what a request says besides messages and tools, without what is left to others."""
+    """Return the fields of a request except messages and tools, without defaults."""
     dump: Any = getattr(request, "model_dump", None)
     if not callable(dump):
         return {"request": str(request)}

@@ -1,4 +1,4 @@
-"""A log in memory: for replays, for tests, and for sessions that are not kept."""
+"""A log in memory, for replays, tests, and sessions that are not stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["MemoryLog"]
 class MemoryLog:
     """Writer and reader of one session's log; `written` has its records.
 
-    `scrub` takes secrets out of every record that is not clean already.
+    `scrub` removes secrets from every record that is not clean.
     """
 
     def __init__(
@@ -31,11 +31,12 @@ class MemoryLog:
         self._scrub = scrub
 
     def append(self, kind: str, data: dict[str, Any], *, is_clean: bool = False) -> int:
-        """Keep one record and return its number; what becomes of `data` later does not change it.
+        """Append a copy of one record and return its number.
 
         Raises:
-            ValueError: the record holds something that JSON cannot.
+            ValueError: the record contains something that JSON cannot represent.
         """
+        # Through JSON: the same as a file would have, and independent of later changes to `data`.
         kept: dict[str, Any] = json.loads(json_text(data)[0])
         if self._scrub is not None and not is_clean:
             kept = self._scrub(kept)
@@ -43,7 +44,7 @@ class MemoryLog:
         return len(self.written)
 
     def sync(self) -> None:
-        """Do nothing: what is in memory is never durable."""
+        """Do nothing: memory is never durable."""
 
     def records(self, after: int = 0) -> Iterator[Record]:
         """Yield the records after number `after`, in order."""

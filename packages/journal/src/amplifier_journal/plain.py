@@ -1,4 +1,4 @@
-"""What modules hand around as plain JSON data: values, models, errors and back."""
+"""Conversion between the objects that modules exchange and plain JSON data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOWN = 500
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as JSON data; what JSON does not know appears as its text."""
+    """Return `value` as JSON data; unknown types become their text."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, Mapping):
@@ -46,9 +46,10 @@ def plain(value: Any) -> Any:
 
 
 def plain_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what modules keep in `session_state` as JSON data, without their objects.
+    """Return the JSON data that modules keep in `session_state`, without their objects.
 
-    A module puts its objects there again when it is mounted; their texts would stand in the way.
+    A module puts its objects there again when it is mounted. Restored as texts, they would take the
+    place of the objects.
     """
     return {key: plain(value) for key, value in state.items() if _is_data(value)}
 
@@ -63,7 +64,7 @@ def _is_data(value: Any) -> bool:
 
 
 def plain_model(model: Any) -> Any:
-    """Return a pydantic model as JSON data without what is None, anything else as `plain` does."""
+    """Return a pydantic model as JSON data without None fields; anything else as `plain` does."""
     dumped = _dumped(model)
     if dumped is None:
         return plain(model)
@@ -72,24 +73,26 @@ def plain_model(model: Any) -> Any:
 
 def _dumped(value: Any) -> Any:
     dump: Any = getattr(value, "model_dump", None)
+    # A model class has the attribute, too, and cannot be dumped.
     if not callable(dump) or isinstance(value, type):
         return None
     try:
         return dump(mode="json", exclude_none=True)
     except Exception:
-        # A model may hold what pydantic cannot write; its fields one by one still tell.
+        # A model may contain objects that pydantic cannot serialize; `plain` makes them texts.
         logger.debug("model not dumped type=%s", type(value).__name__, exc_info=True)
         return plain(vars(value))
 
 
 def digest_of(value: Any) -> str:
-    """Return a short name for JSON data: the same data has the same name, in every log."""
+    """Return a short digest of JSON data: equal data has the same digest in every log."""
     text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    # Logs of earlier versions may contain lone surrogates, which UTF-8 cannot encode otherwise.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def shortened(value: Any) -> Any:
-    """Return JSON data with long texts cut; each says how long it was and what it was by digest."""
+    """Return JSON data with long texts cut; each has its original length and digest."""
     if isinstance(value, str):
         if len(value) <= _LONGEST:
             return value
@@ -111,7 +114,7 @@ def has_long_text(value: Any) -> bool:
     return isinstance(value, list) and any(map(has_long_text, cast("list[Any]", value)))
 
 
-# Fields of an error that its class takes back as keywords.
+# Fields of an error that its class accepts as keyword arguments.
 _ERROR_FIELDS = (
     "provider",
     "model",
@@ -125,7 +128,7 @@ _ERROR_FIELDS = (
 
 
 def plain_error(error: BaseException) -> dict[str, Any]:
-    """Return an error's class, message and the fields to build it again."""
+    """Return an error's class, message and the fields to rebuild it."""
     fields = {name: getattr(error, name, None) for name in _ERROR_FIELDS}
     return {
         "type": type(error).__name__,
@@ -136,10 +139,12 @@ def plain_error(error: BaseException) -> dict[str, Any]:
 
 
 def build_error(error: dict[str, Any]) -> BaseException:
-    """Return a recorded error as an exception: of its own class if the kernel or Python has it."""
+    """Return a recorded error as an exception, of its own class if the kernel or Python has it."""
     name: str = error["type"]
     known: Any = getattr(llm_errors, name, None) or getattr(builtins, name, None)
     if not (isinstance(known, type) and issubclass(known, BaseException)):
+        # The module that has the class may not be installed here. A class of the same name keeps
+        # messages and comparisons as they were.
         known = type(name, (Exception,), {})
     make: Callable[..., BaseException] = known
     try:

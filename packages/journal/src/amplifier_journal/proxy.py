@@ -1,4 +1,4 @@
-"""An object in front of another, for whoever adds to what a module does."""
+"""A proxy of a module, for wrappers that add to what it does."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["Proxy", "innermost"]
 
 
 class Proxy:
-    """Has every attribute of the object behind it, to read and to set.
+    """Forwards reading and setting of attributes to the wrapped object.
 
-    What a subclass keeps for itself it names in `__slots__`; all else goes to the object behind.
+    A subclass names its own attributes in `__slots__`; all others belong to the wrapped object.
     """
 
     __slots__ = ("_inner",)
@@ -30,7 +30,7 @@ class Proxy:
 
 
 def innermost(thing: Any) -> Any:
-    """Return what stands behind all proxies in front of it."""
+    """Return the object that all proxies around it wrap."""
     while isinstance(thing, Proxy):
         thing = object.__getattribute__(thing, "_inner")
     return thing

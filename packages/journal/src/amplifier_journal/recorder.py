@@ -1,4 +1,4 @@
-"""The recorder: stands around one session's modules and writes what happens to its log."""
+"""The recorder: wraps one session's modules and writes what happens to its log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from amplifier_core.errors import describe_error
 from amplifier_core.interfaces import input_schema_of
 from amplifier_core.redaction import redact_secrets
 from amplifier_journal.errors import RecordingFailedError
-from amplifier_journal.log import Log, LogWriter, Requests, is_live, news_in
+from amplifier_journal.log import Log, LogWriter, RequestWriter, is_live, news_in
 from amplifier_journal.plain import digest_of, plain, plain_error, plain_model, plain_state
 from amplifier_journal.proxy import innermost
 from amplifier_journal.readings.spending import cost_of_result, is_unpriced
@@ -40,15 +40,15 @@ from amplifier_kit.session_folder import working_folder
 
 NAME = "recording"
 FAILED = "recording:failed"
-# First of all handlers, so that what a guard denies is heard too; nearest to the modules, so that
-# what is recorded is what really was sent and came back.
+# Before all other handlers, so that events which a guard denies are recorded too. Innermost around
+# the modules, so that the record has what was really sent and returned.
 _FIRST = -sys.maxsize
 INNERMOST = sys.maxsize
 
 NameCall = Callable[[str, tuple[Any, ...]], str]
 """Names a call, by its kind (`model` or `tool`) and by what it asks for."""
 
-# The events whose handlers can change what a turn does.
+# The events whose handlers can change what a turn does; a replay has to know who they were.
 _DECIDING = (
     events.PROMPT_SUBMIT,
     events.PROVIDER_REQUEST,
@@ -59,7 +59,7 @@ _DECIDING = (
 
 
 def opening_of(coordinator: Any, plan: Any, *, resumed: bool, bundle: str | None) -> dict[str, Any]:
-    """Return the record that opens a session's log; without `plan` it has the session's own."""
+    """Return the record that opens a session's log; `plan` defaults to the session's own."""
     plan = redact_secrets(plain(coordinator.config if plan is None else plan))
     return {
         "plan": plan,
@@ -76,7 +76,7 @@ def opening_of(coordinator: Any, plan: Any, *, resumed: bool, bundle: str | None
 
 
 def inventory_of(coordinator: Any) -> dict[str, Any]:
-    """Return what the mounted providers and tools say of themselves."""
+    """Return the declarations of the mounted providers and tools, for mocks in a replay."""
     points = coordinator.mount_points
     return {
         "providers": [
@@ -138,9 +138,9 @@ _WRAPPERS = (
 
 
 class ChildLog(NamedTuple):
-    """The log of a child session, and what to do with it when the child has ended.
+    """The log of a child session, and how to close it when the child has ended.
 
-    `before` is where the child stood when it was resumed; a new one has an empty state.
+    `before` is the state of a child that is resumed; for a new one it is empty.
     """
 
     writer: LogWriter
@@ -154,7 +154,7 @@ that its records have to pass."""
 
 
 class Call:
-    """A model or tool call that has begun; one that only asks others has none of their cost."""
+    """A model or tool call in progress; one that `asks_others` is not charged for their cost."""
 
     __slots__ = ("asks_others", "began", "id", "kind")
 
@@ -168,9 +168,9 @@ class Call:
 class Recorder:
     """Writes one session's log; children get recorders of their own.
 
-    `opening` says how often the session was opened, `turn` is its last turn, `known` has the
-    digests of the parts that the log already holds. `priority` says how far from the modules it
-    stands, `name_call` how calls are named where a count of them would not do.
+    `opening` is how often the session was opened, `turn` its last turn, and `known` has the digests
+    of the parts that are in the log already. `priority` is that of the interposers. `name_call`
+    names calls where counting them would not give the same names in every run.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class Recorder:
         self.coordinator = coordinator
         self.writer = writer
         self.turn = turn
-        # The sum of what is known; `unpriced_calls` were made besides.
+        # The sum of all known costs; `unpriced_calls` come on top.
         self.cost_usd: Decimal | None = None
         self.unpriced_calls = 0
         self.opened_plan: Any = None
@@ -198,7 +198,7 @@ class Recorder:
         self.is_paused = False
         self._log = Log(writer)
         self._scrubber = scrubber
-        self._requests = Requests(self.note, scrubber.scrub, known)
+        self._requests = RequestWriter(self.note, scrubber.scrub, known)
         self._parent = parent
         self._open_child = open_child
         self._family: dict[str, Recorder] = parent._family if parent else {}
@@ -221,15 +221,16 @@ class Recorder:
 
     @property
     def is_open(self) -> bool:
-        """Whether the log has been opened; until then records wait."""
+        """Whether the log has been opened; until then, records are held."""
         return self._log.is_open
 
-    # --- standing in between ---------------------------------------------------------------------
+    # --- wrapping the session --------------------------------------------------------------------
 
     async def listen(self) -> None:
-        """Hear every event from now on, and what is shown and asked; before modules mount."""
+        """Record events, messages to the user and questions from now on; called before mounting."""
         coordinator = self.coordinator
         token = self.coordinator.cancellation
+        # A child has the systems of its parent, which are wrapped already.
         if self._parent is None:
             approvals = coordinator.approval_system
             if approvals is not None and not getattr(approvals, "records_itself", False):
@@ -247,13 +248,15 @@ class Recorder:
         resumed: bool = False,
         bundle: str | None = None,
     ) -> None:
-        """Stand around the mounted modules and open the log; `plan` if it is not the session's."""
+        """Wrap the mounted modules and open the log; `plan` if it is not the session's own."""
+        # A child has inherited the wrapper of the loop, which is the last one.
         for point, wrapper in _WRAPPERS if self._parent is None else _WRAPPERS[:-1]:
 
             def wrap(name: str, module: Any, wrapper: Any = wrapper) -> Any:
                 return wrapper(name, module, self)
 
-            # Only the loop: in a child, it is the first that is called with the coordinator.
+            # Only the wrapper of the loop is inherited: it is called first in a child, and
+            # is passed the child's coordinator, from which `of` makes a recorder of its own.
             undo = self.coordinator.interpose(
                 point, wrap, name=NAME, priority=self._priority, inherit=point == "orchestrator"
             )
@@ -266,32 +269,34 @@ class Recorder:
         self._note_inventory()
 
     def note_failed_opening(self, error: BaseException) -> None:
-        """Open the log of a session whose modules did not mount, with what they said."""
+        """Open the log of a session whose modules did not mount, with their error."""
         opened = opening_of(self.coordinator, None, resumed=False, bundle=None)
         self._log.release("session.opened", {**opened, "error": plain_error(error)})
 
     def detach(self) -> None:
-        """Let the session go on unrecorded."""
+        """Stop recording; the session can continue."""
         self._watch.stop()
         while self._undo:
             self._undo.pop()()
         self._family.pop(self.coordinator.session_id, None)
 
     async def of(self, coordinator: Any) -> Recorder:
-        """Return the recorder of a session: this one's, or that of a child, made on first use."""
+        """Return the recorder of a session: this one, or that of a child, created on first use."""
         if coordinator is None or coordinator is self.coordinator:
             return self
         known = self._family.get(coordinator.session_id)
+        # A child that is resumed has the same id, but another coordinator.
         if known is not None and known.coordinator is coordinator:
             return known
         parent = self._family.get(coordinator.parent_id or "", self)
+        # No child is started under a log that cannot be written.
         await parent.check()
         if self._open_child is None:
             return parent
         return await parent._adopt(coordinator)
 
     async def _adopt(self, coordinator: Any) -> Recorder:
-        """Begin to record a child session; without a log it does not run."""
+        """Start recording a child session; raises if its log cannot be created."""
         open_child = cast("OpenChild", self._open_child)
         scrubber = MessageScrubber(coordinator)
         log = open_child(self, coordinator, scrubber)
@@ -311,11 +316,13 @@ class Recorder:
         await child.listen()
         await child.attach(resumed=before.openings > 0)
         messages = await coordinator.mount_points["context"].get_messages()
+        # What a child was started with is not in any record of its own yet.
         if messages != before.messages:
             await child.note_messages(messages)
 
         async def close() -> None:
             child.detach()
+            # A parent that was detached first writes no more.
             if self.coordinator.session_id in self._family:
                 self.note("child.ended", {"session_id": coordinator.session_id})
             await log.close(child)
@@ -326,20 +333,21 @@ class Recorder:
     # --- writing ---------------------------------------------------------------------------------
 
     def note(self, kind: str, data: dict[str, Any], *, is_clean: bool = False) -> None:
-        """Write one record, behind a cancellation that came before it.
+        """Write one record, after a cancellation that came before it.
 
-        Looking for secrets is most of what a record costs; one that `is_clean` was looked at.
+        One that `is_clean` is not scrubbed again, which is most of the cost of a record.
         """
+        # A graceful cancellation calls no interrupt, so that it is noticed at the next record.
         if self.coordinator.cancellation.state is not self._cancel_seen:
             self._note_cancel()
         self._log.write(kind, data, is_clean=is_clean)
 
     def without_secrets(self, text: str) -> str:
-        """Return a text as the log would have it."""
+        """Return a text scrubbed like those in the log."""
         return self._scrubber.scrub_text(text)
 
     async def check(self) -> None:
-        """Say that the log cannot be written, once, and raise RecordingFailedError."""
+        """Raise RecordingFailedError if the log cannot be written, and announce it once."""
         failure = self._log.failure
         if failure is None:
             return
@@ -352,14 +360,14 @@ class Recorder:
         self._log.check()
 
     async def note_message(self, message: dict[str, Any]) -> None:
-        """Record a message that was added to the memory."""
+        """Record a message that was added to the context."""
         if not self.is_paused:
             stored, digest = self._requests.note_stored(plain(message))
             facts = {"message": stored, "digest": digest, "turn": self.turn}
             self.note("message", facts, is_clean=True)
 
     async def note_messages(self, messages: list[dict[str, Any]], reason: str = "set") -> None:
-        """Record that the memory holds these messages and no others."""
+        """Record that the context has exactly these messages."""
         if not self.is_paused:
             stored = [plain(each) for each in messages]
             self.note("messages", {"messages": stored, "reason": reason, "turn": self.turn})
@@ -371,7 +379,7 @@ class Recorder:
     async def begin_model_call(
         self, name: str, provider: Any, request: Any, options: dict[str, Any]
     ) -> Call:
-        """Record a request before it is sent; raises when the log does not take it."""
+        """Record a request before it is sent; raises if it cannot be written."""
         outer = call_of(self)
         if outer is not None and outer in self._open:
             self._open[outer].asks_others = True
@@ -387,7 +395,7 @@ class Recorder:
     async def begin_tool_call(
         self, name: str, tool: Any, tool_call_id: str | None, given: dict[str, Any]
     ) -> Call:
-        """Record a tool call before it is run; raises when the log does not take it."""
+        """Record a tool call before it is run; raises if it cannot be written."""
         outer = call_of(self)
         written = plain(given)
         call = self._begin("tool", tool_call_id, name, written)
@@ -400,18 +408,20 @@ class Recorder:
     async def end_call(
         self, call: Call, error: BaseException | None = None, **outcome: Any
     ) -> None:
-        """Record what a call came to."""
+        """Record the outcome of a call."""
         seconds = round(perf_counter() - call.began, 6)
         if error is not None:
             outcome = {"error": plain_error(error)}
         self.note(f"{call.kind}.result", {"call": call.id, **outcome, "seconds": seconds})
         self._open.pop(call.id, None)
+        # A provider that only calls others reports their usage again.
         if call.kind == "model" and not call.asks_others:
             self._charge(cost_of_result(outcome), is_unpriced(outcome))
+        # Directly after the result: a replay takes it for the change that this call made.
         self._note_state()
 
     async def begin_turn(self, prompt: str) -> bool:
-        """Record a prompt, on the disk when this returns; False when the turn has begun already."""
+        """Record a prompt, durable when this returns; False if the turn has begun already."""
         if self._turn_began is not None:
             return False
         self._turn_began = perf_counter()
@@ -423,6 +433,7 @@ class Recorder:
         self._learn()
         self._note_inventory()
         self.note("prompt", {"text": prompt, "turn": self.turn, "opening": self._opening})
+        # In a thread, because it blocks, and other sessions may run on this event loop.
         await asyncio.to_thread(self._log.sync)
         try:
             await self.check()
@@ -434,9 +445,9 @@ class Recorder:
     async def end_turn(
         self, answer: str | None, error: BaseException | None, *, stop_reason: str | None = None
     ) -> None:
-        """Record how a turn ended, on the disk when this returns.
+        """Record how a turn ended, durable when this returns.
 
-        `stop_reason` is given for a turn whose loop did not get to say why it stopped.
+        `stop_reason` is used if the loop could not report one.
         """
         began = self._turn_began or perf_counter()
         self._turn_began = None
@@ -453,7 +464,7 @@ class Recorder:
         self.note("turn.ended", facts)
         await asyncio.to_thread(self._log.sync)
 
-    # --- what happens ----------------------------------------------------------------------------
+    # --- events and state ------------------------------------------------------------------------
 
     async def _hear(self, event: str, data: Any) -> None:
         await self._watch.keep_up(event)
@@ -478,7 +489,7 @@ class Recorder:
             self._log.write("cancel", {"immediate": token.is_immediate, "during": during})
 
     def _note_inventory(self) -> None:
-        """Record what the providers and tools say of themselves, when there are others."""
+        """Record the declarations of providers and tools if other ones are mounted."""
         points = self.coordinator.mount_points
         mounted = [id(each) for point in ("providers", "tools") for each in points[point].values()]
         if mounted != self._inventory:
@@ -486,10 +497,11 @@ class Recorder:
             self.note("mounted", inventory_of(self.coordinator))
 
     def _note_state(self) -> None:
-        """Record what modules keep in `session_state`, when it changed."""
+        """Record what modules keep in `session_state`, if it changed."""
         state: dict[str, Any] = self.coordinator.session_state
         if not state and self._state == "{}":
             return
+        # Compared as text: modules change their containers in place.
         text = json.dumps(plain_state(state), sort_keys=True)
         if text != self._state:
             self._state = text
@@ -502,7 +514,7 @@ class Recorder:
             self.note("checkpoint", {"turn": self.turn, "id": saved[-1].turn})
 
     def _learn(self) -> None:
-        """Read the known secrets anew; what was clean before need not be any more."""
+        """Read the known secrets again; parts that were clean before may contain a new one."""
         self._scrubber.learn()
         self._requests.forget_clean()
 

@@ -1,4 +1,4 @@
-"""Records: what a log is made of, the same in memory, in files and in a database."""
+"""The records of a log, the same in memory, in files and in a database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCHEMA = 1
 
 
 class Record(NamedTuple):
-    """One thing that happened; `seq` gives the order, `at` is what the clock said."""
+    """One record; `seq` gives the order, `at` is the wall-clock time."""
 
     v: int
     seq: int
@@ -25,15 +25,15 @@ _compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 def now() -> str:
-    """Return the time as records have it: UTC, microseconds."""
+    """Return the present time in the form that records have: UTC, with microseconds."""
     return datetime.now(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def json_text(value: Any) -> tuple[str, bool]:
-    """Return `value` as JSON, and whether it was plain data; models and money become such.
+    """Return `value` as JSON, and whether it was plain data; models and decimals are converted.
 
     Raises:
-        ValueError: it holds something that JSON cannot.
+        ValueError: it contains something that JSON cannot represent.
     """
     try:
         return _compact.encode(value), True
@@ -46,13 +46,14 @@ def json_text(value: Any) -> tuple[str, bool]:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold of the objects that modules put into messages and events."""
+    """Return JSON data for an object that a module put into a message or event."""
     dump: Any = getattr(value, "model_dump", None)
     if dump is not None and not isinstance(value, type):
         return dump(mode="json")
     if isinstance(value, set | frozenset):
         return sorted(cast("set[Any]", value), key=str)
-    # Decimal, Path, datetime and the like say in words what they are; the rest only where they lie.
+    # Decimal, Path, datetime and the like have a `__str__` with their value. The default one has
+    # only an address, which differs in every run.
     if type(value).__str__ is not object.__str__:
         return str(value)
     raise TypeError(f"there is no JSON for {type(value).__name__}")

@@ -1,7 +1,8 @@
-"""What stands between a session and its modules while it is recorded, and which call runs."""
+"""Wrappers of the modules of a recorded session, and tracking of the running call."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from amplifier_kit.valid_text import valid
 
 
 class Frame:
-    """A turn of one recorder, or a model or tool call in it; `outer` is where it was made."""
+    """A turn of one recorder, or a call in it; `outer` is the frame in which it was made."""
 
     __slots__ = ("call", "outer", "recorder")
 
@@ -33,7 +34,7 @@ _frame: ContextVar[Frame | None] = ContextVar("amplifier_recorded_frame", defaul
 
 @contextmanager
 def entered(recorder: Any, call: str | None) -> Generator[None]:
-    """Let what runs inside belong to `recorder`, and to its `call` if there is one."""
+    """Attribute what runs inside to `recorder`, and to its `call` if there is one."""
     outer = _frame.get()
     _frame.set(Frame(recorder, call, outer))
     try:
@@ -51,7 +52,7 @@ def current_recorder(default: Any) -> Any:
 
 
 def call_of(recorder: Any) -> str | None:
-    """Return the innermost open call of `recorder` that the running code is inside of."""
+    """Return the innermost call of `recorder` that the running code is inside of, or None."""
     frame = _frame.get()
     while frame is not None:
         if frame.recorder is recorder and frame.call is not None:
@@ -61,7 +62,7 @@ def call_of(recorder: Any) -> str | None:
 
 
 class Notes(Protocol):
-    """What a wrapper tells the recorder of its session."""
+    """The methods of a recorder that wrappers use; a protocol, because it imports this file."""
 
     def note(self, kind: str, data: dict[str, Any]) -> None: ...
 
@@ -102,7 +103,7 @@ class _Recorded(Proxy):
 
 
 class RecordedContext(_Recorded):
-    """A memory whose every change is recorded after it took effect."""
+    """A context whose changes are recorded after they took effect: a refused one is not."""
 
     __slots__ = ()
 
@@ -115,16 +116,17 @@ class RecordedContext(_Recorded):
     async def set_messages(self, messages: list[dict[str, Any]]) -> None:
         """Replace everything that is stored."""
         await self._inner.set_messages(valid(messages))
+        # Read back: a context may store other messages than it was given.
         await self._recorder.note_messages(await self._inner.get_messages())
 
     async def clear(self) -> None:
-        """Forget everything."""
+        """Delete all messages."""
         await self._inner.clear()
         await self._recorder.note_messages([])
 
 
 class RecordedProvider(_Recorded):
-    """A provider whose calls are recorded, request and outcome; without a log there is no call."""
+    """A provider whose calls are recorded; no call is made if its request cannot be written."""
 
     __slots__ = ()
 
@@ -135,6 +137,7 @@ class RecordedProvider(_Recorded):
         try:
             with entered(recorder, call.id):
                 response = valid(await self._inner.complete(request, **kwargs))
+        # Cancellations too: a call without a result counts as one in which the process died.
         except BaseException as error:
             await recorder.end_call(call, error=error)
             raise
@@ -158,13 +161,15 @@ class RecordedProvider(_Recorded):
         return count_tokens
 
     def _streaming(self, stream: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
+        # With the signature of `stream`, by which loops see the keywords it accepts.
+        @functools.wraps(stream)
         async def chunks(request: Any, **kwargs: Any) -> AsyncIterator[Any]:
             recorder = self._recorder
             seen = list[Any]()
             call = await recorder.begin_model_call(self._name, self._inner, request, kwargs)
             try:
                 async for chunk in stream(request, **kwargs):
-                    # Not made valid: half of a character may wait for the next chunk.
+                    # Not passed through `valid`: a chunk may end in half of a surrogate pair.
                     seen.append(plain(chunk))
                     yield chunk
             except BaseException as error:
@@ -176,7 +181,7 @@ class RecordedProvider(_Recorded):
 
 
 class RecordedTool(_Recorded):
-    """A tool whose runs are recorded, input and outcome; without a log nothing is run."""
+    """A tool whose runs are recorded; it is not run if its input cannot be written."""
 
     __slots__ = ()
 
@@ -189,6 +194,7 @@ class RecordedTool(_Recorded):
         try:
             with entered(recorder, call.id):
                 result = valid(await execute_tool(self._inner, input))
+        # Cancellations too, as for models.
         except BaseException as error:
             await recorder.end_call(call, error=error)
             raise
@@ -215,7 +221,7 @@ class RecordedTool(_Recorded):
 
 
 class RecordedLoop(_Recorded):
-    """A loop whose turns are recorded, in the log of whichever session runs it."""
+    """A loop whose turns are recorded in the log of the session that runs it."""
 
     __slots__ = ()
 
@@ -227,10 +233,11 @@ class RecordedLoop(_Recorded):
         recorder = await self._recorder.of(coordinator)
         around = {"context": context, "providers": providers, "tools": tools}
         if recorder is not self._recorder:
-            # What a child was given was read before its recorder stood in between.
+            # A child's modules were read before its recorder was interposed.
             around = {name: coordinator.get(name) for name in around}  # pyright: ignore[reportOptionalMemberAccess] - a child has one
         if not _takes_coordinator(self._inner.execute):
             kwargs.pop("coordinator", None)
+        # The app that has begun the turn, before its session was called, ends it as well.
         is_own = await recorder.begin_turn(prompt)
         answer = error = None
         try:
@@ -246,7 +253,7 @@ class RecordedLoop(_Recorded):
 
 
 def question(prompt: str, options: list[str], default: Any) -> dict[str, Any]:
-    """Return the record of a question, which is written before anybody is asked."""
+    """Return the data of a question's record, which is written before the user is asked."""
     return {
         "prompt": prompt,
         "options": list(options),
@@ -256,10 +263,10 @@ def question(prompt: str, options: list[str], default: Any) -> dict[str, Any]:
 
 
 class RecordedApprovals:
-    """Asks through the app's approval system and records what was asked and answered.
+    """Asks through the app's approval system, and records questions and answers.
 
-    An approval system that knows more of its questions, such as who answered, records them itself
-    and says so by `records_itself`.
+    An approval system that knows more, such as who answered, sets `records_itself` and is not
+    wrapped.
     """
 
     def __init__(self, inner: Any, recorder: Notes) -> None:
@@ -269,7 +276,7 @@ class RecordedApprovals:
     async def request_approval(
         self, prompt: str, options: list[str], timeout: float, default: Any
     ) -> str:
-        """Ask, and pass the answer on."""
+        """Ask, and return the answer."""
         recorder: Notes = current_recorder(self._recorder)
         asked = question(prompt, options, default)
         recorder.note("approval.asked", asked)
@@ -291,7 +298,7 @@ class RecordedApprovals:
 
 
 class RecordedDisplay:
-    """Shows through the app's display system and records what was shown."""
+    """Shows through the app's display system, and records what is shown."""
 
     def __init__(self, inner: Any, recorder: Notes) -> None:
         self.inner = inner
@@ -311,6 +318,7 @@ def _takes_coordinator(execute: Any) -> bool:
     try:
         parameters = inspect.signature(execute).parameters
     except (TypeError, ValueError):
+        # Some built-in callables have no signature.
         return True
     anything = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
     return anything or "coordinator" in parameters

@@ -65,7 +65,7 @@ async def test_the_last_request_is_explained_part_by_part(
     assert shown[:4] == [
         ("system", "bundle:a.md"),
         ("system", "bundle:b.md"),
-        ("user", "the person, in turn 1"),
+        ("user", "the user, in turn 1"),
         ("assistant", "the model, in turn 1"),
     ]
     assert ("tool", "result of `todo` in turn 1") in shown
@@ -152,7 +152,7 @@ async def test_the_time_of_a_person_is_not_the_loops(store: SessionStore, tmp_pa
 
     shares = {each.module: each.seconds for each in spending(records).by_module()}
 
-    assert shares["person"] >= 3600.0
+    assert shares["user"] >= 3600.0
     assert shares["loop"] < 60.0
 
 

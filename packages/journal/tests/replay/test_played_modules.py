@@ -1,4 +1,4 @@
-"""Modules that are played have hooks of their own, which are not on stage and not missed."""
+"""Modules that are played have hooks of their own, which a replay does not mount."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from amplifier_foundation.live import open_live
 from amplifier_foundation.replay import replay
 from amplifier_foundation.store import SessionStore
 from amplifier_journal.readings.requests import requests_in
-from amplifier_journal.replay.replaying import replay_tape
-from amplifier_journal.replay.tape import Tape
+from amplifier_journal.replay.recording import Recording
+from amplifier_journal.replay.replayer import replay_recording
 from end_to_end.recorded_sessions import Answers, Lines, call, plan_of
 
 
@@ -58,7 +58,9 @@ async def test_what_a_played_tool_told_the_model_is_taken_as_given(tmp_path: Pat
     records = list(store.read(live.session_id).records())
     assert "These tasks have ended" in str([each.messages for each in requests_in(records)])
 
-    assert str(await replay_tape(Tape(live.session_id, records))).endswith("without a difference.")
+    assert str(await replay_recording(Recording(live.session_id, records))).endswith(
+        "without a difference."
+    )
 
 
 async def test_what_a_hook_on_stage_adds_is_still_compared(tmp_path: Path) -> None:
@@ -72,12 +74,12 @@ async def test_what_a_hook_on_stage_adds_is_still_compared(tmp_path: Path) -> No
     async with open_live(plan, store=store, project=tmp_path, display_system=Lines()) as live:
         await live.execute("First.")
         await live.execute("Second.")
-    tape = Tape(live.session_id, store.read(live.session_id).records())
-    assert not (await replay_tape(tape)).differences
+    recording = Recording(live.session_id, store.read(live.session_id).records())
+    assert not (await replay_recording(recording)).differences
 
-    opened = next(each for each in tape.records if each.kind == "session.opened")
+    opened = next(each for each in recording.records if each.kind == "session.opened")
     opened.data["plan"]["hooks"][0]["config"]["warn_at"] = 0.9
 
-    shown = str(await replay_tape(tape))
+    shown = str(await replay_recording(recording))
     assert "differs" in shown
     assert "budget" in shown

@@ -1,1 +1,1 @@
-"""What modules share on top of the kernel: model calls, turns and memory."""
+"""Code that modules share on top of the kernel: model calls, prices, secrets, child sessions."""

@@ -1,4 +1,4 @@
-"""The configuration of a module, checked: an error names the key, and the one probably meant."""
+"""Validation of a module's configuration; an error names the key and the likely correct one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MOST_CHARS = 200
 
 
 def read_config(model: type[Config], given: Any, module_id: str) -> Config:
-    """Return what a mount plan says to a module.
+    """Validate a module's configuration from the mount plan.
 
     Raises:
-        ModuleValidationError: it cannot be used. The message is one line without the values.
+        ModuleValidationError: it is invalid. The message is one line without the values.
     """
     try:
         return model.model_validate({} if given is None else given)
@@ -28,7 +28,7 @@ def read_config(model: type[Config], given: Any, module_id: str) -> Config:
         more = len(problems) - len(told)
         if more:
             told.append(f"And {more} more.")
-        # The values may hold secrets, and pydantic's own text quotes them.
+        # `from None`: pydantic's own message quotes the values, and they may be secrets.
         message = f"The configuration of {module_id} cannot be used: {' '.join(told)}"
         raise ModuleValidationError(message, module_id=module_id) from None
 
@@ -62,7 +62,7 @@ def _hint(key: str, model: type[BaseModel]) -> str:
 
 
 def _model_at(model: type[BaseModel], place: tuple[int | str, ...]) -> type[BaseModel]:
-    """Return the model that reads the mapping at a place; positions in lists do not count."""
+    """Return the model that validates the mapping at a place; list indices are skipped."""
     for part in place:
         field = model.model_fields.get(str(part))
         inner = None if field is None else _model_in(field.annotation)

@@ -1,6 +1,6 @@
-"""Files that are the owner's alone and hold what was written, whatever happens.
+"""Durable writes to private files: atomic replacement, all-or-nothing appends, synced folders.
 
-Everything here blocks.
+Every function here does blocking I/O.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ _numbers = count()
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make the folder and those above it that are missing, for the owner alone."""
+    """Create the folder and its missing parents, accessible to the owner only."""
     if not folder.is_dir():
+        # Not `mkdir(parents=True)`: it ignores the mode for the folders above.
         make_private_folder(folder.parent)
+        # Another process may create it at the same moment.
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
             sync_folder(folder.parent)
@@ -38,16 +40,18 @@ def make_private_folder(folder: Path) -> None:
 def write_whole(
     path: Path, data: bytes, allowed: Callable[[], None] | None = None
 ) -> os.stat_result:
-    """Put `data` into the file's place, all of it or nothing; return what the new file is.
+    """Replace the file by `data` atomically; return the stat of the new file.
 
-    `allowed` is asked at the last moment and raises to leave the old file in its place.
+    `allowed` is called right before the replacement and raises to keep the old file.
     """
+    # In the same folder, because a rename is atomic only within one file system.
     unfinished = path.with_name(f"{_UNFINISHED}{path.name}.{os.getpid()}.{next(_numbers)}")
     fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
             file.flush()
+            # Before the rename: after a crash the name must not lead to missing data.
             os.fsync(fd)
             written = os.fstat(fd)
         if allowed is not None:
@@ -61,19 +65,19 @@ def write_whole(
 
 
 def append_whole(fd: int, data: bytes) -> None:
-    """Append all of `data` to a file opened for appending, or nothing of it."""
+    """Append all of `data` to a file opened for appending, or none of it."""
     done = 0
     try:
         while done < len(data):
             done += os.write(fd, data[done:])
     except OSError:
-        # The disk is full. Half of something would spoil what comes next.
+        # The disk is full. Half a record would corrupt the one that is appended next.
         os.ftruncate(fd, os.fstat(fd).st_size - done)
         raise
 
 
 def append_durably(path: Path, data: bytes) -> None:
-    """Append `data` to a private file and put it onto the disk."""
+    """Append `data` to a private file and sync it to disk."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(fd, "ab") as file:
         file.write(data)
@@ -82,7 +86,7 @@ def append_durably(path: Path, data: bytes) -> None:
 
 
 def append_new_lines(path: Path, lines: list[bytes]) -> None:
-    """Append the lines that a file does not have yet, onto the disk; without any, make no file."""
+    """Append the lines that the file lacks and sync it; with nothing to add, create no file."""
     if lines and path.exists():
         had = set(path.read_bytes().split(b"\n"))
     else:
@@ -93,14 +97,15 @@ def append_new_lines(path: Path, lines: list[bytes]) -> None:
 
 
 def read_from(fd: int, start: int) -> bytes:
-    """Return what a file holds from `start` on."""
+    """Return the content of a file from `start` on."""
+    # A duplicate, because closing the file object closes its descriptor.
     with os.fdopen(os.dup(fd), "rb") as file:
         file.seek(start)
         return file.read()
 
 
 def sync_folder(folder: Path) -> None:
-    """Put the names in a folder onto the disk."""
+    """Sync the names in a folder to disk; syncing a file does not cover its name."""
     fd = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -109,6 +114,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what a process that was killed left of a file; only for who alone writes there."""
+    """Remove unfinished files of killed processes; only safe for the sole writer of the folder."""
     for left in folder.glob(f"{_UNFINISHED}*"):
         left.unlink(missing_ok=True)

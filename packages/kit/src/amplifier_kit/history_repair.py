@@ -18,14 +18,14 @@ Stored: TypeAlias = dict[str, Any]
 
 
 class Repair(NamedTuple):
-    """One thing that was put right: a call answered, a result moved to its call, or one dropped."""
+    """One repair: a call was answered, a result was moved to its call, or a result was dropped."""
 
     kind: Literal["answered", "moved", "dropped"]
     tool_call_id: str
 
 
 def repair_history(messages: list[Stored]) -> tuple[list[Stored], list[Repair]]:
-    """Return `messages` as a valid history, and what had to be done for it.
+    """Return `messages` as a valid history, and the repairs that were made.
 
     A call without a result gets one that says so; a result that is elsewhere moves to its call; a
     result without a call, or a second one, is dropped. No message is changed in place, and a valid
@@ -43,9 +43,9 @@ def repair_history(messages: list[Stored]) -> tuple[list[Stored], list[Repair]]:
 
 
 def _is_plainly_valid(messages: list[Stored]) -> bool:
-    """Whether every call is answered by the messages right after it; the usual case, quickly.
+    """Quick check for the usual case: the messages right after each call answer it.
 
-    False only means that it takes a closer look.
+    False only means that the full repair has to look at it.
     """
     waiting: set[Any] = set()
     for message in messages:
@@ -82,7 +82,7 @@ class _Work:
         self.repairs: list[Repair] = []
 
     def take(self, message: Stored) -> None:
-        """Put the next message where it belongs."""
+        """Add the next message; its results go to their calls."""
         answers = answers_in(message)
         left: Stored | None = message
         if answers:
@@ -111,7 +111,7 @@ class _Work:
         return repaired
 
     def _place(self, message: Stored, answers: list[Any]) -> Stored | None:
-        """Put results after their calls; returns what else the message has."""
+        """Put results after their calls; return the rest of the message, or None."""
         homes: dict[_Group, list[Any]] = {}
         for number, call_id in enumerate(answers):
             home = self._waiting.get(call_id)
@@ -145,7 +145,7 @@ def _only_results(message: Stored, call_ids: list[Any]) -> Stored:
                 kept.append(block)
             continue
         call_id = block.get("tool_call_id")
-        # A tool message is its own result; as a block it may only repeat it at the beginning.
+        # A tool message is itself the result of `own`; only its first block may repeat that.
         is_repeated = is_tool and call_id == own and any(map(_is_result, kept))
         if call_id in wanted and not is_repeated:
             wanted.remove(call_id)

@@ -1,4 +1,4 @@
-"""Which module an object comes from, told by the name of its package."""
+"""Which module an object comes from, by the name of its package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a session keeps its files: one folder for each, below the project's."""
+"""Where a session keeps its files: one folder per session, inside that of its project."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from amplifier_sandbox.home import amplifier_home
 
 
 def working_folder(coordinator: Any) -> Path:
-    """Return the folder the session works in: as the app says, else this process's."""
+    """Return the session's working folder: the one the app names, else that of this process."""
     told: Any = coordinator.get_capability("session.working_dir")
     return Path(told) if told else Path.cwd()
 
 
 def folder_name(session_id: str) -> str:
-    """Return a session id, which comes from outside, as the name of one folder and no other."""
+    """Return a session id, which is untrusted input, as the name of a single folder."""
+    # Without separators and leading dots, an id such as `../x` cannot name another folder.
     return re.sub(r"[^\w.-]", "_", session_id).lstrip(".") or "_"
 
 
 def project_name(project: Path) -> str:
-    """Return a name for what is kept of a project: readable, and no other project's."""
+    """Return a readable and unique folder name for the data of a project."""
     digest = hashlib.sha256(os.fsencode(project)).hexdigest()
-    # The digest is of the bytes; a name that is no text would be one that no index takes.
+    # The digest is of the raw bytes. The readable part is made valid, because the SQLite index of
+    # sessions rejects lone surrogates, which stand for bytes that are not UTF-8.
     return f"{valid_text(project.name)}-{digest[:8]}"
 
 
 def session_folder(coordinator: Any) -> Path:
-    """Return the session's folder: as the app says, else one named after the working folder."""
+    """Return the session's folder: the one the app names, else one below AMPLIFIER_HOME."""
     told: Any = coordinator.get_capability("session.folder")
     if told:
         return Path(told)

@@ -1,4 +1,4 @@
-"""The texts of a message that can be cut: visibly, and without touching the message itself."""
+"""Reading and shortening the texts of a message, without changing the message itself."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, cast
 _NOTE = "\n[... {} characters left out ...]\n"
 _NOTE_LENGTH = len(_NOTE) + 12
 
-# No text is cut to less: there must be room for the note and a few words.
+# No text is cut to less, so that the note and a few words fit.
 SHORTEST = 64
 
-# What is text in a content block. Calls, thinking, pictures and whatever else has a type of its
-# own stay: a vendor takes them back whole or not at all.
+# The fields with text in a content block. Calls, thinking, images and other typed blocks stay as
+# they are: a vendor accepts them back unchanged or not at all.
 _TEXT_FIELDS = {"text": ("text",), "tool_result": ("output", "content")}
 
 
@@ -26,14 +26,14 @@ def shorten(text: str, limit: int) -> str:
 
 
 def texts_in(content: Any) -> list[str]:
-    """Return every text of a message's content that `edit_texts` would present."""
+    """Return every text of a message's content that `edit_texts` would edit."""
     texts: list[str] = []
     edit_texts(content, lambda text: texts.append(text) or text)
     return texts
 
 
 def edit_texts(content: Any, edit: Callable[[str], str]) -> Any:
-    """Return `content` with each of its texts as `edit` returns it."""
+    """Return a copy of `content` with `edit` applied to each of its texts."""
     if isinstance(content, str):
         return edit(content)
     if isinstance(content, list):

@@ -1,4 +1,4 @@
-"""How much a model can read."""
+"""The size of a model's context window."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 logger = logging.getLogger(__name__)
 
-# What English text and code come to with the usual vocabularies; other scripts need fewer.
+# The average for English text and code with the usual tokenizers; other scripts have fewer.
 CHARS_PER_TOKEN = 4
 
-# Tokens that stay free for what an estimate cannot know.
+# Tokens kept free, because the size of a request is only estimated.
 _MARGIN = 1_000
 
 
@@ -31,12 +31,13 @@ class Window(NamedTuple):
 
 
 def window_of(provider: Any) -> Window | None:
-    """Return the window of the provider's model, when it tells one."""
+    """Return the context window of the provider's model; None if it does not declare one."""
     try:
         defaults: Any = provider.get_info().defaults
         size = defaults.get("context_window")
         reserve = defaults.get("max_output_tokens")
     except Exception:
+        # Third-party code; a provider that cannot describe itself can still answer.
         logger.exception("provider did not describe itself")
         return None
     if not isinstance(size, int) or size <= 0:

@@ -1,4 +1,4 @@
-"""What tools and those who run them share: inputs that do not fit, failures, execution."""
+"""Shared by tools and their callers: invalid inputs, failures, execution."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amplifier_core.models import ToolResult
 
 __all__ = ["execute_tool", "tool_failure"]
 
-# Takes the place of all arguments, so that no tool can take it for some of its own.
+# The only key of a broken input, so that no tool mistakes it for one of its own arguments.
 _BROKEN = "__invalid_arguments__"
 _MOST_KEPT = 2_000
 _MOST_PROBLEMS = 5
@@ -29,10 +29,10 @@ def problems_in(error: ValidationError) -> str:
 
 
 def broken_input(text: str, problem: str) -> dict[str, Any]:
-    """Return the input of a call whose arguments could not be read; loops answer it, no tool does.
+    """Return a marker as the input of a call with unreadable arguments, for the loop to answer.
 
-    It is plain data, so that it means the same after it was stored. Of the text only the end is
-    kept where it is long: there the fault is.
+    It is plain data, so that it means the same after it was stored. Only the end of a long text
+    is kept, because the fault is there.
     """
     return {_BROKEN: {"problem": problem, "text": text[-_MOST_KEPT:]}}
 
@@ -61,10 +61,11 @@ async def execute_tool(tool: Any, given: dict[str, Any]) -> Any:
     cancelled or its time is up, the function continues and its result is dropped.
     """
     execute = tool.execute
+    # Decided by the signature: calling it to see what it returns would run it on the event loop.
     if inspect.iscoroutinefunction(inspect.unwrap(execute)):
         return await execute(given)
     result = await asyncio.to_thread(execute, given)
-    # A plain function may hand on the coroutine of an async one.
+    # A plain function may return the coroutine of an async one.
     if inspect.isawaitable(result):
         return await result
     return result

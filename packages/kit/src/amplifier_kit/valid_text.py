@@ -22,7 +22,7 @@ _TOO_DEEP = f"[left out: nested deeper than {MOST_LEVELS} levels]"
 
 
 def valid_text(text: str) -> str:
-    """Return a text that every encoding and every database takes.
+    """Return a text that every encoding and every database accepts.
 
     Two halves of a character become the character, half of one becomes U+FFFD, and NUL becomes its
     picture, U+2400. A text without any of these comes back as the same object.
@@ -38,8 +38,8 @@ def valid_text(text: str) -> str:
 def valid(value: T) -> T:
     """Return data with every text in it valid: the same object when there is nothing to change.
 
-    Dicts, lists, tuples and pydantic models are looked into. What is nested deeper than
-    `MOST_LEVELS` is replaced by a sentence, and a number that JSON does not have by its name.
+    Dicts, lists, tuples and pydantic models are searched. Data nested deeper than `MOST_LEVELS`
+    is replaced by a sentence, and a number that JSON does not have by its name.
     """
     return cast("T", _valid(value, MOST_LEVELS))
 
@@ -56,20 +56,20 @@ def is_too_deep(value: Any, levels: int = MOST_LEVELS) -> bool:
 
 
 class TextStream:
-    """Makes text valid that comes in pieces: half of a character waits for its other half."""
+    """Makes streamed text valid; half of a surrogate pair waits for the next piece."""
 
     def __init__(self) -> None:
         self._half = ""
 
     def feed(self, text: str) -> str:
-        """Return what is whole by now."""
+        """Return the text that is complete so far."""
         text = self._half + text
         half = _HALF_AT_THE_END.search(text)
         self._half = "" if half is None else half[0]
         return valid_text(text[: len(text) - len(self._half)])
 
     def rest(self) -> str:
-        """Return what stands for a half that nothing followed, or nothing."""
+        """Return the replacement of a half that nothing followed, or an empty text."""
         half = self._half
         self._half = ""
         return valid_text(half)
@@ -134,7 +134,7 @@ def _valid_model(model: Any, levels: int) -> Any:
     changes: dict[str, Any] = {}
     for name, each in fields.items():
         if each is None:
-            continue  # as most fields of most models are
+            continue  # most fields of most models: saves a call for each
         new = _valid(each, levels)
         if new is not each:
             changes[name] = new

@@ -1,8 +1,8 @@
-"""The writer's lock: one process writes a file, and has a number that no other has.
+"""The writer's lock: one process at a time writes a file, with a fence number of its own.
 
-The lock is an `flock` on a file beside the one that is written, which also says who holds it.
-Taking over from a process that still lives puts another file in its place: the old one's lock is
-then on a file that nobody else sees, which it notices before it writes.
+The lock is an `flock` on a file beside the one that is written; the lock file also names its
+holder. A takeover from a live process replaces the lock file: the old holder's lock is then on a
+file without a name, which it notices before it writes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RETRY_SECONDS = 0.02
 
 
 class Holder(NamedTuple):
-    """Who has the lock; `pid` is 0 when the process has not said who it is."""
+    """Who holds the lock; `pid` is 0 if the holder has not signed the lock file."""
 
     pid: int
     host: str
@@ -32,7 +32,7 @@ class Holder(NamedTuple):
 
 
 class HeldError(Exception):
-    """Another process has the lock, or has been about to take it for long."""
+    """Another process holds the lock, or has been acquiring one for too long."""
 
     def __init__(self, path: Path, holder: Holder) -> None:
         if holder.pid:
@@ -59,17 +59,19 @@ class WriterLock:
         # `require` runs twice for each record: it must not make a string of a Path each time.
         self._name = os.fspath(path)
         self._fd = fd
+        # The open descriptor keeps the inode from being reused: equal numbers are the same file.
         self._file = _identity(os.fstat(fd))
         self.fence = fence
 
     @classmethod
     def acquire(cls, path: Path, *, takeover: bool = False) -> WriterLock:
-        """Lock the file at `path`, or take it over; call this inside `opening`.
+        """Lock the file at `path`, or take the lock over; call this inside `opening`.
 
         Raises:
             HeldError: another process holds it and `takeover` is False.
         """
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        # Read before a takeover replaces the file: fence numbers continue from its number.
         holder = _read_holder(fd)
         if not _try_lock(fd):
             os.close(fd)
@@ -79,7 +81,7 @@ class WriterLock:
         return cls(path, fd, holder.fence)
 
     def sign(self, fence: int, session_id: str) -> Holder:
-        """Write down, durably, who holds the lock, with its number; return what was written."""
+        """Write this process and its fence to the lock file, durably; return the holder."""
         self.fence = fence
         since = datetime.now(UTC).isoformat(timespec="seconds")
         holder = Holder(os.getpid(), os.uname().nodename, since, fence, session_id)
@@ -89,10 +91,10 @@ class WriterLock:
         return holder
 
     def require(self) -> None:
-        """Raise LostError when another process has taken over.
+        """Raise LostError if another process has taken over.
 
-        Before a write, it keeps the write from happening; after one, it tells whether the write
-        came before the takeover, so that the next holder finds it.
+        Before a write, this prevents it. After a write, it confirms that the write preceded any
+        takeover, so that the next holder reads it.
         """
         try:
             current = _identity(os.stat(self._name))  # noqa: PTH116 - a Path costs more than the call
@@ -102,19 +104,20 @@ class WriterLock:
             raise LostError(Path(self._name))
 
     def release(self) -> None:
-        """Let the next process in."""
+        """Release the lock: closing the file drops its `flock`."""
         os.close(self._fd)
 
 
 @contextmanager
 def opening(folder: Path) -> Generator[None]:
-    """Let one process at a time open files in `folder`; the others wait a little.
+    """Let one process at a time acquire locks in `folder`; others wait up to ten seconds.
 
     Raises:
-        HeldError: another process has been opening one for long.
+        HeldError: another process took longer than that.
     """
     fd = os.open(folder, os.O_RDONLY)
     try:
+        # Polling, because `flock` has no timeout of its own.
         deadline = time.monotonic() + _OPENING_SECONDS
         while not _try_lock(fd):
             if time.monotonic() > deadline:
@@ -126,12 +129,13 @@ def opening(folder: Path) -> Generator[None]:
 
 
 def read_holder(path: Path) -> Holder | None:
-    """Return who holds the lock at `path`; None when nobody does."""
+    """Return who holds the lock at `path`; None if it is free. Call this inside `opening`."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return None
     try:
+        # Even this shared lock would make a concurrent `acquire` fail, hence `opening`.
         if _try_lock(fd, fcntl.LOCK_SH):
             return None
         return _read_holder(fd)
@@ -140,9 +144,10 @@ def read_holder(path: Path) -> Holder | None:
 
 
 def _put_in_place(path: Path) -> int:
-    """Put a new locked file in the place of one that another process has locked."""
+    """Replace a lock file that another process has locked by a new one, locked by this process."""
     replacement = path.with_name(f"{path.name}.{os.getpid()}")
     fd = os.open(replacement, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    # Locked before it gets its name, so that no other process can lock it first.
     _try_lock(fd)
     replacement.replace(path)
     return fd
@@ -161,7 +166,7 @@ def _identity(stat: os.stat_result) -> tuple[int, int]:
 
 
 def _read_holder(fd: int) -> Holder:
-    """Return what the lock file says; a holder without a pid when it was never signed."""
+    """Parse the lock file; the pid is 0 if it was never signed."""
     try:
         said: Any = json.loads(os.pread(fd, 4_096, 0))
     except ValueError:

@@ -11,7 +11,7 @@ from amplifier_core.message_models import (
     ToolCallBlock,
     ToolResultBlock,
 )
-from amplifier_kit.calls.budget_news import closed, closing_answer
+from amplifier_kit.calls.budget_notices import closed, closing_answer
 
 
 def text_of(response: ChatResponse) -> str:

@@ -49,11 +49,15 @@ async def test_a_provider_is_mounted_with_its_channels_and_closed_in_the_end() -
 
 
 class Screen:
-    """Takes the place of an app: what a person would see."""
+    """Takes the place of an app: what a user would see."""
 
     def __init__(self) -> None:
         self.display_system = self
         self.lines: list[str] = []
+        self.capabilities: dict[str, str] = {}
+
+    def register_capability(self, name: str, value: str) -> None:
+        self.capabilities[name] = value
 
     def show_message(self, message: str, level: str, source: str = "hook") -> None:
         self.lines.append(f"{source}: {message}")
@@ -81,12 +85,13 @@ def test_a_key_is_the_configured_one_or_that_of_the_first_variable(
     assert found.api_key.get_secret_value() == expected
 
 
-def test_without_a_key_the_person_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_key_the_user_learns_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FIRST_KEY", raising=False)
     screen = Screen()
 
     assert with_key(screen, ProviderSettings(), "p", "FIRST_KEY") is None
     assert screen.lines == ["provider-p: not mounted: set FIRST_KEY, or `api_key`"]
+    assert screen.capabilities == {"provider-p.absence": "set FIRST_KEY, or `api_key`"}
 
 
 def test_the_calls_of_a_response_are_found_in_either_place() -> None:

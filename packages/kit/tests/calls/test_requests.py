@@ -8,7 +8,7 @@ import pytest
 
 from amplifier_core.llm_errors import InvalidRequestError
 from amplifier_core.message_models import ChatRequest, Degradation, Message
-from amplifier_kit.calls.budget_news import joined
+from amplifier_kit.calls.budget_notices import joined
 from amplifier_kit.calls.messages import extended_thinking, overridden
 from amplifier_kit.calls.rate_limits import rate_limits
 

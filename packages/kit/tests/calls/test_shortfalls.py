@@ -8,7 +8,7 @@ from amplifier_core.llm_errors import InvalidRequestError, LLMError, NetworkErro
 from amplifier_core.message_models import ChatRequest, ChatResponse, Degradation, Message, TextBlock
 from amplifier_core.testing import EventRecorder
 from amplifier_kit.calls.block_stream import BlockStream
-from amplifier_kit.calls.budget_news import DEGRADED, joined
+from amplifier_kit.calls.budget_notices import DEGRADED, joined
 from amplifier_kit.calls.model_calls import OWN_EVENTS, Call, ModelCalls
 from amplifier_kit.calls.settings import ProviderSettings
 

@@ -28,7 +28,7 @@ def children_in(session: AmplifierSession) -> Tasks:
 
 
 async def outcome_of(children: Tasks, order: ChildOrder) -> Any:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         child = await children.launch(order)
         await child.watch
     return child.outcome
@@ -111,7 +111,7 @@ async def test_a_child_begins_with_its_instruction_and_the_history_that_it_is_gi
             messages.extend(await seen[0].get("context").get_messages())
 
         seen[0].hooks.register("orchestrator:complete", note)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             await child.watch
 
         contents = [each["content"] for each in messages[:2]]
@@ -129,6 +129,6 @@ async def test_a_child_that_is_resumed_is_not_counted_again_and_runs_once_at_a_t
 
         with pytest.raises(RefusedError, match="still at work"):
             await children.launch(again)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             await running.watch
         await close()

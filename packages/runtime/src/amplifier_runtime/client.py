@@ -1,4 +1,4 @@
-"""What apps call: submit a turn, wait for its result, look at what is there."""
+"""The client API for apps: submit turns, wait for results, read sessions and turns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_POLL = 0.5
 
 
 class Client:
-    """One tenant's view of the runtime; nothing of another tenant is to be found through it."""
+    """One tenant's view of the runtime; ids of other tenants are not found."""
 
     def __init__(self, database: Database, tenant_id: str) -> None:
         self.tenant_id = tenant_id
@@ -27,7 +27,7 @@ class Client:
     async def create_session(
         self, session_id: str, plan: dict[str, Any], *, parent_id: str | None = None
     ) -> Session:
-        """Create a session with its mount plan; one that is there already stays as it is."""
+        """Create a session with its mount plan; an existing one is returned unchanged."""
         return await self._store.create_session(
             self.tenant_id, session_id, plan, parent_id=parent_id
         )
@@ -43,7 +43,7 @@ class Client:
     async def submit(
         self, session_id: str, prompt: str, *, idempotency_key: str, needs_worker: bool = False
     ) -> Turn:
-        """Put a turn at the end of its session's line; the same key gives the same turn.
+        """Append a turn to its session's queue; the same key returns the same turn.
 
         Raises:
             NoWorkerError: `needs_worker`, and no worker is running.
@@ -55,7 +55,7 @@ class Client:
         )
 
     async def turn(self, turn_id: str) -> Turn:
-        """Return a turn as far as it has come."""
+        """Return a turn in its present state."""
         return await self._store.turn(self.tenant_id, turn_id)
 
     async def turns(self, session_id: str) -> list[Turn]:
@@ -66,7 +66,7 @@ class Client:
         """Wait until a turn is finished and return it; bound it with `asyncio.timeout`.
 
         Raises:
-            TurnFailedError: it ended by an error.
+            TurnFailedError: it ended with an error.
         """
         wait = _FIRST_POLL
         while True:
@@ -76,8 +76,9 @@ class Client:
             if turn.is_finished:
                 return turn
             await asyncio.sleep(wait)
+            # Backs off: short turns are seen early, long ones cost two queries a second.
             wait = min(wait * 1.5, _LONGEST_POLL)
 
     async def has_worker(self) -> bool:
-        """Whether a worker has beaten lately."""
+        """Whether a worker has sent a heartbeat lately."""
         return await self._database.run(has_worker)

@@ -1,6 +1,6 @@
 """A cluster on this machine for trying the runtime out: PostgreSQL and three workers on loopback.
 
-`python -m amplifier_runtime.cluster [WORKERS]` runs until Ctrl-C. Everything is gone afterwards.
+`python -m amplifier_runtime.cluster [WORKERS]` runs until Ctrl-C and then deletes all its data.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from typing import NoReturn
 from amplifier_runtime.commands.output import say
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.local_postgres import LocalPostgres
-from amplifier_runtime.database.migrating import migrate
+from amplifier_runtime.database.migrate import migrate
 
 __all__ = ["EXAMPLE", "cluster", "main"]
 
 WORKERS = 3
+# The default `--drain-seconds` and `--leave-seconds` of a worker together.
 _LEAVE_SECONDS = 40.0
 
 EXAMPLE = """\
@@ -54,7 +55,7 @@ asyncio.run(main())
 
 @contextlib.contextmanager
 def cluster(workers: int = WORKERS) -> Generator[str]:
-    """Start a database and its workers, yield its URL, and stop the workers in good order."""
+    """Start a database and its workers, yield its URL, and drain the workers afterwards."""
     started: list[subprocess.Popen[str]] = []
     with LocalPostgres() as server:
         try:
@@ -66,6 +67,7 @@ def cluster(workers: int = WORKERS) -> Generator[str]:
             yield server.url
         finally:
             for each in started:
+                # All are signalled before the first is waited for, so that they drain in parallel.
                 each.terminate()
             for each in started:
                 _await_end(each)
@@ -84,7 +86,7 @@ def _start(url: str) -> subprocess.Popen[str]:
         [sys.executable, "-u", "-m", "amplifier_runtime.commands.worker", "--database", url],
         stdout=subprocess.PIPE,
         text=True,
-        # Ctrl-C is for this process, which stops the workers.
+        # Keeps Ctrl-C of the terminal from the workers: this process drains them.
         start_new_session=True,
     )
 
@@ -113,13 +115,13 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 def main(workers: int = WORKERS) -> int:
     """Run a cluster until Ctrl-C or SIGTERM."""
-    # Both: a process in the background may have been started with Ctrl-C ignored.
+    # SIGINT too: a shell starts background processes with it ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     with contextlib.suppress(KeyboardInterrupt), cluster(workers) as url:
         say(f"\nexport AMPLIFIER_DATABASE_URL={url}\n")
         say("amplifier runtime status      shows workers and turns")
-        say("kill -9 a worker              and see that its turns go on\n")
+        say("kill -9 a worker              and see that its turns continue\n")
         say(f"Submit a turn from Python:\n\n{EXAMPLE}")
         say("Ctrl-C stops everything.")
         while True:

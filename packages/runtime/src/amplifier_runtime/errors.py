@@ -1,9 +1,10 @@
 """Every error the runtime raises.
 
 DurableError
-├── NotFoundError           kind, id; also for what belongs to another tenant
+├── NotFoundError           kind, id; also for rows of another tenant
+├── ForkError               the log does not reach back to the beginning
 ├── IdempotencyError        turn_id
-├── AlreadyDecidedError     outcome; the question of an approval has one already
+├── AlreadyDecidedError     outcome; the approval was decided before
 ├── CursorError             cursor
 ├── SchemaError             fix; a command
 ├── ExposedDatabaseError    fix; a command
@@ -11,11 +12,11 @@ DurableError
 ├── MissingKeyError         name; no place has the key that a plan refers to
 ├── SecretsError            fix; the table of secrets cannot be used
 ├── NoWorkerError
-├── LeaveTimeoutError       exit_code; a worker had to end without the database
+├── LeaveTimeoutError       exit_code; the database did not answer while a worker left
 └── TurnFailedError         turn_id, error
 
-RunEnded                    a BaseException, so that no loop's `except Exception` can eat it
-├── Fenced                  somebody else has the turn now
+RunEnded                    a BaseException, so that no loop's `except Exception` swallows it
+├── Fenced                  another worker has claimed the turn
 └── Suspended               reason; the turn continues later, from its journal
 """
 
@@ -25,20 +26,20 @@ from typing import Any
 
 
 class DurableError(Exception):
-    """What a caller of the runtime may want to catch."""
+    """The base of all errors that callers of the runtime may catch."""
 
 
 class NotFoundError(DurableError):
-    """There is no such thing, or it is not this tenant's."""
+    """It does not exist, or belongs to another tenant."""
 
-    def __init__(self, kind: str, id: str) -> None:  # noqa: A002 - what it is called everywhere
+    def __init__(self, kind: str, id: str) -> None:  # noqa: A002 - the name used everywhere
         super().__init__(f"No {kind} `{id}`.")
         self.kind = kind
         self.id = id
 
 
 class ForkError(DurableError):
-    """The log of a session does not hold what a fork of it would begin with."""
+    """The log of a session lacks the records that a fork of it would begin with."""
 
 
 class IdempotencyError(DurableError):
@@ -53,7 +54,7 @@ class IdempotencyError(DurableError):
 
 
 class AlreadyDecidedError(DurableError):
-    """Another answer, the time or a cancellation came first; `outcome` says which."""
+    """Another answer, the timeout or a cancellation came first; `outcome` says which."""
 
     def __init__(self, approval_id: str, outcome: str) -> None:
         super().__init__(f"Approval `{approval_id}` is decided already: {outcome}.")
@@ -61,7 +62,7 @@ class AlreadyDecidedError(DurableError):
 
 
 class CursorError(DurableError):
-    """A reader asks to continue from where no log of this session has been."""
+    """A reader's cursor is malformed, or ahead of the session's log."""
 
     def __init__(self, cursor: str, why: str) -> None:
         super().__init__(f"`{cursor}` {why}. Read from the beginning, without a cursor.")
@@ -69,7 +70,7 @@ class CursorError(DurableError):
 
 
 class SchemaError(DurableError):
-    """The tables are not those that this code needs; `fix` is the command to continue with."""
+    """The tables do not fit this version of the code; `fix` is the command to run next."""
 
     def __init__(self, message: str, fix: str = "amplifier runtime status") -> None:
         super().__init__(message)
@@ -77,7 +78,7 @@ class SchemaError(DurableError):
 
 
 class ExposedDatabaseError(DurableError):
-    """Other users of this machine could read or have written the database's file."""
+    """Other users of this machine could read the database file, or have written it."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -85,7 +86,7 @@ class ExposedDatabaseError(DurableError):
 
 
 class ClearKeyError(DurableError):
-    """A plan has a key in clear, which the database would have too; `places` say where."""
+    """A plan has a key in clear, which would be stored in the database; `places` say where."""
 
     def __init__(self, places: list[str]) -> None:
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
@@ -98,7 +99,7 @@ class ClearKeyError(DurableError):
 
 
 class MissingKeyError(DurableError):
-    """A plan refers to a key that the worker does not find."""
+    """A plan refers to a key that the worker cannot find."""
 
     def __init__(self, name: str, why: str = "") -> None:
         reason = why or "It is neither among the secrets nor among the keys of this worker."
@@ -110,7 +111,7 @@ class MissingKeyError(DurableError):
 
 
 class SecretsError(DurableError):
-    """The table of secrets cannot be used as things are; `fix` is the command to continue with."""
+    """The table of secrets cannot be used; `fix` is the command to run next."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -118,7 +119,7 @@ class SecretsError(DurableError):
 
 
 class NoWorkerError(DurableError):
-    """Nobody would run the turn."""
+    """No worker is running that would run the turn."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -128,7 +129,7 @@ class NoWorkerError(DurableError):
 
 
 class LeaveTimeoutError(DurableError):
-    """The database did not answer while a worker left; others take over what it had."""
+    """The database did not answer while a worker left; other workers take over its turns."""
 
     exit_code = 75
     """That of sysexits.h for a temporary failure."""
@@ -140,7 +141,7 @@ class LeaveTimeoutError(DurableError):
 
 
 class TurnFailedError(DurableError):
-    """The turn came to its end by an error."""
+    """The turn ended with an error."""
 
     def __init__(self, turn_id: str, error: dict[str, Any]) -> None:
         super().__init__(f"Turn `{turn_id}` failed: {error.get('message')}")
@@ -153,7 +154,7 @@ class RunEnded(BaseException):
 
 
 class Fenced(RunEnded):
-    """Another worker has taken the turn over; nothing of this run may be written any more."""
+    """Another worker has taken the turn over; this run may not write any more."""
 
 
 class Suspended(RunEnded):

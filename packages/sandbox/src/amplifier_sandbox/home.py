@@ -16,7 +16,7 @@ def amplifier_home() -> Path:
 
 
 def expanded(path: Path) -> Path:
-    """Return `path` without its `~`; what is written as `~/.amplifier/...` lies in that folder."""
+    """Expand the `~` of a path; `~/.amplifier/...` is in `amplifier_home()`, wherever that is."""
     if path.is_relative_to(_HOME):
         return amplifier_home() / path.relative_to(_HOME)
     return path.expanduser()

@@ -1,4 +1,4 @@
-"""Files that only their user can have written: owner and mode of each, and of the folders above."""
+"""Whether only the user can have written a file, by owner and mode, with the folders above it."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def is_own_place(path: Path) -> bool:
 
 
 def exposure_of(path: Path, status: os.stat_result | None = None) -> Exposure | None:
-    """Return what lets another user change a file or folder; None when nothing does.
+    """Return what lets another user change a file or folder; None if nothing does.
 
     As sshd does with its keys: the file and each folder above it, up to the home folder, must
     belong to this user or to root and must not be writable by others, or by a group that has others
-    in it. `status` is that of
-    the open file, so that nobody can put another one in its place after the check.
+    in it. `status` is that of the open file, so that the file cannot be replaced after the check.
     """
     given = _absolute(path)
     real = _real(given)
+    # Both names: whoever can replace a link on the way decides what is read, too.
     for chain in (given, real) if real != given else (given,):
         for place in _chain(chain):
             try:
                 found = place.lstat()
             except OSError:
-                # What is not there, or cannot be reached, is not read either.
+                # A file that is missing, or out of reach, is not read either.
                 break
             exposure = _judged(place, found)
             if exposure is not None:
@@ -58,7 +58,7 @@ def exposure_of(path: Path, status: os.stat_result | None = None) -> Exposure | 
 
 
 def exposure_in(folder: Path) -> Exposure | None:
-    """Return what lets another user change a folder or anything in it; git's own files aside."""
+    """Return what lets another user change a folder or anything in it, except in `.git`."""
     exposure = exposure_of(folder)
     if exposure is not None:
         return exposure
@@ -66,7 +66,7 @@ def exposure_in(folder: Path) -> Exposure | None:
         folders[:] = [name for name in folders if name != ".git"]
         for name in (*folders, *names):
             place = Path(parent) / name
-            # What is removed in this moment can no longer be read.
+            # A file that was just removed cannot be read.
             with suppress(FileNotFoundError):
                 exposure = _judged(place, place.lstat())
             if exposure is not None:
@@ -89,10 +89,10 @@ def _judged(path: Path, status: os.stat_result) -> Exposure | None:
     if status.st_uid not in (os.geteuid(), 0):
         why = f"`{path}` belongs to another user (uid {status.st_uid})."
         return Exposure(path, why, _way_out(path, status))
-    # The mode of a link says nothing, and its target is looked at on its own.
+    # The mode of a link means nothing, and its target is checked on its own.
     if stat.S_ISLNK(status.st_mode) or not status.st_mode & _WRITABLE_BY_OTHERS:
         return None
-    # In a folder such as /tmp, nobody can replace what belongs to somebody else.
+    # With the sticky bit, as on /tmp, nobody can replace another user's files.
     if status.st_mode & stat.S_ISVTX and stat.S_ISDIR(status.st_mode) and not is_own_place(path):
         return None
     if not status.st_mode & stat.S_IWOTH and _is_private_group(status.st_gid):
@@ -103,9 +103,9 @@ def _judged(path: Path, status: os.stat_result) -> Exposure | None:
 
 
 def _is_private_group(group: int) -> bool:
-    """Whether a group is this user's alone, as many systems make one for each user.
+    """Whether a group has this user as its only member, as many systems create one per user.
 
-    Editors then write files that the group can write, and nobody else is in it.
+    The umask is then 002, so editors write files that this group can write.
     """
     import grp  # noqa: PLC0415 - only for what would be refused otherwise
     import pwd  # noqa: PLC0415 - as above
@@ -143,7 +143,7 @@ def _free_name(path: Path) -> Path:
 
 
 def _another_home() -> str:
-    """Return a folder that would be used: in the user's own home, else a temporary one."""
+    """Return a folder that would be accepted: in the user's own home, else a temporary one."""
     import pwd  # noqa: PLC0415 - as above
     import shlex  # noqa: PLC0415 - as above
 

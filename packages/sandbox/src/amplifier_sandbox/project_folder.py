@@ -1,4 +1,4 @@
-"""Which folders can be a project: not the user's home folder, and none that contains it."""
+"""Which folder is the project, and which can be none: the user's home and what contains it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,33 @@ from pathlib import Path
 from amplifier_sandbox.home import amplifier_home
 
 _OWN_FILES = "the folder of Amplifier's own keys, settings and logs"
+_MARKS = (".git", ".amplifier")
+
+
+def project_root(folder: Path) -> Path:
+    """Return the project of a folder: the nearest folder from there upwards with a mark of one.
+
+    That is a repository's root, or a folder with an `.amplifier` of its own. Without one, it is
+    the folder itself.
+    """
+    for candidate in (folder, *folder.parents):
+        if why_not_a_project(candidate) is not None:
+            break
+        # Another user's `/tmp/.git` must not make all of `/tmp` the project.
+        if any((candidate / mark).exists() for mark in _MARKS) and _is_own(candidate):
+            return candidate
+    return folder
+
+
+def _is_own(folder: Path) -> bool:
+    return folder.stat().st_uid == os.geteuid()
 
 
 def why_not_a_project(folder: Path) -> str | None:
-    """Return why no tool may work in a folder; None when it can be a project.
+    """Return why no tool may work in a folder; None if it can be a project.
 
-    Whoever reads a home folder reads keys, passwords and the logs of every other project. The
-    folder is compared as the file system sees it, so that neither a link nor a second mount of the
-    home folder is taken for something else.
+    A home folder has keys, passwords and the logs of every other project. Folders are compared by
+    identity, so that neither a link nor a second mount of the home folder gets around the check.
     """
     real = Path(os.path.realpath(folder))
     if real.parent == real:
@@ -36,9 +55,9 @@ def why_not_a_project(folder: Path) -> str | None:
 
 def _user_homes() -> list[Path]:
     """Return the home folder that HOME names and the one of the user database."""
-    # A program started with another HOME can still read the files of the user it runs as.
+    # Another HOME does not change which files the process can read.
     found = [_real_path(Path.home), _real_path(lambda: Path(pwd.getpwuid(os.geteuid()).pw_dir))]
-    # A user without a home folder, as in some containers, is given `/`.
+    # The home of a user without one, as in some containers, is `/`.
     return [home for home in found if home is not None and home.parent != home]
 
 

@@ -1,4 +1,4 @@
-"""Text from outside, made safe to show: nothing in it acts on a terminal, and nothing hides."""
+"""Makes untrusted text safe to show: no character controls the terminal or is invisible."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 __all__ = ["VisibleStream", "exact", "hidden_in", "json_text", "visible"]
 
-# Letters, marks and symbols that take no ink, so that their category does not give them away:
-# fillers, blank signs, joiners and all variation selectors.
+# Invisible characters in the categories of letters, marks and symbols: fillers, blank signs,
+# joiners and all variation selectors.
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
 )
-# What is kept where a script or an emoji needs it: the two joiners and the two selectors that
-# choose between a coloured and a plain sign.
+# Kept where a script or an emoji needs them: the two joiners, and the two selectors that choose
+# between a coloured and a plain sign.
 _IN_CONTEXT = re.compile("[\u200c\u200d\ufe0e\ufe0f]")
 _AT_THE_END = re.compile(r"[\r\u200c\u200d\ufe0e\ufe0f]+\Z")
 _LAST_SIGN = re.compile(r"[^\u200c\u200d\ufe0e\ufe0f\n][\ufe0e\ufe0f]?\Z")
@@ -29,7 +29,7 @@ _ALPHABETS = ("LATIN", "CYRILLIC", "GREEK")
 
 
 class _Table(dict[int, str]):
-    """A table for `str.translate` that is filled as characters are met."""
+    """A table for `str.translate` that is filled on demand."""
 
     def __init__(self, shown: Callable[[str], str], first: dict[str, str]) -> None:
         super().__init__({ord(each): text for each, text in first.items()})
@@ -41,11 +41,11 @@ class _Table(dict[int, str]):
 
 
 def visible(text: str) -> str:
-    """Return text as a terminal may show it; line ends and tabs stay.
+    """Return text that is safe to print on a terminal; line ends and tabs stay.
 
-    Characters that move the cursor, turn the writing round or cannot be seen are spelled, as in
-    `\\u202e`. Other blanks become a space. Emoji made of several characters stay whole, and so
-    do the joiners of Arabic and Indic scripts.
+    Characters that move the cursor, reverse the writing direction or are invisible are escaped, as
+    in `\\u202e`. Other blanks become a space. Emoji of several characters stay whole, and so do
+    the joiners of Arabic and Indic scripts.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -54,10 +54,10 @@ def visible(text: str) -> str:
 
 
 def exact(text: str) -> str:
-    """Return text in one line with every character that is not plainly seen spelled out.
+    """Return text in one line with every character escaped that is not plainly visible.
 
-    For names and for questions: here no emoji and no script excuses an invisible character. A
-    letter of another alphabet inside of a Latin word is spelled, and so are marks piled up.
+    For names and for questions: no emoji and no script excuses an invisible character here. A
+    letter of another alphabet inside of a Latin word is escaped, and so are stacked marks.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -74,34 +74,34 @@ def json_text(value: Any, *, indent: int | None = None, default: Any = str, **mo
 
 
 def hidden_in(text: str) -> list[str]:
-    """Return the characters of a text that `visible` spells."""
+    """Return the characters of a text that `visible` escapes."""
     plain = text.replace("\r\n", "\n")
     hidden = [each for each in plain if _VISIBLE[ord(each)] not in (each, " ")]
     return hidden + [each[0] for each in _IN_CONTEXT.finditer(plain) if _joined(each) != each[0]]
 
 
 class VisibleStream:
-    """Makes text visible that comes in pieces: what depends on the next piece waits for it."""
+    """Makes streamed text visible; a character that depends on the next one waits for it."""
 
     def __init__(self) -> None:
         self._held = ""
         self._last = ""
 
     def feed(self, text: str) -> str:
-        """Return what can be shown by now."""
+        """Return the text that can be shown so far."""
         text = self._held + text
         waits = _AT_THE_END.search(text)
         self._held = "" if waits is None else waits[0]
         return self._show(text[: len(text) - len(self._held)])
 
     def rest(self) -> str:
-        """Return what was held back, because nothing follows it."""
+        """Return the text that was held back, at the end of the stream."""
         text = self._held
         self._held = ""
         return self._show(text)
 
     def _show(self, text: str) -> str:
-        # What was shown last decides whether a selector or a joiner after it is kept.
+        # The last sign decides whether a selector or a joiner after it is kept.
         shown = visible(self._last + text)[len(self._last) :]
         last = _LAST_SIGN.search(self._last + shown)
         self._last = "" if last is None else last[0]
@@ -109,8 +109,8 @@ class VisibleStream:
 
 
 def _spelled(character: str) -> str:
-    """Return a character that shows itself, or else its escape."""
-    # Letters, marks, numbers, punctuation and symbols show themselves, if they are not blank.
+    """Return a visible character as it is, any other one escaped."""
+    # Letters, marks, numbers, punctuation and symbols are visible, unless they are blank.
     shows = character == " " or unicodedata.category(character)[0] in "LMNPS"
     if shows and _BLANK.match(character) is None:
         return character
@@ -138,7 +138,7 @@ def _shown_in_json(character: str) -> str:
     code = ord(character)
     if code < 0x10000:
         return f"\\u{code:04x}"
-    # JSON has no longer escape: two halves.
+    # JSON escapes have four digits, so this takes a surrogate pair.
     code -= 0x10000
     return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
@@ -148,7 +148,7 @@ _JSON = _Table(_shown_in_json, {"\n": "\n"})
 
 
 def _joined(found: re.Match[str]) -> str:
-    """Return a joiner or selector where it belongs to what stands beside it, else its escape."""
+    """Return a joiner or selector if it fits the characters beside it, else its escape."""
     before = found.string[: found.start()][-2:]
     after = found.string[found.end() : found.end() + 1]
     if found[0] in "\ufe0e\ufe0f":
@@ -169,7 +169,7 @@ def _selects(before: str, after: str) -> bool:
 def _joins(before: str, after: str) -> bool:
     if _is_sign(after) and _is_sign(before.rstrip("\ufe0f")[-1:]):
         return True
-    # From Arabic to Sinhala: these scripts write some letters in other shapes with a joiner.
+    # From Arabic to Sinhala: a joiner changes the shape of letters in these scripts.
     return "\u0600" <= before[-1:] <= "\u0dff" and "\u0600" <= after <= "\u0dff"
 
 
@@ -178,6 +178,7 @@ def _is_sign(character: str) -> bool:
 
 
 def _each_exact(text: str) -> Iterator[str]:
+    # A mark at the very start is escaped: it would combine with what is printed before the text.
     marks = _MOST_MARKS
     foreign = _foreign_letters(text)
     for at, character in enumerate(text):
@@ -192,7 +193,7 @@ def _each_exact(text: str) -> Iterator[str]:
 
 
 def _foreign_letters(text: str) -> set[int]:
-    """Return where words of Latin letters have letters of another alphabet that look like them."""
+    """Return the positions of Cyrillic and Greek letters in words that have Latin ones."""
     found: set[int] = set()
     for word in re.finditer(r"[^\W\d_]+", text):
         if word[0].isascii():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from amplifier_sandbox.own.git_settings import objection_to_git
+from amplifier_sandbox.own.git_settings import git_environment, objection_to_git
 
 PLAIN = """[core]
 \trepositoryformatversion = 0
@@ -141,3 +142,24 @@ def test_submodules_are_asked_about(repository: Path) -> None:
     subprocess.run(["git", "-C", repository, "add", "inner"], check=True, capture_output=True)
 
     assert "submodules" in (objection_to_git(repository) or "")
+
+
+@pytest.mark.attack("review M15")
+@pytest.mark.parametrize("key", ["core.editor", "core.fsmonitor", "core.hooksPath"])
+def test_a_program_in_a_setting_that_passes_is_not_run_under_our_environment(
+    repository: Path, key: str
+) -> None:
+    program = repository / "programs" / "pre-commit"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntouch '{repository}/was_run'\n", "utf-8")
+    program.chmod(0o755)
+    named = program.parent if key == "core.hooksPath" else program
+    subprocess.run(["git", "-C", repository, "config", key, named], check=True)
+    assert objection_to_git(repository) is None
+
+    environment = {"PATH": os.environ["PATH"], "HOME": str(repository), **git_environment()}
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    commit = ["git", "-C", repository, *who, "commit", "--allow-empty"]
+    subprocess.run(commit, env=environment, capture_output=True, check=False)
+
+    assert not (repository / "was_run").exists()

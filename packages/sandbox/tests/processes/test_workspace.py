@@ -123,7 +123,7 @@ def test_a_placeholder_that_another_process_shares_stays(tmp_path: Path) -> None
         assert other.stdout.readline() == b"held\n"
         mine.release()
         assert path.is_dir()
-        other.communicate(timeout=10)
+        other.communicate(timeout=120)
 
 
 def test_a_placeholder_that_was_filled_stays(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from amplifier_module_contexts.mounting import mount_context, tell_replaced_tool
 __amplifier_module_type__ = "context"
 __all__ = ["PersistentContextManager", "mount", "on_session_ready"]
 
-# By this an app says that it takes the session from the process that has it open.
+# Capability by which an app takes the session over from the process that has it open.
 _TAKEOVER = "session.takeover"
 _TURN_ENDS = (events.PROMPT_COMPLETE, events.EXECUTION_END, events.ORCHESTRATOR_COMPLETE)
 
@@ -32,9 +32,9 @@ _TURN_ENDS = (events.PROMPT_COMPLETE, events.EXECUTION_END, events.ORCHESTRATOR_
 async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], Awaitable[None]]:
-    """Open the file and mount the memory. Config: see `PersistentConfig`.
+    """Open the file and mount the context. Config: see `PersistentConfig`.
 
-    Cleanup: everything is put onto the disk, the file is closed and may be opened by others.
+    Cleanup: syncs the file to disk, closes it and releases its lock.
     """
     settings = PersistentConfig.model_validate(config or {})
     path = log_path(coordinator, settings.path)
@@ -65,7 +65,8 @@ async def mount(
 async def _opened(
     path: Path, session_id: str, takeover: bool, scrubber: MessageScrubber | None
 ) -> MessageLog:
-    """Open the file in a thread; if nobody waits for it any more, it is closed again."""
+    """Open the file in a thread; if the mount is cancelled, close it again."""
+    # A thread cannot be cancelled. Without the callback it would hold the lock with no owner.
     opening = asyncio.ensure_future(
         asyncio.to_thread(MessageLog.open, path, session_id, takeover=takeover, scrubber=scrubber)
     )
@@ -77,7 +78,7 @@ async def _opened(
 
 
 async def on_session_ready(coordinator: ModuleCoordinator) -> None:
-    """Say what was recovered, and whose tool took the place of `read_result`."""
+    """Announce what was recovered, and if another module replaced `read_result`."""
     context: Any = coordinator.mount_points["context"]
     if isinstance(context, PersistentContextManager):
         await context.tell_recovery()

@@ -1,4 +1,4 @@
-"""The persistent context: a conversation that is in a file before it is anywhere else."""
+"""The persistent context: writes each message to a file before storing it in memory."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ BLANKED = "context:blanked"
 
 
 class PersistentContextManager(FittingContext):
-    """Writes every message before it counts; hands out those that fit.
+    """Writes every message to the log, then stores it; returns those that fit.
 
-    What is put into `messages` directly is written with the next message, or at the turn's end.
+    Messages that are put into `messages` directly are written with the next message or at the end
+    of the turn.
     """
 
     name = "context-persistent"
@@ -49,12 +50,13 @@ class PersistentContextManager(FittingContext):
         self._note_written()
 
     async def add_message(self, message: dict[str, Any]) -> None:
-        """Write one message, then store it; a prompt is on the disk when this returns.
+        """Write one message, then store it; a prompt is synced to disk when this returns.
 
         Raises:
-            ValueError: it has no role, cannot be measured, or holds what JSON cannot.
+            ValueError: it has no role, cannot be measured, or cannot be written as JSON.
             ContextFencedError: another process has taken the conversation over.
         """
+        # Measured before it is written: the log must not have a message that is refused here.
         message = await self._reduced(message)
         self._write_missing()
         self._history.measure(message)
@@ -67,7 +69,8 @@ class PersistentContextManager(FittingContext):
             await self._sync()
 
     async def set_messages(self, messages: list[dict[str, Any]]) -> None:
-        """Replace everything, unless the file had a conversation: then its own is the whole one."""
+        """Replace all messages; ignored if the file had a conversation when it was opened."""
+        # The file is authoritative: an app that resumes cannot have stored more than it.
         if self._is_resumed:
             logger.debug("set_messages ignored, the file has it all path=%s", self._log.path)
             return
@@ -79,7 +82,7 @@ class PersistentContextManager(FittingContext):
         await self._sync()
 
     async def clear(self) -> None:
-        """Forget everything; the file still has it, before a record that says so."""
+        """Forget all messages; the file keeps them, followed by a reset record."""
         self._log.append(reset=[])
         self._is_resumed = False
         await super().clear()
@@ -87,7 +90,7 @@ class PersistentContextManager(FittingContext):
         await self._sync()
 
     async def sync_at_turn_end(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Put the turn onto the disk; a failure is announced, and so is what was blanked."""
+        """Sync the turn to disk; announce a failure, and which secrets were blanked."""
         try:
             await self._sync()
         except OSError as error:
@@ -101,7 +104,7 @@ class PersistentContextManager(FittingContext):
         return HookResult()
 
     async def tell_recovery(self) -> None:
-        """Say what was not as it should be when the file was opened."""
+        """Announce damage that was found when the file was opened."""
         recovery = self._log.recovery
         if any(recovery):
             line = (
@@ -114,7 +117,7 @@ class PersistentContextManager(FittingContext):
             await self.announcer.tell(RECOVERED, {**facts, **recovery._asdict()}, line)
 
     async def close(self) -> None:
-        """Put everything onto the disk and let the next process in."""
+        """Sync everything to disk and release the lock."""
         try:
             await self._sync()
         finally:
@@ -125,7 +128,7 @@ class PersistentContextManager(FittingContext):
         await asyncio.to_thread(self._log.sync)
 
     def _write_missing(self) -> None:
-        """Write what others put into the list of messages, or in its place."""
+        """Write what was appended to the list of messages directly, or a list that replaced it."""
         messages = self._history.messages
         if self._history is not self._written_of or len(messages) < self._written:
             self._log.append(reset=messages)

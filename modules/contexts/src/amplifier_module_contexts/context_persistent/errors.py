@@ -1,4 +1,4 @@
-"""Why a conversation's file cannot be opened or written."""
+"""Errors of opening and writing a conversation's file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from amplifier_kit.writer_lock import Holder
 
 
 class ContextInUseError(SessionError):
-    """Another process has this conversation open; the message says which, and since when."""
+    """Another process has this conversation open; the message says which and since when."""
 
     def __init__(self, path: Path, holder: Holder) -> None:
         known = f"process {holder.pid} on {holder.host}, since {holder.since}"
@@ -24,14 +24,14 @@ class ContextInUseError(SessionError):
 
 
 class ContextFencedError(SessionError):
-    """This process no longer writes the conversation; nothing was written."""
+    """Another process has taken the conversation over; nothing was written."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
             f"Nothing was written: `{path.name}` is no longer this process's. Another process has "
-            "taken the conversation over; open the session again to go on."
+            "taken the conversation over; open the session again to continue."
         )
 
 
 class ContextFormatError(SessionError):
-    """The file has a format that this version does not know."""
+    """The file has a format that this version cannot read."""

@@ -1,4 +1,4 @@
-"""Where a session's conversation lies when the configuration does not say."""
+"""The path of a conversation's file."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from amplifier_module_contexts.lines import json_line
 
 
 class Recovery(NamedTuple):
-    """What was not as it should be when the file was opened."""
+    """Damage that was found when the file was opened."""
 
     torn_bytes: int
     damaged_lines: int
@@ -35,9 +35,9 @@ class Recovery(NamedTuple):
 
 
 class MessageLog:
-    """Writes records; each is in the hands of the operating system when `append` returns.
+    """Writes records; each is passed to the operating system before `append` returns.
 
-    With a `scrubber`, no secret that it finds is in any of them.
+    With a `scrubber`, secrets that it finds are blanked in every record.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class MessageLog:
         takeover: bool = False,
         scrubber: MessageScrubber | None = None,
     ) -> MessageLog:
-        """Open the file as its only writer, make it sound, and read it; blocks.
+        """Lock the file, repair it and read it; blocks.
 
         Raises:
             ContextInUseError: another process has it open.
@@ -86,7 +86,7 @@ class MessageLog:
 
         Raises:
             ContextFencedError: another process has taken over; nothing was written.
-            ValueError: the record holds something that JSON cannot.
+            ValueError: the record contains something that JSON cannot represent.
         """
         fd = self._open_fd()
         record = {"fence": self._lock.fence, **record}
@@ -99,9 +99,10 @@ class MessageLog:
         append_whole(fd, line)
 
     def sync(self) -> None:
-        """Put what was written onto the disk; blocks, also while another thread does it."""
+        """Sync to disk; blocks, also while another thread syncs."""
         with self._syncing:
             if self._unsynced:
+                # Cleared first: a record that is appended during the fsync needs another one.
                 self._unsynced = False
                 try:
                     os.fsync(self._open_fd())
@@ -110,7 +111,7 @@ class MessageLog:
                     raise
 
     def close(self) -> None:
-        """Close the file and let the next process in."""
+        """Close the file and release the lock."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -123,6 +124,8 @@ class MessageLog:
         data = read_from(fd, 0)
         whole = data.rfind(b"\n") + 1
         replay.feed(data[:whole])
+        # A crash during a write leaves half a line. It is moved to `.torn` before the file is cut,
+        # because nothing of a conversation is deleted.
         if whole < len(data):
             append_new_lines(aside, [data[whole:]])
             os.ftruncate(fd, whole)
@@ -130,10 +133,12 @@ class MessageLog:
         if not whole:
             append_whole(fd, json_line({"schema": SCHEMA}))
         self.append(opened=holder._asdict())
-        # A process that was just taken over may have written one more record before this one.
+        # Read again from there: the process that was taken over may have appended a record before
+        # ours, which still counts. One after ours has a lower fence and does not.
         replay.feed(read_from(fd, whole))
         append_new_lines(aside, replay.damaged)
         self.sync()
+        # Only a synced folder makes sure that a new file is found after a power failure.
         sync_folder(self.path.parent)
         self.messages = replay.messages
         self.recovery = Recovery(len(data) - whole, len(replay.damaged), replay.fenced_out)

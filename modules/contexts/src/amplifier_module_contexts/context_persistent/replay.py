@@ -1,4 +1,4 @@
-"""The replay: from the lines of a file to the messages of a conversation."""
+"""Rebuild the messages of a conversation from the lines of its file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ SCHEMA = 1
 
 
 class Replay:
-    """Takes lines in order and keeps what they add up to.
+    """Applies lines in order to a list of messages.
 
-    A record of a lower fence behind one of a higher fence was written by a process that had already
-    lost the file; it does not count. A line that is no record is kept in `damaged`.
+    A record with a lower fence than one before it was written by a process that had already lost
+    the file; it is ignored. A line that is not a valid record goes to `damaged`.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Replay:
         self.damaged: list[bytes] = []
 
     def feed(self, data: bytes) -> None:
-        """Take whole lines."""
+        """Apply whole lines."""
         for line in data.split(b"\n"):
             if line and not self._take(_parsed(line)):
                 self.damaged.append(line)
@@ -38,7 +38,7 @@ class Replay:
                 )
             return True
         if "role" in record:
-            # A file of bare messages, as the published persistent context writes it.
+            # A bare message, as the published persistent context writes it.
             record = {"fence": 0, "message": record}
         fence: Any = record.get("fence")
         added: Any = record.get("reset", [record["message"]] if "message" in record else [])
@@ -56,7 +56,7 @@ class Replay:
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
-    """Return the record, or an empty one when the line is none."""
+    """Return the record, or an empty one if the line is not valid."""
     try:
         record: Any = json.loads(line)
     except (ValueError, RecursionError):

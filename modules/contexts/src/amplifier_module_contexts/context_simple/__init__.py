@@ -16,7 +16,7 @@ __all__ = ["SimpleContextManager", "mount", "on_session_ready"]
 async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], None]:
-    """Mount the memory. Config: see `ContextConfig`. Cleanup: it stops listening for usage."""
+    """Mount the context. Config: see `ContextConfig`. Cleanup: unregisters hooks and tools."""
     context = SimpleContextManager(
         hooks=coordinator.hooks, coordinator=coordinator, **(config or {})
     )
@@ -24,5 +24,5 @@ async def mount(
 
 
 async def on_session_ready(coordinator: ModuleCoordinator) -> None:
-    """Say it when another module's tool took the place of `read_result`."""
+    """Announce if another module's tool replaced `read_result`."""
     await tell_replaced_tools(coordinator)

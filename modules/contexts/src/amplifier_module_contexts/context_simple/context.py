@@ -11,7 +11,7 @@ from amplifier_module_contexts.spill import MemoryBlobs
 
 
 class SimpleContextManager(FittingContext):
-    """Keeps all messages in memory; hands out those that fit.
+    """Stores all messages in memory; returns those that fit.
 
     Takes the keys of `ContextConfig` as keywords.
     """
@@ -22,7 +22,7 @@ class SimpleContextManager(FittingContext):
         self, *, hooks: HookRegistry | None = None, coordinator: Any = None, **settings: Any
     ) -> None:
         config = ContextConfig.model_validate(settings)
-        # Without a coordinator there is no tool that could read what was put aside.
+        # Without a coordinator no `read_result` is mounted that could read the blobs.
         if coordinator is None:
             blobs = None
         else:

@@ -25,9 +25,9 @@ CAPABILITY = "context.ledger"
 async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], None]:
-    """Mount the memory, its tools and the capability `context.ledger`.
+    """Mount the context, its tools and the capability `context.ledger`.
 
-    Config: see `SummarizingConfig`. Cleanup: tools, capability and listeners go.
+    Config: see `SummarizingConfig`. Cleanup: unregisters tools, capability and hooks.
     """
     settings = SummarizingConfig.model_validate(config or {})
     context = SummarizingContextManager(settings, hooks=coordinator.hooks, coordinator=coordinator)
@@ -48,5 +48,5 @@ async def mount(
 
 
 async def on_session_ready(coordinator: ModuleCoordinator) -> None:
-    """Say it when another module's tool took the place of `read_result` or `remember`."""
+    """Announce if another module's tool replaced `read_result` or `remember`."""
     await tell_replaced_tools(coordinator)

@@ -1,4 +1,4 @@
-"""The summarizing context: what falls out of a request leaves a summary and a ledger behind."""
+"""The summarizing context: replaces left-out messages by a summary and a ledger."""
 
 from __future__ import annotations
 
@@ -30,21 +30,20 @@ SUMMARY_FAILED = "context:summary_failed"
 LEDGER_LOST = "context:ledger_lost"
 
 _HEAD = "[Summary of the messages of this conversation that were left out:]\n"
-# What the summary's message takes beside the summary, in characters.
+# The size of the summary's message without the summary, in characters.
 _FRAME = message_size({"role": "user", "content": _HEAD})
-# A summary takes no more than this part of the budget.
+# A summary takes at most this fraction of the budget: an eighth.
 _SHARE = 8
-# Room for the ledger grows in steps of characters, so that an entry more does not change the view.
+# Room for the ledger grows in steps of characters, so that one more entry rarely changes the view.
 _STEP = 400
-# A small budget has smaller steps: one of full size could be all there is.
+# A small budget has smaller steps: a full one could take all of it.
 _STEPS_IN_BUDGET = 16
 
 
 class SummarizingContextManager(FittingContext):
-    """Keeps all messages in memory; hands out those that fit, and a summary of the others.
+    """Stores all messages in memory; returns those that fit, and a summary of the others.
 
-    The summary is written by the provider that the configuration names, else by the one that the
-    request is for.
+    The summary is written by the configured provider, else by the provider of the request.
     """
 
     name = "context-summarizing"
@@ -63,12 +62,12 @@ class SummarizingContextManager(FittingContext):
         self.ledger = Ledger(config.pinned, config.goal_chars)
         self._ledger_message: dict[str, Any] = {}
         self._short = ShortForms()
-        # Two requests at once must not pay for the same summary twice.
+        # Two requests in parallel must not pay for the same summary twice.
         self._summarizing = asyncio.Lock()
         self._summarizing_in: asyncio.Task[Any] | None = None
 
     async def set_messages(self, messages: list[dict[str, Any]]) -> None:
-        """Replace everything that is stored; the ledger is read from the messages anew."""
+        """Replace all stored messages, and rebuild the ledger from them."""
         await super().set_messages(messages)
         self.ledger.clear()
         for message in self.messages:
@@ -77,7 +76,7 @@ class SummarizingContextManager(FittingContext):
                 try:
                     self.ledger.add(kind, text)
                 except ValueError:
-                    # The tool refused it then, too.
+                    # The tool call failed when it was made, too.
                     logger.debug("entry not kept kind=%s", kind)
         self._read = len(self.messages)
 
@@ -87,12 +86,13 @@ class SummarizingContextManager(FittingContext):
         self.ledger.clear()
 
     async def history_view(self, budget: int, provider: Any) -> View:
-        """Return what is stored, or what fits of it with ledger and summary before it."""
+        """Return all messages, or those that fit after the ledger and a summary."""
         self._read_prompts()
         if self._history.total <= self.calibration.chars(budget) * self.compact_threshold:
             return await super().history_view(budget, provider)
         if self._summarizing_in is asyncio.current_task():
-            # Somebody asks who is called by the call for the summary: there is no waiting for it.
+            # Called from within the model call that writes the summary: waiting for the lock would
+            # be a deadlock, since asyncio's locks are not reentrant.
             return await super().history_view(budget, provider)
         async with self._summarizing:
             self._summarizing_in = asyncio.current_task()
@@ -109,7 +109,7 @@ class SummarizingContextManager(FittingContext):
         try:
             view = await super().history_view(rest, provider)
         except ContextLengthError as error:
-            # Raises as it is when the ledger is not what makes it too long.
+            # If it does not fit without the ledger either, this raises that error instead.
             self._compaction.view(budget, self.calibration)
             await self._tell_ledger_lost()
             raise ContextLengthError(
@@ -131,7 +131,7 @@ class SummarizingContextManager(FittingContext):
         return view._replace(messages=messages, size=size, lineage=lineage)
 
     def _rest(self, budget: int, size: int) -> int:
-        """Return the tokens that are left beside so many characters, in steps."""
+        """Return the tokens left beside `size` characters, which are rounded up to a step."""
         step = max(1, min(_STEP, self.calibration.chars(budget) // _STEPS_IN_BUDGET))
         steps = math.ceil(size / step)
         return budget - self.calibration.tokens(steps * step)
@@ -139,7 +139,7 @@ class SummarizingContextManager(FittingContext):
     async def _summarize(
         self, budget: int, provider: Any, most_tokens: int, most_chars: int
     ) -> None:
-        """Bring the summary up to date with what has fallen out; a failure is announced."""
+        """Update the summary with newly left-out messages; announce a failure."""
         new = self._compaction.left_out(budget, self.calibration, self._covered)
         if not new:
             return
@@ -159,6 +159,8 @@ class SummarizingContextManager(FittingContext):
                 most_chars=most_chars,
             )
         except Exception as error:
+            # Broad, because a request without a summary is better than none. `_covered` stays as it
+            # is, so the next compaction tries these messages again.
             logger.exception("summary failed messages=%d", len(new))
             reason = describe_error(error)
             line = f"{len(new)} messages were left out without a summary: {reason}."
@@ -181,7 +183,7 @@ class SummarizingContextManager(FittingContext):
         return self._ledger_message
 
     async def _check(self, messages: list[dict[str, Any]]) -> None:
-        """Raise when an entry of the ledger is not in the view, to the letter."""
+        """Raise if an entry of the ledger is not in the view word for word."""
         texts = [text for each in messages for text in texts_in(each.get("content"))]
         entries = [entry for each in self.ledger.entries().values() for entry in each]
         if not all(any(entry in text for text in texts) for entry in entries):
@@ -193,7 +195,7 @@ class SummarizingContextManager(FittingContext):
         await self.announcer.tell(LEDGER_LOST, {"entries": self.ledger.entries()}, line, "error")
 
     def _read_prompts(self) -> None:
-        """Read goal, rules and to-dos from the prompts that are new."""
+        """Read goal, rules and to-dos from new prompts."""
         self._history.measure()
         if self._restarts != self._history.restarts:
             self._forget()
@@ -202,7 +204,7 @@ class SummarizingContextManager(FittingContext):
         self._read = len(self.messages)
 
     def _read_prompt(self, message: dict[str, Any]) -> None:
-        # What a tool returned is nobody's will.
+        # Never from tool results: untrusted output could set the goal or add rules.
         if message["role"] == "user" and not answers_in(message):
             self.ledger.read_prompt("\n".join(texts_in(message.get("content"))))
 
@@ -211,7 +213,7 @@ class SummarizingContextManager(FittingContext):
         self._forget()
 
     def _forget(self) -> None:
-        """Forget what was summarised and read: the history is another one."""
+        """Reset what was summarised and read, because the history was replaced."""
         self._restarts = self._history.restarts
         self._read = 0
         self._covered: set[int] = set()

@@ -1,4 +1,4 @@
-"""The ledger: what must survive every compaction, word for word."""
+"""The ledger: entries that survive every compaction word for word."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 _HEAD = "[Ledger of this conversation: word for word, whatever else was left out.]"
 _TITLES = {"goal": "Goal", "rule": "Rules", "decision": "Decisions", "todo": "Open"}
-_LINE = re.compile(rf"^\s*({'|'.join(KINDS)}):[ \t]*(\S.*?)\s*$", re.IGNORECASE | re.MULTILINE)
+# Blanks must not match line ends, nor two parts of the pattern: the time would be quadratic.
+_LINE = re.compile(rf"^[^\S\n]*({'|'.join(KINDS)}):[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
 
 
 class Ledger:
     """The goal, the rules, the decisions and the open to-dos of a session.
 
-    `version` grows with every change. The goal is the first prompt until somebody sets another.
+    `version` grows with every change. The goal is the first prompt until another one is set.
     """
 
     def __init__(self, pinned: Iterable[str], goal_chars: int) -> None:
@@ -36,10 +37,10 @@ class Ledger:
         self.version += 1
 
     def add(self, kind: Kind, text: str) -> None:
-        """Put down one entry; `done` strikes out the open to-do with this text.
+        """Add one entry; `done` removes the open to-do with this text.
 
         Raises:
-            ValueError: the kind is none, the text is empty, or no such to-do is open.
+            ValueError: the kind is unknown, the text is empty, or no such to-do is open.
         """
         text = text.strip()
         if kind not in KINDS or not text:
@@ -60,7 +61,8 @@ class Ledger:
         if not self._is_goal_set and not self._entries["goal"] and text.strip():
             self._entries["goal"] = [text.strip()[: self._goal_chars]]
             self.version += 1
-        for kind, entry in _LINE.findall(text):
+        for kind, rest in _LINE.findall(text):
+            entry = rest.strip()
             if kind.lower() != "done" or entry in self._entries["todo"]:
                 self.add(cast("Kind", kind.lower()), entry)
 
@@ -69,7 +71,7 @@ class Ledger:
         return {kind: list(texts) for kind, texts in self._entries.items()}
 
     def text(self) -> str:
-        """Return the ledger as a model reads it, or nothing when there are no entries."""
+        """Return the ledger as a model reads it; empty if there are no entries."""
         parts = [_section(_TITLES[kind], texts) for kind, texts in self._entries.items() if texts]
         if parts:
             return "\n".join((_HEAD, *parts))

@@ -1,4 +1,4 @@
-"""The tool `remember`: lets the model put down what must survive."""
+"""The tool `remember`: lets the model add to the ledger."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TOOL_NAME = "remember"
 
 
 class RememberTool:
-    """Adds to the ledger, and strikes out what is done."""
+    """Adds entries to the ledger, and removes finished to-dos."""
 
     name = TOOL_NAME
     description = (
@@ -48,6 +48,7 @@ class RememberTool:
 
 def remembered(message: dict[str, Any]) -> list[tuple[Any, str]]:
     """Return kind and text of every call of `remember` in a stored message."""
+    # Loops store calls as `tool_calls`, as content blocks, or as both.
     content: Any = message.get("content")
     blocks: list[Any] = cast("list[Any]", content) if isinstance(content, list) else []
     calls = [*(message.get("tool_calls") or ()), *blocks]

@@ -32,7 +32,7 @@ _NO_LINKS = "This kernel cannot hold links inside a folder, so the file tools fo
 async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
 ) -> Callable[[], None]:
-    """Mount the tools. Config: see `FilesystemConfig`. Cleanup: it stops listening for turns."""
+    """Mount the tools. Config: see `FilesystemConfig`. Cleanup: unregisters its hooks."""
     settings = FilesystemConfig.model_validate(config or {})
     workspace = _workspace(coordinator, settings)
     folder = checkpoint_folder(workspace, settings.checkpoint_dir, coordinator.session_id)
@@ -46,7 +46,9 @@ async def mount(
         return HookResult()
 
     listening = [hooks.register(event, begin_turn, name=_NAME) for event in _TURN_BEGINS]
-    coordinator.register_capability("files.checkpoints", FileCheckpoints(checkpoints, coordinator))
+    covered = frozenset(tool.name for tool in TOOLS)
+    undo = FileCheckpoints(checkpoints, coordinator, covered)
+    coordinator.register_capability("files.checkpoints", undo)
     coordinator.register_contributor("observability.events", _NAME, lambda: [UNDONE, _DEGRADED])
     for tool in TOOLS:
         await coordinator.mount("tools", tool(files, hooks), name=tool.name)
@@ -59,7 +61,7 @@ async def mount(
 
 
 async def on_session_ready(coordinator: ModuleCoordinator) -> None:
-    """Say it when links are not followed."""
+    """Announce if links are not followed."""
     if not kernel_resolves_beneath():
         await coordinator.hooks.emit(_DEGRADED, {"module": _NAME, "reason": _NO_LINKS})
         show(coordinator, _NO_LINKS, source=_NAME)

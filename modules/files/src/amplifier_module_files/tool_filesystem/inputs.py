@@ -1,4 +1,4 @@
-"""What the model may ask of each tool."""
+"""The input models of the tools."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field
 _LONGEST_PATH = 4_096
 
 
-class Input(BaseModel):
+class ToolInput(BaseModel):
     """What one tool takes; unknown names are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class FileInput(Input):
+class FileInput(ToolInput):
     """The file that a call is about."""
 
     file_path: str = Field(
@@ -38,7 +38,7 @@ class WriteFile(FileInput):
     content: str = Field(description="All that the file is to hold.")
 
 
-class Replacement(Input):
+class Replacement(ToolInput):
     """One replacement."""
 
     old_string: str = Field(min_length=1, description="The text as it is in the file, exactly.")
@@ -58,7 +58,7 @@ class MultiEdit(FileInput):
     )
 
 
-class ListDirectory(Input):
+class ListDirectory(ToolInput):
     """The folder to list."""
 
     path: str = Field(
@@ -68,7 +68,7 @@ class ListDirectory(Input):
     )
 
 
-def schema_of(model: type[Input]) -> dict[str, Any]:
+def schema_of(model: type[ToolInput]) -> dict[str, Any]:
     """Return a model's JSON Schema without references and without generated titles."""
     schema = model.model_json_schema()
     return _plain(schema, schema.pop("$defs", {}))

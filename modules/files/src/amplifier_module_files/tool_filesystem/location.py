@@ -1,4 +1,4 @@
-"""Where a session's checkpoints lie when the configuration does not say."""
+"""The folder of a session's checkpoints."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from amplifier_sandbox.own.paths import hidden_paths
 
 
 def checkpoint_folder(workspace: Workspace, configured: Path | None, session_id: str) -> Path:
-    """Return a folder of this project and session; raise ValueError if a tool could write to it."""
+    """Return the folder of this project and session; raises ValueError if tools can write to it."""
     working = workspace.roots[0].path
     if configured is None:
         base = amplifier_home() / "checkpoints"
     else:
         base = expanded(configured)
-    # A relative folder is one of the working folder, and then refused for being in it.
+    # A relative folder is inside the working folder, and therefore refused below.
     folder = working / base / project_name(working) / folder_name(session_id)
     real = PurePosixPath(os.path.realpath(folder))
     is_inside = any(root.name_of(real) is not None for root in workspace.roots)

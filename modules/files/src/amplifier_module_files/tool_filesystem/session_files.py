@@ -1,4 +1,4 @@
-"""The files of a session: what it has read of them, and every change it makes."""
+"""The files of a session: what it has read, and the changes it makes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DIGITS = 12
 
 
 class Changed(NamedTuple):
-    """A change that was made; `old` is None for a new file."""
+    """A completed change; `old` is None for a new file."""
 
     path: str
     old: bytes | None
@@ -23,7 +23,7 @@ class Changed(NamedTuple):
 
 
 class SessionFiles:
-    """Reads and changes files; remembers the digest of what the session has seen of each.
+    """Reads and changes files, and refuses to change one that changed since it was last read.
 
     All methods block, and raise RefusedError or OSError.
     """
@@ -33,27 +33,28 @@ class SessionFiles:
         self._checkpoints = checkpoints
         self._limit = limit
         self._seen: dict[str, str | None] = {}
-        # Two edits of one file in one answer must come one after the other.
+        # Tool calls of one answer run in parallel; two edits of one file must not lose each other.
         self._changing = threading.Lock()
 
     def read(self, path: str) -> tuple[str, bytes]:
-        """Return where a file is and what it holds."""
+        """Return the path and the content of a file."""
         place = self._workspace.locate(path)
         try:
             data = place.root.read(place.name, self._limit)
         except FileNotFoundError:
+            # The session knows that it is gone, and may create it again.
             self._seen.pop(place.path, None)
             raise
         self._seen[place.path] = digest_of(data)
         return place.path, data
 
     def entries(self, path: str, limit: int) -> tuple[str, list[Entry], int]:
-        """Return where a folder is, its first entries, and how many it has."""
+        """Return the path of a folder, its first entries, and the number of all."""
         place = self._workspace.locate(path)
         return place.path, *place.root.list_dir(place.name, limit)
 
     def change(self, path: str, make: Callable[[bytes | None], bytes]) -> Changed:
-        """Replace a file by what `make` makes of it, which gets None when there is no file."""
+        """Replace the content of a file by `make(content)`; the content is None for a new file."""
         place = self._workspace.locate_for_writing(path)
         with self._changing:
             old, new = self._made(place, path, make)
@@ -63,7 +64,7 @@ class SessionFiles:
             return Changed(place.path, old, new)
 
     def check(self, path: str, make: Callable[[bytes | None], bytes]) -> None:
-        """Raise what `change` would raise now, and change nothing."""
+        """Raise what `change` would raise now, without changing anything."""
         place = self._workspace.locate_for_writing(path)
         with self._changing:
             self._made(place, path, make)
@@ -71,7 +72,7 @@ class SessionFiles:
     def _made(
         self, place: Place, path: str, make: Callable[[bytes | None], bytes]
     ) -> tuple[bytes | None, bytes]:
-        """Return a file as it is and as it is to be."""
+        """Return the current and the new content of a file."""
         old = self._checkpoints.content(place)
         self._require_as_seen(place.path, old)
         new = make(old)

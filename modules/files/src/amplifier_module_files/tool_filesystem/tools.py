@@ -19,11 +19,11 @@ from amplifier_module_files.failures import FAILURES, failure_text
 from amplifier_module_files.tool_filesystem.inputs import (
     EditFile,
     FileInput,
-    Input,
     ListDirectory,
     MultiEdit,
     ReadFile,
     Replacement,
+    ToolInput,
     WriteFile,
     schema_of,
 )
@@ -31,16 +31,16 @@ from amplifier_module_files.tool_filesystem.session_files import SessionFiles
 from amplifier_sandbox.files.names import RefusedError, decoded, shown
 from amplifier_sandbox.files.rooted import Entry
 
-# Contexts put results of 20,000 characters aside; a part that is read should not be.
+# Contexts move results above 20,000 characters out of the conversation; these stay below.
 _MOST_CHARS = 18_000
 _MOST_ENTRIES = 500
 
-Asked = TypeVar("Asked", bound=Input)
+Asked = TypeVar("Asked", bound=ToolInput)
 Changing = TypeVar("Changing", bound=FileInput)
 
 
 class _Done(NamedTuple):
-    """What a call came to: the text for the model, and what is announced."""
+    """The result of a call: the text for the model, and the data of its event."""
 
     output: str
     event: str
@@ -49,7 +49,7 @@ class _Done(NamedTuple):
 
 
 class FileTool(Generic[Asked]):
-    """A tool on the session's files; it works in a thread and fails by result."""
+    """A tool on the session's files; it runs in a thread and returns failures as results."""
 
     name: ClassVar[str]
     description: ClassVar[str]
@@ -65,7 +65,7 @@ class FileTool(Generic[Asked]):
         self.input_schema = schema_of(self.asked)
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
-        """Do it once."""
+        """Run the tool once."""
         try:
             done = await asyncio.to_thread(self.run, self.asked.model_validate(input))
         except RefusedError as error:
@@ -76,7 +76,7 @@ class FileTool(Generic[Asked]):
         return ToolResult(output=done.output)
 
     def run(self, asked: Asked) -> _Done:
-        """Do what is asked; blocks."""
+        """Run the tool; blocks."""
         raise NotImplementedError
 
 
@@ -92,15 +92,15 @@ class ReadFileTool(FileTool[ReadFile]):
     asked = ReadFile
 
     def run(self, asked: ReadFile) -> _Done:
-        """Return the lines under a line that says which they are and what comes next."""
+        """Return the lines, below a header with their numbers and the next offset."""
         path, data = self._files.read(asked.file_path)
-        # Unlike `splitlines`, this breaks lines only where editors do.
+        # `splitlines` also breaks at form feeds and U+2028, so its numbers differ from editors'.
         lines = list(StringIO(decoded(path, data)))
         return _Done(_part(path, lines, asked), events.ARTIFACT_READ, path, len(data))
 
 
 class ChangingTool(FileTool[Changing]):
-    """A tool that changes one file, and can say beforehand why it would fail."""
+    """A tool that changes one file, and can check in advance whether it would fail."""
 
     def run(self, asked: Changing) -> _Done:
         """Make the change."""
@@ -108,7 +108,7 @@ class ChangingTool(FileTool[Changing]):
         return _Done(change_text(shown(path), old, new), events.ARTIFACT_WRITE, path, len(new))
 
     async def preflight(self, input: dict[str, Any]) -> str | None:  # noqa: A002 - as in `execute`
-        """Return why the change would fail now; changes nothing."""
+        """Return why the change would fail now, so that the user is not asked about it."""
         try:
             asked = self.asked.model_validate(input)
             await asyncio.to_thread(self._files.check, asked.file_path, self._content(asked))
@@ -117,7 +117,7 @@ class ChangingTool(FileTool[Changing]):
         return None
 
     def _content(self, asked: Changing) -> Callable[[bytes | None], bytes]:
-        """Return what makes the new content of a file from the old one."""
+        """Return a function from the old content of a file to the new one."""
         raise NotImplementedError
 
 
@@ -151,6 +151,7 @@ class EditFileTool(ChangingTool[EditFile]):
         "Replace text in a file. `old_string` must be in the file exactly once, blanks and line "
         "breaks included, unless `replace_all` is set. The result shows the difference."
     )
+    # Not idempotent: repeated, it could match the text that its first run has written.
     effect = "unsafe"
     asked = EditFile
 
@@ -184,7 +185,7 @@ class ListDirectoryTool(FileTool[ListDirectory]):
     asked = ListDirectory
 
     def run(self, asked: ListDirectory) -> _Done:
-        """Return one line for each entry, in the order of names."""
+        """Return one line per entry, in the order of names."""
         path, entries, count = self._files.entries(asked.path, _MOST_ENTRIES)
         lines = [f"[{shown(path)}: {count} entries]"]
         room = _MOST_CHARS

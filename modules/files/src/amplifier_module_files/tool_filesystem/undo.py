@@ -1,4 +1,4 @@
-"""The capability `files.checkpoints`: what turns changed, and the way back."""
+"""The capability `files.checkpoints`: list and undo the file changes of turns."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ UNDONE = "files:undone"
 
 
 class FileCheckpoints:
-    """Lists, previews and takes back what this session's turns did to files."""
+    """Lists, previews and undoes the file changes of this session's turns.
 
-    def __init__(self, checkpoints: Checkpoints, coordinator: ModuleCoordinator) -> None:
+    `tools` has the names of the tools whose changes it can undo.
+    """
+
+    def __init__(
+        self, checkpoints: Checkpoints, coordinator: ModuleCoordinator, tools: frozenset[str]
+    ) -> None:
+        self.tools = tools
         self._checkpoints = checkpoints
         self._coordinator = coordinator
 
     async def list(self) -> list[Checkpoint]:
-        """Return the turns that can be taken back, oldest first."""
+        """Return the turns that can be undone, oldest first."""
         return await asyncio.to_thread(self._checkpoints.list)
 
     async def preview(self, turn: int) -> list[Step]:
@@ -28,10 +34,10 @@ class FileCheckpoints:
         return await asyncio.to_thread(self._checkpoints.preview, turn)
 
     async def undo(self, turn: int) -> list[Step]:
-        """Take a turn back, except in files that were changed since, and say what was done.
+        """Undo a turn, except in files that were changed since, and announce what was done.
 
-        It is itself a turn in `list`, so it can be taken back. Raises LookupError for an unknown
-        turn.
+        The undo is itself a turn in `list`, so it can be undone. Raises LookupError for an
+        unknown turn.
         """
         steps = await asyncio.to_thread(self._checkpoints.undo, turn)
         done = [step.path for step in steps if step.action in ("restore", "remove")]

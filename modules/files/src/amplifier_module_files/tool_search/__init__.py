@@ -34,7 +34,7 @@ async def mount(coordinator: ModuleCoordinator, config: dict[str, Any] | None = 
 
 
 async def on_session_ready(coordinator: ModuleCoordinator) -> None:
-    """Say it when there is no ripgrep."""
+    """Announce if ripgrep is not installed."""
     grep = coordinator.get_mounted("tools").get(GrepTool.name)
     if isinstance(grep, GrepTool) and grep.ripgrep is None:
         show(coordinator, _NO_RIPGREP, source=_NAME)

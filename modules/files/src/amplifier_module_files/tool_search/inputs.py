@@ -1,4 +1,4 @@
-"""What the model may ask of each tool."""
+"""The input models of the tools."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 _OneLine = Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00\r\n]+$")]
 
 
-class Input(BaseModel):
+class SearchInput(BaseModel):
     """Where to search, and whether to look at what is usually left out."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -19,7 +19,7 @@ class Input(BaseModel):
     include_ignored: bool = Field(default=False, description="Also what .gitignore leaves out.")
 
 
-class Grep(Input):
+class Grep(SearchInput):
     """The lines to find."""
 
     pattern: _OneLine = Field(description="Regular expression, matched within one line.")
@@ -29,7 +29,7 @@ class Grep(Input):
     files_only: bool = Field(default=False, description="Show files and counts, no lines.")
 
 
-class Glob(Input):
+class Glob(SearchInput):
     """The files to find."""
 
     pattern: _OneLine = Field(

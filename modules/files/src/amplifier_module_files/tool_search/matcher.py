@@ -1,7 +1,7 @@
-"""A program of its own that finds lines where there is no ripgrep, and says so as ripgrep does.
+"""A program that finds lines if ripgrep is not installed, with the output format of ripgrep.
 
-A pattern can keep Python busy for years; a program of its own can be ended. It is started by path,
-because its package would load what it does not need.
+A hostile pattern can keep `re` busy for years, and a thread cannot be interrupted; a process can
+be killed. It is started by path, because importing its package would load what it does not need.
 """
 
 from __future__ import annotations

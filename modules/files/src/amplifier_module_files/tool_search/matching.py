@@ -1,4 +1,4 @@
-"""Finding lines in files that are already open, a batch at a time."""
+"""Find lines in files that are already open, one batch at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amplifier_module_files.walk import File
 from amplifier_sandbox.files.names import RefusedError, shown
 from amplifier_sandbox.files.rooted import Root
 
-# Each file of a batch is an open descriptor; all searches together have a few hundred.
+# Each file of a batch is an open descriptor, and all searches share a few hundred.
 _BATCH = 200
 _HEAD_BYTES = 8_192
 _LONGEST_LINE = 300
@@ -23,7 +23,7 @@ _LONGEST_COMPLAINT = 1_000
 
 
 class Matching:
-    """Gives files to a program; counts what it finds in each, and keeps the first lines."""
+    """Passes files to a program; counts the matches in each, and keeps the first lines."""
 
     def __init__(self, root: Root, command: list[str], settings: SearchConfig) -> None:
         self._root = root
@@ -49,8 +49,11 @@ class Matching:
         opened: dict[int, str] = {}
         while len(opened) < most and (file := next(files, None)) is not None:
             try:
+                # The program gets descriptors, not paths: a path could be swapped for a link out
+                # of the workspace after it was checked.
                 fd = self._root.open_read(file.name)
             except (OSError, RefusedError) as error:
+                # Not the file's fault: reported as unreadable, it would be missing unnoticed.
                 if isinstance(error, OSError) and is_out_of_descriptors(error):
                     raise
                 self.left_out["unreadable"] += 1
@@ -78,7 +81,7 @@ class Matching:
     def _search_batch(self, opened: dict[int, str], stop: Stop) -> None:
         with stop.start(self._command, opened) as process:
             for line in process.stdout or ():
-                # Whoever is ended in the middle of a line leaves half of it.
+                # A killed program may leave half a line.
                 if line.endswith(b"\n"):
                     self._keep(line.rstrip(b"\r\n"), opened)
             complaint = process.stderr.read() if process.stderr else b""
@@ -96,7 +99,7 @@ class Matching:
 
 
 def _cut(line: bytes, at: int) -> str:
-    """Return a bearable part of a line, with the match in it."""
+    """Return a part of a long line, with the match in it."""
     if len(line) <= _LONGEST_LINE:
         return line.decode(errors="replace")
     start = max(0, min(at - _LONGEST_LINE // 3, len(line) - _LONGEST_LINE))

@@ -1,4 +1,4 @@
-"""The programs that match lines: which one, how it is called, and how it is ended."""
+"""Find, call and kill the programs that match lines."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from typing import TypeVar
 from amplifier_module_files.tool_search.inputs import Grep
 from amplifier_sandbox.own.programs import find_program
 
-# How long the end of a search that was told to end is waited for.
+# How long to wait for a search that was stopped.
 _PATIENCE_SECONDS = 2.0
 _MATCHER = str(Path(__file__).with_name("matcher.py"))
-# No configuration, no ignore rules, no other program, no decoding: only lines of given files.
+# No configuration, no ignore rules, no preprocessor, no decoding: only lines of the given files.
+# The size limits bound the memory of a hostile pattern.
 _RIPGREP_OPTIONS = (
     *("--no-config", "--no-ignore", "--no-pre", "--no-search-zip", "--no-mmap", "--threads=1"),
     *("--color=never", "--no-heading", "--with-filename", "--null", "--line-number", "--column"),
@@ -30,12 +31,12 @@ Result = TypeVar("Result")
 
 
 def find_ripgrep(workspace: Path) -> str | None:
-    """Return the path of `rg`, unless it is where the session's tools may write."""
+    """Return the path of `rg`, unless the session's tools could have written it."""
     return find_program("rg", workspace)
 
 
 def command_for(asked: Grep, ripgrep: str | None) -> list[str]:
-    """Return the command that finds the lines of the files named behind it."""
+    """Return the command that finds lines in the files that are appended to it."""
     if ripgrep is None:
         if asked.literal:
             pattern = re.escape(asked.pattern)
@@ -47,7 +48,7 @@ def command_for(asked: Grep, ripgrep: str | None) -> list[str]:
 
 
 class Stop:
-    """Tells a search in its thread to end, and ends the program it waits for."""
+    """Stops a search in its thread, and kills the program that it waits for."""
 
     def __init__(self) -> None:
         self.is_set = False
@@ -55,7 +56,7 @@ class Stop:
         self._process: subprocess.Popen[bytes] | None = None
 
     def set(self) -> None:
-        """Let it end, at once."""
+        """Stop the search immediately."""
         with self._lock:
             self.is_set = True
             if self._process is not None and self._process.returncode is None:
@@ -63,7 +64,7 @@ class Stop:
                     os.killpg(self._process.pid, signal.SIGKILL)
 
     def start(self, command: list[str], fds: Collection[int]) -> subprocess.Popen[bytes]:
-        """Start a program on open files, in a process group of its own."""
+        """Start a program on open files, in its own process group."""
         with self._lock:
             self._process = subprocess.Popen(
                 [*command, *(f"/dev/fd/{fd}" for fd in fds)],
@@ -75,16 +76,18 @@ class Stop:
                 pass_fds=fds,
                 start_new_session=True,
             )
+        # A stop that came before the process started has killed nothing.
         if self.is_set:
             self.set()
         return self._process
 
 
 async def in_time(work: Callable[[Stop], Result], seconds: float) -> tuple[Result, bool]:
-    """Run blocking work in a thread; return what it comes to, and whether the time was enough."""
+    """Run blocking work in a thread; return its result, and whether it finished in time."""
     stop = Stop()
     running = asyncio.ensure_future(asyncio.to_thread(work, stop))
     try:
+        # Shielded: cancelling the future would not end the thread, but lose its partial result.
         async with asyncio.timeout(seconds):
             return await asyncio.shield(running), True
     except TimeoutError:

@@ -24,7 +24,7 @@ from amplifier_sandbox.files.workspace import Workspace
 
 INCOMPLETE = "search:incomplete"
 
-# Contexts put results of 20,000 characters aside; what is found should not be.
+# Contexts move results above 20,000 characters out of the conversation; these stay below.
 _MOST_CHARS = 18_000
 
 _TOO_MANY_OPEN = (
@@ -34,7 +34,7 @@ _TOO_MANY_OPEN = (
 
 
 class _Found(NamedTuple):
-    """The first lines, how many there are, what they are, and what was passed by."""
+    """The first lines, the number of all, a summary, and what was left out by reason."""
 
     lines: list[str]
     total: int
@@ -43,11 +43,11 @@ class _Found(NamedTuple):
 
 
 class SearchTool:
-    """A search in the working folder; it works in a thread, has its time, and fails by result."""
+    """A search with a time limit; it runs in a thread and returns failures as results."""
 
     name: str
     description: str
-    asked: type[inputs.Input]
+    asked: type[inputs.SearchInput]
     effect: Effect = "pure"
     output_trusted = False
     network = False
@@ -59,7 +59,7 @@ class SearchTool:
         self._settings = settings
         self._workspace = workspace
         self.input_schema = self.asked.model_json_schema()
-        # The tool's own limit comes first, because it has something to show for it.
+        # The tool's own limit is reached first, because it returns what was found until then.
         self.deadline_seconds = settings.timeout_seconds + 5
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
@@ -88,11 +88,11 @@ class SearchTool:
         return ToolResult(output=f"[{reason}; this is what was found until then]\n{_output(found)}")
 
     def run(self, asked: Any, stop: Stop) -> _Found:
-        """Search until it is done or told to stop; blocks."""
+        """Search until it is done or stopped; blocks."""
         raise NotImplementedError
 
-    def walk(self, asked: inputs.Input, stop: Stop) -> Walk:
-        """Return the walk that is asked for."""
+    def walk(self, asked: inputs.SearchInput, stop: Stop) -> Walk:
+        """Return the requested walk."""
         return Walk(
             self._workspace.locate(asked.path),
             hidden=asked.include_hidden,
@@ -102,7 +102,7 @@ class SearchTool:
 
 
 class GrepTool(SearchTool):
-    """Finds lines; with ripgrep where there is one."""
+    """Finds lines, with ripgrep if it is installed."""
 
     name = "grep"
     description = (
@@ -113,7 +113,7 @@ class GrepTool(SearchTool):
     ripgrep: str | None = None
 
     def run(self, asked: inputs.Grep, stop: Stop) -> _Found:
-        """Find them in the files that the glob takes in."""
+        """Find lines in the files that match the glob."""
         globs = alternatives(asked.glob or "*")
         walk = self.walk(asked, stop)
         matching = Matching(walk.root, command_for(asked, self.ripgrep), self._settings)
@@ -141,7 +141,7 @@ class GlobTool(SearchTool):
     asked = inputs.Glob
 
     def run(self, asked: inputs.Glob, stop: Stop) -> _Found:
-        """Find them."""
+        """Find files."""
         globs = alternatives(asked.pattern)
         lines = list[str]()
         total = 0

@@ -1,13 +1,13 @@
-"""What loop-basic can be told in the mount plan."""
+"""The settings of loop-basic in the mount plan."""
 
 from __future__ import annotations
 
 from amplifier_module_loops.limits import TurnSettings
 
 
-class LoopConfig(TurnSettings):
+class BasicLoopConfig(TurnSettings):
     """The settings of one loop: those of every turn."""
 
 
-# Settings never change, so the sessions that set nothing share them.
-DEFAULTS = LoopConfig()
+# Settings are frozen, so that sessions without their own share one object.
+DEFAULTS = BasicLoopConfig()

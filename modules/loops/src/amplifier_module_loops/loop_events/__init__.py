@@ -1,4 +1,4 @@
-"""loop-events: the plain loop, with hooks asked which tool each call of the model gets."""
+"""loop-events: the plain loop, in which hooks choose the tool for each call of the model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_kit.turn_events import TURN_EVENTS
-from amplifier_module_loops.loop_events.config import DEFAULTS, LoopConfig
+from amplifier_module_loops.loop_events.config import DEFAULTS, EventLoopConfig
 from amplifier_module_loops.loop_events.loop import EventDrivenLoop
 from amplifier_module_loops.loop_events.selection import SELECTION_EVENTS
 
@@ -14,8 +14,8 @@ __amplifier_module_type__ = "orchestrator"
 
 
 async def mount(coordinator: ModuleCoordinator, config: dict[str, Any] | None = None) -> None:
-    """Mount the loop. Config: see `LoopConfig`. Nothing to clean up."""
-    loop = EventDrivenLoop(LoopConfig.model_validate(config) if config else DEFAULTS)
+    """Mount the loop. Config: see `EventLoopConfig`. Nothing to clean up."""
+    loop = EventDrivenLoop(EventLoopConfig.model_validate(config) if config else DEFAULTS)
     coordinator.register_contributor("observability.events", loop.name, _events)
     await coordinator.mount("orchestrator", loop)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from amplifier_module_loops.limits import TurnSettings
 
 
-class LoopConfig(TurnSettings):
+class EventLoopConfig(TurnSettings):
     """The settings of one loop: those of every turn."""
 
 
-# Settings never change, so the sessions that set nothing share them.
-DEFAULTS = LoopConfig()
+# Settings are frozen, so that sessions without their own share one object.
+DEFAULTS = EventLoopConfig()

@@ -1,4 +1,4 @@
-"""Selecting the tool of a call: hooks that act as schedulers may deny or change the choice."""
+"""Selects the tool of a call: hooks that act as schedulers may deny or change the choice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 from amplifier_core import events
 from amplifier_kit.turn_events import TOOL_DENIED
 from amplifier_module_loops.announcer import Announcer
-from amplifier_module_loops.tool_runs import ToolRun
+from amplifier_module_loops.tool_runs import ToolRun, find_tool
 
 TOOL_SELECTING = "tool:selecting"
 TOOL_SELECTED = "tool:selected"
@@ -17,7 +17,7 @@ _NOT_USABLE = "`tool` has to be the name of a tool and `tool_input` a mapping"
 
 
 class Selection(NamedTuple):
-    """The tool and the input of a call; `is_scheduled` when a scheduler had a say in them."""
+    """The tool and the input of a call; `is_scheduled` if a scheduler chose or changed them."""
 
     tool_name: str
     tool_input: dict[str, Any]
@@ -25,10 +25,10 @@ class Selection(NamedTuple):
 
 
 async def select_tool(run: ToolRun, tools: dict[str, Any], announcer: Announcer) -> str | None:
-    """Ask the schedulers about a call and note their choice in it.
+    """Ask the schedulers about a call and set their choice in it.
 
-    Returns the result of a call that no tool may run for. `tool:pre` follows and is about the tool
-    selected here, so a scheduler cannot lead a call past a guard.
+    Returns the result of a call that is refused, else None. `tool:pre` follows for the tool
+    selected here, so that a scheduler cannot bypass a guard.
     """
     is_scheduled = False
     if announcer.hears(TOOL_SELECTING):
@@ -52,8 +52,8 @@ async def select_tool(run: ToolRun, tools: dict[str, Any], announcer: Announcer)
         "tool_call_id": run.call_id,
     }
     await announcer.tell(TOOL_SELECTED, selected)
-    # A tool that the model invented is answered for in the same way by every loop.
-    if is_scheduled and run.name not in tools:
+    # A tool that the model invented is left to the turn, which answers it in every loop.
+    if is_scheduled and find_tool(tools, run.name) is None:
         known = ", ".join(tools) or "none"
         problem = f"there is no tool `{run.name}`; available: {known}"
         return await _refuse(run, announcer, "LookupError", problem)
@@ -70,7 +70,7 @@ def _question(run: ToolRun, tools: dict[str, Any]) -> dict[str, Any]:
 
 
 def _selection(run: ToolRun, answer: dict[str, Any]) -> Selection | None:
-    """Read an answer: `tool` names the tool, else `tool_name` does. None: it cannot be read."""
+    """Return the selection of an answer: `tool`, else `tool_name`; None if it is malformed."""
     named: Any = answer.get("tool")
     tool_name: Any = named
     if tool_name is None:
@@ -84,7 +84,7 @@ def _selection(run: ToolRun, answer: dict[str, Any]) -> Selection | None:
 
 
 async def _refuse(run: ToolRun, announcer: Announcer, kind: str, problem: str) -> str:
-    """Say that a scheduler's answer cannot be followed; returns what the model reads of it."""
+    """Report that a scheduler's answer cannot be used; returns the result for the model."""
     reason = f"A scheduler's answer to the call of `{run.called_name}` cannot be used: {problem}."
     failure = {"type": kind, "msg": reason}
     await announcer.warn(events.TOOL_ERROR, {**run.facts, "error": failure}, reason)

@@ -1,4 +1,4 @@
-"""Calling a model so that whoever listens sees the answer as `llm:stream_*` events."""
+"""Calls a model and announces its answer as `llm:stream_*` events."""
 
 from __future__ import annotations
 
@@ -19,21 +19,25 @@ from amplifier_kit.calls.block_stream import (
     BlockKind,
     BlockStream,
 )
+from amplifier_module_loops.requests import accepts
 
 
 async def ask_streaming(
     provider: Any, request: ChatRequest, options: dict[str, Any], hooks: Any
 ) -> ChatResponse:
-    """Call a model by its `stream` when it has one, else by `complete`.
+    """Call a model by its `stream` if it has one, else by `complete`.
 
-    An answer of `complete` that its provider did not announce is announced here, each block whole.
+    An answer of `complete` that its provider did not stream is announced here, each block whole.
     """
     stream = getattr(provider, "stream", None)
     if callable(stream):
-        return await _collect(stream(request, tools=request.tools or []), hooks)
+        # `complete` takes any keyword; `stream` is not in the kernel's contract and may not.
+        accepted = {name: value for name, value in options.items() if accepts(stream, name)}
+        return await _collect(stream(request, tools=request.tools or [], **accepted), hooks)
     hears = getattr(hooks, "has_handlers", None)
     if hears is None or not (hears(BLOCK_DELTA) or hears(BLOCK_START) or hears(BLOCK_END)):
         return await provider.complete(request, **options)
+    # A provider may stream inside of `complete`; then its answer must not be announced again.
     began: list[str] = []
     remove = hooks.register(BLOCK_START, _noting(began), name="loop-streaming")
     try:
@@ -66,7 +70,7 @@ async def _announce(response: ChatResponse, stream: BlockStream) -> None:
 
 
 async def _collect(chunks: Any, hooks: Any) -> ChatResponse:
-    """Announce the chunks of a stream as they come and return what they add up to."""
+    """Announce the chunks of a stream as they come, and return the answer they add up to."""
     stream = BlockStream(hooks)
     answer = _Answer()
     try:
@@ -79,6 +83,7 @@ async def _collect(chunks: Any, hooks: Any) -> ChatResponse:
                     await answer.turn_to(kind, stream)
                 answer.parts.append(text)
                 await stream.delta(answer.index, text)
+            # Most chunks have only text, and a token has to cost little.
             if len(chunk) > (text is not None) + (block_type is not None):
                 answer.note(chunk)
         await stream.end_all()
@@ -86,6 +91,7 @@ async def _collect(chunks: Any, hooks: Any) -> ChatResponse:
         await stream.abort(error)
         raise
     finally:
+        # Otherwise the generator and its connection stay open until they are collected.
         close = getattr(chunks, "aclose", None)
         if close is not None:
             await close()
@@ -93,7 +99,7 @@ async def _collect(chunks: Any, hooks: Any) -> ChatResponse:
 
 
 class _Answer:
-    """An answer in the making: blocks of text and thinking, then tool calls."""
+    """Collects an answer: blocks of text and thinking, then tool calls."""
 
     def __init__(self) -> None:
         self.index = -1
@@ -104,7 +110,7 @@ class _Answer:
         self._facts: dict[str, Any] = {}
 
     async def turn_to(self, kind: BlockKind, stream: BlockStream) -> None:
-        """End the open block and begin one of this kind; its text goes into `parts`."""
+        """End the open block and begin one of this kind, whose text is appended to `parts`."""
         await stream.end(self.index)
         self.index += 1
         self.kind = kind
@@ -113,7 +119,7 @@ class _Answer:
         await stream.start(self.index, kind)
 
     def note(self, chunk: dict[str, Any]) -> None:
-        """Keep what a chunk carries beside text."""
+        """Keep the fields of a chunk other than text."""
         self._calls += [ToolCall.model_validate(call) for call in chunk.get("tool_calls") or ()]
         for key in ("usage", "finish_reason", "metadata"):
             if chunk.get(key) is not None:

@@ -1,1 +1,1 @@
-"""The conversation at a terminal: it streams in below, and stays in the scrollback above."""
+"""The chat at a terminal: output streams at the bottom and stays in the scrollback above."""

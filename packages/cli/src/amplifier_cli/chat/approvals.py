@@ -1,4 +1,4 @@
-"""Asks the person: the whole question goes to the scrollback, the options wait above the input."""
+"""Ask the user: the question goes to the scrollback, its options are drawn above the input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, Literal
 
-from amplifier_cli.chat.scene import OpenQuestion, Scene
+from amplifier_cli.chat.live_view import OpenQuestion, Scene
 from amplifier_cli.question_pages import NEXT_PAGE, denial, pages_of, ringing
 from amplifier_cli.render.pieces import Decision, Shown
 from amplifier_core.approval import ApprovalTimeoutError
@@ -16,9 +16,9 @@ from amplifier_journal.readings.items import Question, notice_of
 
 
 class TerminalApprovals:
-    """The kernel's approval system at a terminal; one question at a time, in their order.
+    """The kernel's approval system at a terminal; one question at a time, in order.
 
-    An endless `timeout` waits for the user. The bell rings when a question is shown, and once
+    An infinite `timeout` waits for the user. The bell rings when a question is shown, and once
     more after a minute.
     """
 
@@ -31,7 +31,7 @@ class TerminalApprovals:
         size: Callable[[], tuple[int, int]] = lambda: (80, 24),
         ring: Callable[[], None] = lambda: None,
     ) -> None:
-        """`size` says how many columns and rows the screen has; `ring` rings its bell."""
+        """`size` returns the columns and rows of the screen; `ring` rings its bell."""
         self._scene = scene
         self._put = put
         self._size = size
@@ -41,7 +41,7 @@ class TerminalApprovals:
     async def request_approval(
         self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
     ) -> str:
-        """Show `prompt` and return the option that the person takes.
+        """Show `prompt` and return the option that the user chooses.
 
         Raises:
             ApprovalTimeoutError: nobody answered within `timeout` seconds.
@@ -49,12 +49,15 @@ class TerminalApprovals:
         loop = asyncio.get_running_loop()
         question = Question(prompt, tuple(options))
         decision = ""
-        asks = OpenQuestion(
-            question, monotonic() + timeout, loop.create_future(), denial(question.options)
-        )
+        asks = OpenQuestion(question, math.inf, loop.create_future(), denial(question.options))
         self._scene.questions.append(asks)
         try:
-            async with asyncio.timeout(None if math.isinf(timeout) else timeout), self._turn:
+            # The lock first: the time limit begins when the question is shown.
+            async with (
+                self._turn,
+                asyncio.timeout(None if math.isinf(timeout) else timeout),
+            ):
+                asks.until = monotonic() + timeout
                 self._scene.begin("asks you")
                 with ringing(self._ring):
                     decision = await self._answer(asks)
@@ -70,7 +73,7 @@ class TerminalApprovals:
         return decision
 
     async def _answer(self, asks: OpenQuestion) -> str:
-        """Show the question, page by page if it has several, and return what was chosen."""
+        """Show the question, page by page if it has several, and return the chosen option."""
         question = asks.question
         pages = pages_of(question.prompt, *self._size())
         deny = question.options[denial(question.options)]
@@ -87,6 +90,7 @@ class TerminalApprovals:
         asks.question = shown
         asks.answer = asyncio.get_running_loop().create_future()
         asks.chosen = denial(shown.options)
+        # Keys answer a page only after it was drawn.
         asks.drawn_at = None
         self._put(shown)
         return await asks.answer
@@ -96,17 +100,17 @@ class TerminalApprovals:
         now = monotonic()
         for running in self._scene.tools.values():
             if not running.written:
-                # The time that the person took is not the tool's.
+                # A tool's time does not include the time that the user took to answer.
                 running.began = now
         self._scene.begin("working")
 
 
 class TerminalNotices:
-    """The kernel's display system at a terminal: a dim line each."""
+    """The kernel's display system in a chat: one line per message."""
 
     def __init__(self, put: Callable[[Shown], None]) -> None:
         self._put = put
 
     def show_message(self, message: str, level: Any, source: str = "hook") -> None:
-        """Show a line and return at once."""
+        """Show a message without waiting."""
         self._put(notice_of(message, level, source))

@@ -1,4 +1,4 @@
-"""A chat: one session after the other at one terminal."""
+"""A chat: one session after another at one terminal."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from prompt_toolkit.history import FileHistory
 from amplifier_cli.chat.approvals import TerminalApprovals, TerminalNotices
 from amplifier_cli.chat.conversation import Conversation, remember_partial
 from amplifier_cli.chat.keys import Keys
-from amplifier_cli.chat.log_keeping import Keeper
 from amplifier_cli.chat.observer import Observer, Usage
 from amplifier_cli.chat.slash import SlashCommands, SlashCompleter
 from amplifier_cli.chat.terminal import Terminal
+from amplifier_cli.chat.transcript_writer import TranscriptWriter
 from amplifier_cli.render.footer import Meter
 from amplifier_cli.render.pieces import Ending
 from amplifier_cli.render.plain import duration
@@ -31,10 +31,12 @@ logger = logging.getLogger(__name__)
 
 
 class PrivateHistory(FileHistory):
-    """prompt_toolkit's history, in a file that nobody else can read from its first byte on."""
+    """prompt_toolkit's history, in a file that only its owner can read."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # FileHistory would create it with the umask; prompts may contain secrets. The chmod is for
+        # a file that exists with another mode.
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         path.chmod(0o600)
         super().__init__(str(path))
@@ -46,7 +48,7 @@ _HINT_BUSY = "esc stops"
 
 
 class Chat:
-    """Everything the `/` commands and keys work on."""
+    """The state that `/` commands and keys work on."""
 
     def __init__(self, home: Path, project: Path, commands: SlashCommands) -> None:
         self.commands = commands
@@ -58,7 +60,7 @@ class Chat:
             accept=self._accept,
         )
         put = self.terminal.put
-        self._keeper = Keeper(put)
+        self._keeper = TranscriptWriter(put)
         self.approvals = TerminalApprovals(
             self.terminal.scene,
             put,
@@ -72,10 +74,10 @@ class Chat:
         self._seen = 0
         self._unfinished = ""
 
-    # --- what came before ------------------------------------------------------------------------
+    # --- history ---------------------------------------------------------------------------------
 
     def show_earlier(self, reader: SessionReader) -> None:
-        """Print the conversation as it was on the screen, from where this chat has not seen it."""
+        """Print the part of the conversation that this chat has not shown yet."""
         reading = Items(calls_before=len(self.terminal.scene.calls))
         for record in reader.records(after=self._seen):
             self._put_earlier(reading.finished(record))
@@ -93,8 +95,8 @@ class Chat:
 
     # --- the session -----------------------------------------------------------------------------
 
-    async def talk(self, live: LiveSession) -> None:
-        """Talk until the person leaves or wants to go on in another session."""
+    async def talk(self, live: LiveSession, prompt: str = "") -> None:
+        """Run the chat until the user leaves or forks the session; `prompt` is sent first."""
         self.live = live
         self._keeper.writer = live.writer
         observer = Observer(
@@ -119,9 +121,12 @@ class Chat:
         if self._unfinished.strip():
             await remember_partial(live, self._unfinished)
             self._unfinished = ""
+        if prompt.strip():
+            self.conversation.say(prompt)
         try:
             await self.terminal.run(keys.bindings())
         finally:
+            # The user may leave during a turn: it has to end before its session is closed.
             self.conversation.stop()
             await self.conversation.settle()
             detach()
@@ -145,25 +150,25 @@ class Chat:
 
     @property
     def provider(self) -> tuple[str, Any]:
-        """The provider that a loop takes unless it is told otherwise, and its name."""
+        """The provider that a loop uses by default, with its name."""
         providers: dict[str, Any] = self.coordinator.get("providers")
         return min(providers.items(), key=lambda each: getattr(each[1], "priority", 100))
 
     @property
     def model(self) -> str:
-        """The model of the last call, else the one that the first will have."""
+        """The model of the last call, else the default of the provider."""
         return self.usage.model or str(self._defaults().get("model") or self.provider[0])
 
     @property
     def window(self) -> int | None:
-        """How many tokens the model's window has, if the provider says so."""
+        """The model's window in tokens, if the provider declares it."""
         window = self._defaults().get("context_window")
         if isinstance(window, int):
             return window
         return None
 
     def budget(self) -> dict[str, Any] | None:
-        """What the session's budget says, if it has one."""
+        """The status of the session's budget, if it has one."""
         status = self.coordinator.get_capability("budget.status")
         return None if status is None else status()
 
@@ -178,7 +183,7 @@ class Chat:
             if each.get("role") == "tool"
         }
 
-    # --- the person ------------------------------------------------------------------------------
+    # --- input -----------------------------------------------------------------------------------
 
     def _accept(self, text: str) -> None:
         if not text.startswith("/"):
@@ -191,7 +196,7 @@ class Chat:
         self._start(command.run(self, argument), command.name)
 
     def expand(self, number: int | None = None) -> None:
-        """Print everything of one tool call, the last one unless a number is given."""
+        """Print one tool call in full, by default the last one."""
         calls = self.terminal.scene.calls
         wanted = len(calls) if number is None else number
         if not calls:
@@ -214,10 +219,12 @@ class Chat:
             try:
                 await work
             except Exception as error:
+                # Broad, because a failed command must not end the chat.
                 logger.exception("command failed name=%s", name)
                 told = self.live.recorder.without_secrets(str(error))
                 self.terminal.put(Ending(f"/{name} failed. {told}", "error"))
 
+        # The event loop has only weak references to tasks, so the chat keeps a strong one.
         job = asyncio.ensure_future(run())
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
@@ -245,7 +252,7 @@ class Chat:
 
 
 def _dollar_limit(status: dict[str, Any] | None) -> Decimal | None:
-    """Return the limit in dollars of a budget's status."""
+    """Return the limit in dollars from a budget's status."""
     usd = None if status is None else status["limits"].get("usd")
     if usd is None:
         return None

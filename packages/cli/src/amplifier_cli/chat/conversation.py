@@ -1,4 +1,4 @@
-"""Turns, one after the other: what is said while one runs waits, and none of it is lost."""
+"""Run turns one after another: prompts typed while one runs are queued, and none is lost."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from amplifier_cli.chat.live_view import Scene
 from amplifier_cli.chat.observer import Observer
-from amplifier_cli.chat.scene import Scene
 from amplifier_cli.render.pieces import Ending, Shown
 from amplifier_journal.readings.items import Answer, Notice, Prompt, TurnEnd
 from amplifier_kit.explained_error import ExplainedError
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Conversation:
-    """Sends prompts to a live session and keeps the queue of those that wait."""
+    """Sends prompts to a live session and keeps the queue of waiting ones."""
 
     def __init__(
         self, live: Any, scene: Scene, observer: Observer, put: Callable[[Shown], None]
@@ -35,7 +35,7 @@ class Conversation:
         return self._turns is not None and not self._turns.done()
 
     def say(self, text: str) -> None:
-        """Send `text`, behind what waits already."""
+        """Send `text`, after what is queued already."""
         self._scene.queue.append(text)
         self._scene.is_held = False
         self._go_on()
@@ -47,7 +47,7 @@ class Conversation:
         self._go_on()
 
     def steer(self, text: str) -> bool:
-        """Say `text` into the running turn; False when the loop cannot hear it."""
+        """Send `text` into the running turn; False if no turn runs or the loop cannot take it."""
         steer = self.live.session.coordinator.get_capability("session.steer")
         if steer is None or not self.is_running:
             return False
@@ -55,7 +55,7 @@ class Conversation:
         return True
 
     def stop(self) -> bool:
-        """Stop the running turn at once and hold the queue; False when nothing runs."""
+        """Stop the running turn immediately and hold the queue; False if nothing runs."""
         if not self.is_running or self._is_stopping:
             return False
         self._is_stopping = True
@@ -65,7 +65,7 @@ class Conversation:
         return True
 
     def take_back(self) -> list[str]:
-        """Empty the queue and return what waited in it."""
+        """Empty the queue and return its texts."""
         texts, self._scene.queue[:] = list(self._scene.queue), []
         self._scene.is_held = False
         self._scene.changed()
@@ -84,7 +84,7 @@ class Conversation:
         while self._scene.queue and not self._scene.is_held:
             text = self._scene.queue.pop(0)
             if not await self._run_turn(text):
-                # What follows was meant for a turn that went well.
+                # The queued prompts assume that this turn succeeded; the user decides about them.
                 self._scene.is_held = bool(self._scene.queue)
         self._scene.changed()
 
@@ -97,6 +97,7 @@ class Conversation:
             answer = await self.live.execute(text)
             cancelled = self._is_stopping
         except asyncio.CancelledError:
+            # Raised by the turn if the user stopped it, else by whoever cancels this task.
             if not self._is_stopping:
                 raise
             answer = ""
@@ -112,6 +113,7 @@ class Conversation:
         if cancelled:
             await self._keep_partial()
             ending = TurnEnd("cancelled")
+        # A streamed answer is on the screen already.
         elif answer.strip() and answer.strip() not in observer.said:
             self._put(Answer(answer))
         if ending is not None:
@@ -119,13 +121,13 @@ class Conversation:
         return ending is None
 
     async def _keep_partial(self) -> None:
-        """Let the model know what it had said when it was stopped."""
+        """Add the partial answer to the context, so that the model knows what the user has read."""
         if self.observer.partial.strip():
             await remember_partial(self.live, self.observer.partial)
 
 
 async def remember_partial(live: Any, text: str) -> None:
-    """Put half an answer into the memory, as one that was interrupted."""
+    """Add a partial answer to the context, marked as interrupted."""
     message = {"role": "assistant", "content": text, "metadata": {"interrupted": True}}
     await live.session.coordinator.get("context").add_message(message)
 
@@ -139,5 +141,5 @@ def _failure(error: Exception) -> Shown:
 
 
 def notice(text: str) -> Notice:
-    """Return a line of the app's own."""
+    """Return a message of the chat itself."""
     return Notice(text, "info")

@@ -1,4 +1,4 @@
-"""What the keys do."""
+"""The key bindings of the chat."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from amplifier_cli.chat.conversation import Conversation, notice
 from amplifier_cli.chat.terminal import Terminal
 
-# Who typed a moment ago did not mean to answer a question that has just appeared.
+# Keys are ignored for this long after typing and after a question appears, so that a word being
+# typed does not answer a question that has just been drawn.
 _PAUSE_SECONDS = 0.5
 
 
@@ -62,7 +63,7 @@ class Keys:
         self._wants_to_leave = False
 
     def _obstacle(self) -> str:
-        """Why keys do not answer the open question: they may be meant for the input line."""
+        """Return why keys do not answer the open question, or an empty text if they do."""
         if self._terminal.buffer.text:
             return "to answer, send or clear the line"
         asks = self._terminal.scene.asks
@@ -93,7 +94,7 @@ class Keys:
         self._terminal.buffer.cancel_completion()
 
     def _escape(self, event: KeyPressEvent) -> None:
-        """Stop the turn; a second time, take back what is queued."""
+        """Stop the turn; the second time, move the queue back to the input line."""
         if not self._conversation().stop():
             self._take_back()
 
@@ -131,6 +132,7 @@ class Keys:
 
     def _answer(self, number: int) -> None:
         asks = self._terminal.scene.asks
+        # `done`: a second key may arrive before the answer was processed.
         if asks is None or asks.answer.done() or number >= len(asks.question.options):
             return
         asks.answer.set_result(asks.question.options[number])

@@ -1,4 +1,4 @@
-"""Hears a session's events and says what they put on the screen."""
+"""Turn a session's events into items on the screen."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any, cast
 
-from amplifier_cli.chat.scene import Keep, LiveText, RunningTool, Scene
+from amplifier_cli.chat.live_view import Keep, LiveText, RunningTool, Scene
 from amplifier_cli.render.plain import counted, one_line
 from amplifier_core.models import HookResult
 from amplifier_journal.readings.items import (
@@ -20,7 +20,7 @@ from amplifier_journal.readings.items import (
 )
 
 NAME = "terminal"
-# Before every guard: a call that is going to be asked about or denied is to be seen first.
+# Before every guard, so that a call is on the screen when the user is asked about it.
 _FIRST = -1_000_000
 _CONTINUE = HookResult()
 
@@ -30,7 +30,7 @@ Results = Callable[[], Awaitable[dict[str, str]]]
 
 
 class Usage:
-    """What the model calls of this conversation took."""
+    """The tokens that the model calls of this conversation used."""
 
     def __init__(self) -> None:
         self.calls = self.input = self.output = self.cached = 0
@@ -38,7 +38,7 @@ class Usage:
         self.model = ""
 
     def add(self, model: str, usage: dict[str, Any]) -> None:
-        """Take the usage that a provider reports for one call."""
+        """Add the usage that a provider reports for one call."""
         self.calls += 1
         self.model = model or self.model
         read = _number(usage, "input_tokens")
@@ -49,16 +49,16 @@ class Usage:
         self.context = read + written
 
     def take(self, response: dict[str, Any]) -> None:
-        """Take the data of an `llm:response`."""
+        """Add the usage of an `llm:response`."""
         if response.get("status") == "ok":
             self.add(str(response.get("model") or ""), _facts(response.get("usage")))
 
 
 class Observer:
-    """Registers for the events of one session; every answer of its is `continue`."""
+    """Observes the events of one session; always answers `continue`."""
 
     def __init__(self, scene: Scene, put: Put, keep: Keep, results: Results, usage: Usage) -> None:
-        """`results` reads what the memory has as results of calls, by their ids."""
+        """`results` reads the results of calls from the context, by call id."""
         self.usage = usage
         self.said = ""
         self.partial = ""
@@ -84,7 +84,7 @@ class Observer:
         }
 
     def attach(self, hooks: Any) -> Callable[[], None]:
-        """Hear the events of a session; the returned function ends this."""
+        """Register for the events of a session; the returned function unregisters."""
         heard = (*self._handles, *ITEM_EVENTS)
         undo = [hooks.register(event, self._hear, _FIRST, NAME) for event in heard]
 
@@ -95,18 +95,19 @@ class Observer:
         return detach
 
     def begin_turn(self) -> None:
-        """Forget what the last turn said."""
+        """Reset the text of the last turn."""
         self.said = self.partial = ""
         self._streamed = False
         self._scene.begin("thinking")
 
     async def end_turn(self) -> None:
-        """Put the rest on the screen."""
+        """Show the unfinished text and the calls without a result."""
         self._finish_text()
         await self._settle_all()
         self._scene.begin("")
 
     async def _hear(self, event: str, data: dict[str, Any]) -> HookResult:
+        # The next request means that all calls of the step have a result in the context.
         if event == "provider:request":
             await self._settle_all()
         if event in ITEM_EVENTS:
@@ -154,7 +155,7 @@ class Observer:
             self.partial += ("\n\n" if self.partial else "") + text.text
 
     def _content_block(self, data: dict[str, Any]) -> None:
-        """A block of an answer that did not stream."""
+        """Show a block of an answer that did not stream."""
         self.partial = ""
         block = _facts(data.get("block"))
         if self._streamed:
@@ -192,6 +193,7 @@ class Observer:
     def _task(self, data: dict[str, Any]) -> None:
         steps = counted(int(data.get("steps") or 0), "step")
         line = f"{data.get('agent')}: {steps}, last {data.get('last_tool')}\n"
+        # The event does not name the call that started the agent, so every open task shows it.
         for running in self._scene.tools.values():
             if running.call.name.startswith("task"):
                 running.write(line)
@@ -217,7 +219,7 @@ class Observer:
             self._settle(running, f"Denied by hook: {data.get('reason')}")
 
     async def _settle_all(self) -> None:
-        """Put calls on the screen that got a result without having run, or none at all."""
+        """Finish calls that emitted neither `tool:post` nor an error: denied or interrupted."""
         if not self._scene.tools:
             return
         results = await self._results()

@@ -1,4 +1,4 @@
-"""A chat on a terminal that can only print: line by line, nothing is drawn twice."""
+"""A chat for terminals without cursor control: line by line, nothing is redrawn."""
 
 from __future__ import annotations
 
@@ -6,36 +6,37 @@ import asyncio
 import signal
 from typing import Any
 
-from amplifier_cli.asking import TerminalApproval, read_line
 from amplifier_cli.chat.approvals import TerminalNotices
 from amplifier_cli.chat.conversation import Conversation, remember_partial
-from amplifier_cli.chat.log_keeping import LOG_NAME, Keeper
+from amplifier_cli.chat.line_renderer import LineRenderer
+from amplifier_cli.chat.live_view import Scene
 from amplifier_cli.chat.observer import Observer, Usage
-from amplifier_cli.chat.paper import Paper
-from amplifier_cli.chat.scene import Scene
+from amplifier_cli.chat.transcript_writer import LOG_NAME, TranscriptWriter
 from amplifier_cli.kept_log import keeping_log
 from amplifier_cli.output import say
 from amplifier_cli.render.drawing import draw, needs_gap
 from amplifier_cli.render.pieces import Shown, pieces
 from amplifier_cli.sessions import store
 from amplifier_cli.terminal import screen_width
-from amplifier_foundation.preparing import Ready, open_session
+from amplifier_cli.terminal_prompts import TerminalApproval, read_line
+from amplifier_foundation.prepare import PreparedSession, open_session
 from amplifier_foundation.short_ids import short_id
 from amplifier_journal.readings.items import Items, Notice, Prompt
 
 
 class PlainChat:
-    """Prints what is finished and reads lines; Ctrl-C stops the turn, Ctrl-D leaves."""
+    """Prints finished items and reads lines; Ctrl-C stops the turn, Ctrl-D leaves."""
 
-    def __init__(self, ready: Ready) -> None:
+    def __init__(self, ready: PreparedSession, prompt: str) -> None:
         self._ready = ready
-        self._paper = Paper(styled=False)
+        self._prompt = prompt
+        self._paper = LineRenderer(styled=False)
         self._before: Shown | None = None
         self._scene = Scene(lambda: None)
-        self._keeper = Keeper(self._put)
+        self._keeper = TranscriptWriter(self._put)
 
     async def run(self, session_id: str | None, *, takeover: bool) -> int:
-        """Talk until the input ends."""
+        """Run the chat until the input ends."""
         if session_id is None:
             unfinished = ""
         else:
@@ -58,7 +59,7 @@ class PlainChat:
                 if unfinished:
                     await remember_partial(live, unfinished)
                 await self._talk(live)
-        say(f"Go on with: amplifier chat --resume {short_id(live.session_id)}")
+        say(f"Continue with: amplifier chat --resume {short_id(live.session_id)}")
         return 0
 
     async def _talk(self, live: Any) -> None:
@@ -75,6 +76,10 @@ class PlainChat:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, conversation.stop)
         try:
+            if self._prompt.strip():
+                say(f"> {self._prompt}")
+                conversation.say(self._prompt)
+                await conversation.settle()
             while True:
                 say("> ", nl=False)
                 line = await read_line()
@@ -99,7 +104,7 @@ class PlainChat:
 
     def _put(self, item: Shown, *, again: bool = False) -> None:
         if isinstance(item, Prompt) and not item.steers and not again:
-            # The person has just typed it.
+            # The terminal has echoed it while the user typed it.
             self._before = item
             return
         for each in pieces(item):

@@ -1,4 +1,4 @@
-"""The `/` commands: their table, their completion, and finding the one that was meant."""
+"""The registry of `/` commands: lookup by name or prefix, and completion."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SlashCommands:
         self.all = {each.name: each for each in commands}
 
     def find(self, text: str) -> tuple[SlashCommand | None, str, str]:
-        """Return the command of a line, its argument, and otherwise what to tell the user."""
+        """Return the command of a line and its argument, or None and a message for the user."""
         word, _, argument = text[1:].partition(" ")
         if word in self.all:
             meant = [word]
@@ -34,6 +34,7 @@ class SlashCommands:
             meant = [each for each in self.all if each.startswith(word)]
         if len(meant) == 1:
             return self.all[meant[0]], argument.strip(), ""
+        # What looks like a command is never sent to the model: it is probably a typing error.
         if word and meant:
             near = meant
         else:
@@ -54,7 +55,7 @@ class SlashCompleter(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        """Yield the commands that begin with what stands before the cursor."""
+        """Yield the commands that begin with the text before the cursor."""
         text = document.text_before_cursor
         if not text.startswith("/") or " " in text or "\n" in text:
             return

@@ -1,4 +1,4 @@
-"""What the `/` commands do, and their table."""
+"""The `/` commands and their table."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from amplifier_cli.render.export import as_markdown
 from amplifier_cli.render.plain import cost_text, count, counted, one_line
 from amplifier_cli.sessions import store
 from amplifier_core.errors import ModuleError
+from amplifier_foundation.session_options import model_key
 from amplifier_foundation.short_ids import short_id
-from amplifier_foundation.wishes import model_key
 from amplifier_journal.readings.items import Notice, items_of
+from amplifier_kit.durable_files import append_whole
 from amplifier_sandbox.visible_text import visible
 
 _CHARACTERS_PER_TOKEN = 4
@@ -52,7 +53,7 @@ async def show_help(chat: Chat, argument: str) -> None:
 
 
 async def show_cost(chat: Chat, argument: str) -> None:
-    """Show what the conversation took so far."""
+    """Show the tokens and the cost of the conversation so far."""
     usage = chat.usage
     cost = chat.live.cost_usd
     rows = [
@@ -72,7 +73,7 @@ async def show_cost(chat: Chat, argument: str) -> None:
 
 
 async def show_context(chat: Chat, argument: str) -> None:
-    """Show what the model's window holds."""
+    """Show what fills the model's window."""
     messages: list[dict[str, Any]] = await chat.context.get_messages()
     sizes: dict[str, list[int]] = {}
     for message in messages:
@@ -101,7 +102,7 @@ async def show_tools(chat: Chat, argument: str) -> None:
 
 
 async def expand(chat: Chat, argument: str) -> None:
-    """Show everything of one tool call, the last one unless a number is given."""
+    """Show one tool call in full, by default the last one."""
     number = argument.lstrip("#")
     chat.expand(int(number) if number.isdecimal() else None)
 
@@ -111,7 +112,7 @@ def _first_sentence(text: str) -> str:
 
 
 async def clear(chat: Chat, argument: str) -> None:
-    """Begin afresh: the model forgets, the log does not."""
+    """Clear the context; the log keeps everything."""
     if chat.conversation.is_running:
         chat.terminal.put(Notice("A turn is running; stop it first (Esc).", "warning"))
         return
@@ -121,7 +122,7 @@ async def clear(chat: Chat, argument: str) -> None:
 
 
 async def choose_model(chat: Chat, argument: str) -> None:
-    """Show the models, or take another one from the next turn on."""
+    """List the models, or switch to one from the next turn on."""
     name, provider = chat.provider
     if not argument:
         models = await provider.list_models()
@@ -146,13 +147,14 @@ async def choose_model(chat: Chat, argument: str) -> None:
 
 
 async def undo(chat: Chat, argument: str) -> None:
-    """Show how the last changes of files would be taken back; with `yes`, take them back."""
+    """Preview how the last file changes would be undone; with `yes`, undo them."""
     checkpoints = chat.coordinator.get_capability("files.checkpoints")
     turns: list[Any] = [] if checkpoints is None else await checkpoints.list()
-    if checkpoints is None or not turns:
-        chat.terminal.put(Notice("No file was changed."))
+    turn = _newest_not_undone(turns)
+    if checkpoints is None or turn is None:
+        told = "All changes are taken back." if turns else "No file was changed."
+        chat.terminal.put(Notice(told))
         return
-    turn = turns[-1].turn
     if argument == "yes":
         steps = await checkpoints.undo(turn)
         done = [step.path for step in steps if step.action in ("restore", "remove")]
@@ -166,8 +168,15 @@ async def undo(chat: Chat, argument: str) -> None:
     chat.terminal.put_lines(Group(*parts, Text("/undo yes does this.", "dim")))
 
 
+def _newest_not_undone(turns: list[Any]) -> int | None:
+    """Return the last turn with changes that were not undone; an undo is itself a turn."""
+    undone = {each.undoes for each in turns}
+    left = [each.turn for each in turns if each.undoes is None and each.turn not in undone]
+    return left[-1] if left else None
+
+
 async def fork(chat: Chat, argument: str) -> None:
-    """Go on in a copy of this session; the original stays as it is."""
+    """Continue in a copy of this session; the original is not changed."""
     if chat.conversation.is_running:
         chat.terminal.put(Notice("A turn is running; stop it first (Esc).", "warning"))
         return
@@ -189,7 +198,7 @@ async def export(chat: Chat, argument: str) -> None:
 
 
 async def queue(chat: Chat, argument: str) -> None:
-    """Show what waits, send it (`send`), or drop one (`drop N`) or all (`clear`)."""
+    """Show the queue, send it (`send`), or drop one (`drop N`) or all (`clear`)."""
     scene = chat.terminal.scene
     word, _, rest = argument.partition(" ")
     if word == "send":
@@ -207,9 +216,9 @@ async def queue(chat: Chat, argument: str) -> None:
 
 
 async def steer(chat: Chat, argument: str) -> None:
-    """Say something into the running turn; the model reads it with its next step."""
+    """Add a message to the running turn; the model reads it in its next step."""
     if not argument:
-        chat.terminal.put(Notice("What is the model to be told?", "warning"))
+        chat.terminal.put(Notice("What should the model read?", "warning"))
     elif chat.conversation.steer(argument):
         chat.terminal.put(Notice("The model reads it with its next step."))
     else:
@@ -222,11 +231,14 @@ async def leave(chat: Chat, argument: str) -> None:
 
 
 def _write_new(folder: Path, name: str, text: str) -> Path:
-    """Write a file that is not there yet, for its owner alone."""
+    """Write a new file that only its owner can read; refuse to overwrite one."""
     path = folder / Path(name).expanduser()
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     try:
-        os.write(descriptor, text.encode())
+        append_whole(descriptor, text.encode())
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
     finally:
         os.close(descriptor)
     return path
@@ -246,12 +258,12 @@ COMMANDS = SlashCommands(
         SlashCommand("steer", "TEXT", "say it into the running turn", steer),
         SlashCommand("queue", "[send|drop N|clear]", "what waits to be sent", queue),
         SlashCommand("cost", "", "tokens and money so far", show_cost),
-        SlashCommand("context", "", "what the window holds", show_context),
+        SlashCommand("context", "", "what is in the window", show_context),
         SlashCommand("model", "[NAME]", "list models, take another", choose_model),
         SlashCommand("tools", "", "what the model can call", show_tools),
         SlashCommand("undo", "[yes]", "take back the last file changes", undo),
         SlashCommand("clear", "", "let the model forget", clear),
-        SlashCommand("fork", "", "go on in a copy", fork),
+        SlashCommand("fork", "", "continue in a copy", fork),
         SlashCommand("export", "[FILE]", "write it down as Markdown", export),
         SlashCommand("quit", "", "leave; the session stays", leave),
     ]

@@ -1,4 +1,4 @@
-"""The screen: finished things are printed above and stay there, only the rest is drawn again."""
+"""The screen: finished items are printed once into the scrollback, the rest is redrawn below."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from prompt_toolkit.styles import Style
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from amplifier_cli.chat.paper import Paper
-from amplifier_cli.chat.scene import Scene
+from amplifier_cli.chat.line_renderer import LineRenderer
+from amplifier_cli.chat.live_view import Scene
 from amplifier_cli.output import terminal_file
 from amplifier_cli.render.drawing import draw, needs_gap
 from amplifier_cli.render.footer import Meter, footer
@@ -46,7 +46,7 @@ _REDRAW_SECONDS = 0.04
 _TICK_SECONDS = 0.1
 _MOST_INPUT_ROWS = 8
 _MOST_MENU_ROWS = 16
-# Stands for what is no item, and keeps its distance from the next one.
+# Stands for output that is not an item, so that a gap separates it from the next item.
 _SOMETHING_ELSE = Answer("")
 _STYLE = Style(
     [
@@ -67,18 +67,18 @@ _STYLE = Style(
 
 
 class _WholeFrames(Vt100_Output):
-    """Writes whole frames: what is erased and what takes its place go out together."""
+    """Writes whole frames: without holding the flush, the erased screen would flicker."""
 
     is_held = False
 
     def flush(self) -> None:
-        """Write what was drawn, unless more belongs to it."""
+        """Flush, unless the frame is incomplete."""
         if not self.is_held:
             super().flush()
 
 
 class Terminal:
-    """Draws a scene, an input line and a footer below everything that was printed."""
+    """Draws a scene, an input line and a footer below what was printed."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Terminal:
         accept: Callable[[str], None],
     ) -> None:
         self.scene = Scene(self.wake)
-        self.paper = Paper()
+        self.paper = LineRenderer()
         self._meter = meter
         self._accept = accept
         self._pending: list[str] = []
@@ -117,25 +117,25 @@ class Terminal:
         self.wake()
 
     def put_lines(self, renderable: RenderableType) -> None:
-        """Print something that is no part of the conversation."""
+        """Print something that is not part of the conversation."""
         self._pending += ["", *self.paper.lines(renderable, self.columns)]
         self._before = _SOMETHING_ELSE
         self.wake()
 
     @property
     def size(self) -> tuple[int, int]:
-        """How many columns and rows are free for one item that is printed."""
+        """The columns and rows that one printed item can use."""
         size = self._output.get_size()
-        # Beside it stands a bar, below it the scene and the input line.
+        # A bar is drawn to its left, the scene and the input line below it.
         return size.columns - 2, size.rows - _MOST_INPUT_ROWS
 
     @property
     def columns(self) -> int:
-        """How wide the terminal is now."""
+        """The current width of the terminal."""
         return self._output.get_size().columns
 
     def wake(self) -> None:
-        """Have everything drawn again, soon."""
+        """Schedule a redraw."""
         if self._app is not None:
             self._app.invalidate()
 
@@ -148,7 +148,7 @@ class Terminal:
     # --- running ---------------------------------------------------------------------------------
 
     async def run(self, keys: KeyBindings) -> None:
-        """Draw and hear keys until `leave`."""
+        """Draw and handle keys until `leave`."""
         self._app = app = Application[None](
             layout=self._layout(),
             key_bindings=keys,
@@ -160,15 +160,16 @@ class Terminal:
             erase_when_done=True,
             enable_page_navigation_bindings=False,
         )
-        # Long enough for the bytes of one key, short enough for a person who presses Esc.
+        # Esc is also the first byte of other keys' sequences: wait long enough for the rest of
+        # them, and short enough that Esc alone feels immediate.
         app.ttimeoutlen = 0.05
         app.timeoutlen = 0.2
         app.before_render += self._print_pending
         app.after_render += self._write_frame
         ticking = asyncio.create_task(self._tick())
         try:
-            # A failure that nobody waits for is logged by asyncio; the usual handler would print it
-            # into the conversation and wait for Enter.
+            # Ctrl-C is one of the key bindings. asyncio logs the exception of a task that nobody
+            # awaits; prompt_toolkit's handler would print it into the conversation and wait.
             await app.run_async(handle_sigint=False, set_exception_handler=False)
         finally:
             ticking.cancel()
@@ -198,6 +199,7 @@ class Terminal:
             self.put(item)
         if not self._pending:
             return
+        # Released in `_write_frame`, after the scene was drawn below the new lines.
         self._output.is_held = True
         app.renderer.erase()
         self._write_lines()
@@ -211,7 +213,7 @@ class Terminal:
         self._output.is_held = False
         self._output.flush()
         if not self._pending and self.scene.note_drawn():
-            # What is still on its way from the keyboard was typed before the question appeared.
+            # Unread input was typed before the question appeared, and must not answer it.
             forget_typed_ahead()
 
     def _write_rest(self) -> None:
@@ -255,6 +257,7 @@ class Terminal:
         if not parts:
             return []
         spaced = [each for part in parts for each in (part, Text(""))][:-1]
+        # Keeps the end, where the question and the queue are.
         lines = self.paper.lines(Group(*spaced), size.columns)[-rows:]
         above = [""] if self._before is not None else []
         return to_formatted_text(ANSI("\n".join([*above, *lines])))
@@ -266,7 +269,7 @@ class Terminal:
 def _output() -> _WholeFrames:
     output = _WholeFrames.from_pty(terminal_file(sys.stdout))
     assert isinstance(output, _WholeFrames), "a class method returns what it is called on"
-    # The screen is drawn where the cursor is; nobody has to wait for the terminal to say where.
+    # The screen is drawn at the cursor, so its position need not be requested from the terminal.
     output.enable_cpr = False
     return output
 

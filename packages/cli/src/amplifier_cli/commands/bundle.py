@@ -1,4 +1,4 @@
-"""`amplifier bundle`: which there are, what is in one, and whether it can be used."""
+"""`amplifier bundle`: list, show, add, choose, validate and install bundles."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from amplifier_cli.terminal import (
 from amplifier_sandbox.visible_text import exact, json_text
 
 if TYPE_CHECKING:
-    from amplifier_foundation.preparing import Ready
+    from amplifier_foundation.prepare import PreparedSession
 
 _PARTS = ("orchestrator", "context")
 _NO_RESULT = "The process that mounted it ended before it was done."
@@ -42,15 +42,17 @@ class MountReport(NamedTuple):
 
 
 def mount_all(bundle: str, seconds: float) -> MountReport:
-    """Import and mount every module of a bundle as a run would, in a process that is then ended.
+    """Import and mount every module of a bundle as a run would, in a separate process.
 
-    A module that takes longer than all of `seconds` is reported as failed, like one that ends the
-    process.
+    The module being mounted when `seconds` have passed, or when the process ends, is reported as
+    failed.
     """
+    # A process, because a module could end or change this one. One for all modules, because a
+    # process for each would hide what modules need of each other.
     with tempfile.TemporaryDirectory(prefix="amplifier-mount-") as folder:
         report = Path(folder) / "report"
         report.touch()
-        # Without the current folder on the import path, as the installed command.
+        # -P: like the installed command, do not import from the current folder.
         command = [sys.executable, "-P", "-m", "amplifier_cli.commands.bundle", bundle, folder]
         process = subprocess.Popen(
             command,
@@ -66,7 +68,7 @@ def mount_all(bundle: str, seconds: float) -> MountReport:
             why = f"It did not mount within {seconds:g} seconds."
         finally:
             if process.poll() is None:
-                # What its modules have started, too.
+                # The group includes processes that the modules started.
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         return _read(report, why)
@@ -90,7 +92,7 @@ def _read(report: Path, why: str) -> MountReport:
 
 
 class _Watched:
-    """A resolver that notes for which module it is asked: the one that is about to be mounted."""
+    """A resolver that records each module before it is mounted, to name one that hangs."""
 
     def __init__(self, resolver: Any, report: Path) -> None:
         self._resolver = resolver
@@ -108,31 +110,34 @@ class _Watched:
 
 
 def _note(report: Path, fact: dict[str, Any]) -> None:
+    # Closed after each line, so that a process that is killed leaves everything it noted.
     with report.open("a", encoding="utf-8") as file:
         file.write(json_text(fact) + "\n")
 
 
 async def _mount(bundle: str, folder: Path) -> None:
-    """Mount a bundle in this process, and write to the report what became of it."""
-    from amplifier_core.errors import AmplifierError  # noqa: PLC0415 - not for who only reads
+    """Mount a bundle in this process, and write the results to the report."""
+    from amplifier_core.errors import AmplifierError  # noqa: PLC0415 - only to mount
     from amplifier_core.session import AmplifierSession  # noqa: PLC0415 - as above
     from amplifier_foundation.bundles import default_bundle  # noqa: PLC0415 - as above
-    from amplifier_foundation.preparing import (  # noqa: PLC0415 - as above
-        Wishes,
+    from amplifier_foundation.prepare import (  # noqa: PLC0415 - as above
+        SessionOptions,
         current_settings,
-        get_ready,
+        prepare_session,
     )
 
     report = folder / "report"
-    ready = await get_ready(Wishes(bundle=bundle))
+    ready = await prepare_session(SessionOptions(bundle=bundle))
     await ready.require_pins()
     plan = _tolerant(ready)
-    # Without a loop or a memory no session starts. The other modules are then tried with ours.
+    # No session starts without a loop and a context. If one of them fails, the default bundle's
+    # takes its place, so that the other modules are tried too.
     ours = default_bundle(current_settings(ready.project)).session
+    # One more attempt for each part that can be replaced.
     for _ in range(len(_PARTS) + 1):
         session = AmplifierSession(plan)
         coordinator = session.coordinator
-        coordinator.register_capability("session.working_dir", str(Path.cwd()))
+        coordinator.register_capability("session.working_dir", str(ready.project))
         coordinator.register_capability("session.folder", str(folder))
         await coordinator.mount("module-source-resolver", _Watched(ready.resolver, report))
         try:
@@ -150,7 +155,7 @@ async def _mount(bundle: str, folder: Path) -> None:
             else:
                 failure = None
             _note(report, {"module": each.module_id, "error": failure})
-        # What a module does when it is ended is not part of the check.
+        # Before the cleanup, which is not part of the check and may hang.
         _note(report, {"done": True})
         await session.cleanup()
         return
@@ -158,14 +163,14 @@ async def _mount(bundle: str, folder: Path) -> None:
 
 
 def _failed_part(coordinator: Any) -> str:
-    """Return which part of a session keeps it from starting."""
+    """Return which part of the session failed to mount."""
     if coordinator.get("orchestrator") is not None:
         return "context"
     return "orchestrator"
 
 
-def _tolerant(ready: Ready) -> dict[str, Any]:
-    """Return a plan in which no module is required, so that all are tried."""
+def _tolerant(ready: PreparedSession) -> dict[str, Any]:
+    """Return a plan without required modules, so that a failure does not end the mounting."""
     plan: dict[str, Any] = {**ready.plan, "session": dict(ready.plan["session"])}
     for section in ("providers", "tools", "hooks"):
         entries: list[dict[str, Any]] = plan.get(section) or []
@@ -179,18 +184,27 @@ if __name__ == "__main__":
 
 @click.group()
 def bundle() -> None:
-    """Look at bundles and check them."""
+    """List, show, check and choose bundles."""
 
 
 @bundle.command("list")
-def list_bundles() -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_bundles(as_json: bool) -> None:
     """List the bundles that have a name here."""
     from amplifier_foundation.bundles import known_bundles  # noqa: PLC0415 - reads YAML
-    from amplifier_foundation.preparing import current_settings  # noqa: PLC0415 - as above
+    from amplifier_foundation.prepare import current_settings  # noqa: PLC0415 - as above
 
     settings = current_settings(Path.cwd())
     active = settings.get("bundle.active") or "default"
     names = {**known_bundles(settings), "default": "what comes with Amplifier"}
+    if as_json:
+        say_json(
+            [
+                {"name": name, "where": where, "active": name == active}
+                for name, where in names.items()
+            ]
+        )
+        return
     print_columns(
         (name, styled("active", fg="green") if name == active else "", fitted(where, 80))
         for name, where in names.items()
@@ -201,7 +215,7 @@ def list_bundles() -> None:
 @click.argument("name")
 @click.argument("where", metavar="PATH-OR-ADDRESS")
 def add(name: str, where: str) -> None:
-    """Give a bundle a name that holds in every folder."""
+    """Name a bundle for use in every folder."""
     address = _address(where)
 
     def change(values: dict[str, Any]) -> None:
@@ -214,7 +228,7 @@ def add(name: str, where: str) -> None:
 @bundle.command()
 @click.argument("name")
 def use(name: str) -> None:
-    """Take a bundle for every session from now on."""
+    """Use a bundle for every session from now on."""
     _ready(name)
 
     def change(values: dict[str, Any]) -> None:
@@ -303,10 +317,10 @@ def install(name: str | None) -> None:
 
 
 def _address(where: str) -> str:
-    """Return where a bundle is, so that it means the same in every folder.
+    """Return the address of a bundle in a form that is valid in every folder.
 
     Raises:
-        CommandError: it is a path, and nothing is there.
+        CommandError: it is a path that does not exist.
     """
     from amplifier_foundation.bundles import known_bundles  # noqa: PLC0415 - reads YAML
     from amplifier_foundation.bundles.references import (  # noqa: PLC0415 - as above
@@ -314,7 +328,7 @@ def _address(where: str) -> str:
         is_address,
         is_path,
     )
-    from amplifier_foundation.preparing import current_settings  # noqa: PLC0415 - as above
+    from amplifier_foundation.prepare import current_settings  # noqa: PLC0415 - as above
     from amplifier_foundation.sources.uri import parse_source  # noqa: PLC0415 - as above
 
     if where.startswith("file:"):
@@ -328,7 +342,7 @@ def _address(where: str) -> str:
         return str(path.resolve())
     if not is_path(where) and not where.startswith("file:"):
         known = ("default", *known_bundles(current_settings(Path.cwd())))
-        # Another name, or `name:path`, a file of another bundle.
+        # The name of another bundle, or `name:path`, a file of one.
         if where in known or ":" in where:
             return where
     raise CommandError(
@@ -339,7 +353,7 @@ def _address(where: str) -> str:
 
 
 def _section(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the section about bundles; the short form of it is the name of the active one."""
+    """Return the section about bundles; its short form is the name of the active bundle."""
     section: Any = values.get("bundle") or {}
     if isinstance(section, str):
         return {"active": section}
@@ -352,10 +366,10 @@ def _change_settings(change: Any) -> Path:
     return change_user_settings(change)
 
 
-def _ready(name: str) -> Ready:
-    from amplifier_foundation.preparing import Wishes, get_ready  # noqa: PLC0415 - reads YAML
+def _ready(name: str) -> PreparedSession:
+    from amplifier_foundation.prepare import SessionOptions, prepare_session  # noqa: PLC0415 - reads YAML
 
-    return asyncio.run(get_ready(Wishes(bundle=name)))
+    return asyncio.run(prepare_session(SessionOptions(bundle=name)))
 
 
 def _told(entry: dict[str, Any]) -> str:
@@ -370,7 +384,7 @@ def _told(entry: dict[str, Any]) -> str:
 
 
 def _once(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return rows that name their section only the first time."""
+    """Return rows that name their section only in its first row."""
     before = ""
     told: list[tuple[str, str]] = []
     for section, value in rows:
@@ -379,7 +393,7 @@ def _once(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return told
 
 
-def _not_installed(ready: Ready) -> list[str]:
+def _not_installed(ready: PreparedSession) -> list[str]:
     installed = set(ready.resolver.installed_ids())
     named = [each["module"] for each in ready.entries if not each.get("source")]
     return [each for each in named if each not in installed]

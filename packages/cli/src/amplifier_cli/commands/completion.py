@@ -1,4 +1,4 @@
-"""`amplifier completion`: the script that makes a shell complete our commands."""
+"""`amplifier completion`: print the script that makes a shell complete our commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`amplifier doctor`: what is wrong here, each with its fix."""
+"""`amplifier doctor`: run all checks and show each problem with its fix."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 
 from amplifier_cli.checkup import CHECKS, Finding, fix_index
 from amplifier_cli.output import say, say_json, styled
+from amplifier_cli.render.plain import counted
 from amplifier_cli.terminal import print_columns, screen_width, working
 from amplifier_kit.explained_error import ExplainedError
 from amplifier_sandbox.visible_text import visible
@@ -19,25 +20,25 @@ logger = logging.getLogger(__name__)
 _MARKS = {
     "ok": ("ok", "green"),
     "info": ("·", None),
-    "warning": ("look", "yellow"),
-    "error": ("wrong", "red"),
+    "warning": ("warning", "yellow"),
+    "error": ("error", "red"),
 }
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--fix", is_flag=True, help="Make the list of sessions anew, if it is wrong.")
+@click.option("--fix", is_flag=True, help="Rebuild the list of sessions if it is wrong.")
 def doctor(as_json: bool, fix: bool) -> int:
-    """Find what is wrong here, with the fix for each.
+    """Check the installation, and show a fix for each problem.
 
-    The exit code is 1 when something is wrong.
+    The exit code is 1 if there is an error.
     """
     findings: list[Finding] = []
     for name, look in CHECKS.items():
-        with working(f"looking at the {name}"):
+        with working(f"checking the {name}"):
             findings += _found(name, look)
         if fix and name == "index" and findings[-1].level != "ok":
-            with working("making the list of sessions anew"):
+            with working("rebuilding the list of sessions"):
                 findings += _found(name, lambda: iter((fix_index(),)))
     if as_json:
         say_json([each._asdict() for each in findings])
@@ -49,19 +50,20 @@ def doctor(as_json: bool, fix: bool) -> int:
 
 
 def _found(name: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:
-    """Return what a look finds; that it fails is a finding too."""
+    """Return the findings of a check; a check that raises is a finding too."""
     try:
         return list(look())
     except ExplainedError as error:
         return [Finding("error", name, f"{error.message} {error.why}".strip(), error.fix)]
     except Exception as error:
+        # Broad, because one broken check must not hide the findings of the others.
         logger.exception("look failed name=%s", name)
         return [Finding("error", name, f"{type(error).__name__}: {error}")]
 
 
 def _show(findings: list[Finding]) -> None:
     label = max(len(each.what) for each in findings)
-    room = max(screen_width() - label - 9, 30)
+    room = max(screen_width() - label - 11, 30)
     rows: list[tuple[str, str, str]] = []
     for each in findings:
         word, color = _MARKS[each.level]
@@ -75,4 +77,7 @@ def _show(findings: list[Finding]) -> None:
     wrong = sum(each.level == "error" for each in findings)
     odd = sum(each.level == "warning" for each in findings)
     say()
-    say(f"{wrong} wrong, {odd} to look at." if wrong or odd else "All is well.")
+    if wrong or odd:
+        say(f"{counted(wrong, 'error')}, {counted(odd, 'warning')}.")
+    else:
+        say("No problems found.")

@@ -1,4 +1,4 @@
-"""`amplifier explain`: what was sent to the model, who added it, who decided, why it ended."""
+"""`amplifier explain`: show what was sent to the model, who added it, and why the turn ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from amplifier_cli.failures import CommandError
 from amplifier_cli.output import say, say_json, styled
 from amplifier_cli.render.plain import cost_text, count, counted
-from amplifier_cli.sessions import DURABLE, SESSION, read_session
+from amplifier_cli.sessions import SESSION, durable_options, read_session
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 from amplifier_foundation.short_ids import short_id
 from amplifier_journal.readings.explanation import Explanation, Part
@@ -22,7 +22,7 @@ _TOOL = "tool_spec"
 
 @click.command()
 @SESSION
-@DURABLE
+@durable_options
 @click.option("--call", help="Another call than the last, such as 2.1.")
 @click.option("--full", is_flag=True, help="Print every part, word for word.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

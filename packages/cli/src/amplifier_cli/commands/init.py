@@ -1,9 +1,11 @@
-"""`amplifier init`: one screen that finds what can answer, and writes down the choice."""
+"""`amplifier init`: find keys and local servers, and store the chosen provider."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -11,9 +13,17 @@ import click
 
 from amplifier_cli.failures import CommandError
 from amplifier_cli.output import say, styled
-from amplifier_cli.terminal import choose_from, heading, is_terminal, notice, print_columns, working
+from amplifier_cli.terminal import (
+    ask_secret,
+    choose_from,
+    heading,
+    is_terminal,
+    print_columns,
+    working,
+)
 from amplifier_foundation.bundles.providers import KEYS, server_entry
-from amplifier_foundation.credentials import find_key, masked
+from amplifier_foundation.credentials import find_key, masked, store_key
+from amplifier_foundation.session_options import model_key
 from amplifier_foundation.settings import change_user_settings
 
 _PORTS = {11434: "Ollama", 1234: "LM Studio", 8000: "vLLM", 8080: "llama.cpp"}
@@ -30,7 +40,7 @@ class LocalServer(NamedTuple):
 
 
 def find_local_servers() -> list[LocalServer]:
-    """Ask the usual ports of this machine, all at once; none of them costs more than a second."""
+    """Query the usual ports of this machine in parallel; returns within a second."""
     with ThreadPoolExecutor(len(_PORTS)) as asking:
         answers = asking.map(_ask, _PORTS)
     return [each for each in answers if each is not None]
@@ -40,10 +50,12 @@ def _ask(port: int) -> LocalServer | None:
     from urllib.request import ProxyHandler, build_opener  # noqa: PLC0415 - for this alone
 
     base_url = f"http://127.0.0.1:{port}/v1"
-    # No proxy: what is on this machine is nobody else's business.
+    # Without the proxy of the environment: it cannot reach this machine's loopback, and a local
+    # server is not its business.
     direct = build_opener(ProxyHandler({}))
     try:
         with direct.open(f"{base_url}/models", timeout=_SECONDS) as answer:
+            # Any service may listen on these ports, so its answer is limited.
             listed: Any = json.loads(answer.read(_MOST_BYTES))
         models = tuple(str(each["id"]) for each in listed["data"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -52,38 +64,90 @@ def _ask(port: int) -> LocalServer | None:
 
 
 _MODELS_SHOWN = 3
+_MOCK = "mock"
 
 
 class _Candidate(NamedTuple):
-    """Something that could answer."""
+    """A provider that could be used here."""
 
     name: str
     found: str
     entry: dict[str, Any]
+    # The key that it needs and that is not there yet.
+    missing_key: str = ""
 
 
 @click.command()
 @click.option("--provider", help="Take this one without asking, such as anthropic or ollama.")
-def init(provider: str | None) -> None:
-    """Choose a provider: finds keys and local servers."""
+@click.option("--model", help="Model to use; by default the provider's own choice.")
+@click.option("--key-stdin", is_flag=True, help="Read the provider's key from standard input.")
+@click.option("--no-call", is_flag=True, help="Do not try it with one short question.")
+def init(provider: str | None, model: str | None, key_stdin: bool, no_call: bool) -> None:
+    """Choose a provider, and store its key.
+
+    Finds keys and local servers. A key is stored in a file that only you can read. One short
+    question shows that the provider answers, and what that cost.
+    """
     with working("looking for keys and local servers"):
         candidates = [*_from_keys(), *_from_address(), *_from_servers()]
-    candidates.append(_Candidate("mock", "no model: a stand-in to try things out", _entry("mock")))
+    names = {each.name for each in candidates}
+    candidates += [each for each in _without_key() if each.name not in names]
+    candidates.append(_Candidate(_MOCK, "no model: the mock, to try things out", _entry(_MOCK)))
     heading("What can answer here")
     print_columns(
         (f"  {number}", styled(each.name, bold=True), each.found)
         for number, each in enumerate(candidates, start=1)
     )
-    if len(candidates) == 1:
-        notice(
-            "No key and no server found. Set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY,"
-        )
-        notice("or start a server on port 11434, 1234, 8000 or 8080, and type this again.")
     chosen = _choose(candidates, provider)
-    path = change_user_settings(lambda values: values.update(providers=[chosen.entry]))
+    if chosen.missing_key or key_stdin:
+        _store_key(chosen, key_stdin)
+    entry = dict(chosen.entry)
+    if model is not None:
+        config = dict(entry.get("config") or {})
+        entry["config"] = {**config, model_key(config): model}
+    path = change_user_settings(lambda values: values.update(providers=[entry]))
     say(f"{chosen.name} answers from now on ({path}).")
+    if chosen.name != _MOCK and not no_call:
+        from amplifier_cli.commands.provider import try_provider  # noqa: PLC0415 - the kernel
+
+        asyncio.run(try_provider(None))
+        # It has answered one question; a session also has instructions and tools.
+        trouble = asyncio.run(_trouble_of_a_session())
+        if trouble is not None:
+            raise trouble
     say('Try it      amplifier run "what is in this folder?"')
-    say("Talk        amplifier chat")
+    say("Chat        amplifier")
+
+
+async def _trouble_of_a_session() -> Exception | None:
+    from amplifier_cli.bare_session import provider_trouble  # noqa: PLC0415 - the kernel
+    from amplifier_foundation.prepare import SessionOptions, prepare_session  # noqa: PLC0415 - YAML
+
+    return await provider_trouble(await prepare_session(SessionOptions()))
+
+
+def _store_key(chosen: _Candidate, key_stdin: bool) -> None:
+    """Take the key of a provider and store it."""
+    module = str(chosen.entry["module"])
+    if module not in KEYS:
+        raise CommandError(f"`{chosen.name}` takes no key.")
+    name = chosen.missing_key or KEYS[module][0]
+    key = sys.stdin.readline().strip() if key_stdin else ask_secret(name)
+    if not key:
+        raise CommandError(
+            "No key was given.", fix=f"amplifier init --provider {chosen.name} --key-stdin < FILE"
+        )
+    path = store_key(name, key)
+    say(f"{name} {masked(key)} is stored in {path}, which only you can read.")
+
+
+def _without_key() -> list[_Candidate]:
+    return [
+        _Candidate(
+            module.removeprefix("provider-"), f"asks for {names[0]}", {"module": module}, names[0]
+        )
+        for module, names in KEYS.items()
+    ]
 
 
 def _from_keys() -> list[_Candidate]:
@@ -129,6 +193,8 @@ def _choose(candidates: list[_Candidate], provider: str | None) -> _Candidate:
             raise CommandError(f"There is no `{provider}` here.", why=f"There is: {names}.")
         return chosen
     if not is_terminal():
+        # Those that need no key to be typed.
+        candidates = [each for each in candidates if not each.missing_key]
         names = "|".join(each.name for each in candidates)
         raise CommandError(
             "Nothing was chosen.",

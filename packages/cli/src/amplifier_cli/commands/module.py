@@ -1,4 +1,4 @@
-"""`amplifier module`: the group; each of its commands is loaded when it is used."""
+"""`amplifier module`: the group; each command is imported when it is used."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import click
 
 from amplifier_cli.lazy_group import LazyCommand, LazyGroup
 
-_MAKING = "amplifier_cli.commands.module_making"
-_LISTING = "amplifier_cli.commands.module_listing"
+_MAKING = "amplifier_cli.commands.module_new"
+_LISTING = "amplifier_cli.commands.module_list"
 _INSTALLING = "amplifier_cli.commands.module_install"
 
 _TABLE = {
-    "new": LazyCommand(f"{_MAKING}:new", "Write a new module that works at once."),
+    "new": LazyCommand(f"{_MAKING}:new", "Create a module from a template."),
     "validate": LazyCommand(f"{_MAKING}:validate", "Check a module against its contract."),
     "test": LazyCommand(f"{_MAKING}:test", "Run a module's own tests."),
     "list": LazyCommand(f"{_LISTING}:list_modules", "List the installed modules."),
@@ -23,4 +23,4 @@ _TABLE = {
 
 @click.command(cls=LazyGroup, table=_TABLE)
 def module() -> None:
-    """Make, check, test and pin modules."""
+    """Create, check, test and pin modules."""

@@ -1,4 +1,4 @@
-"""`amplifier module install`: the libraries of modules from elsewhere, in an environment apart."""
+"""`amplifier module install`: install libraries of fetched modules into a separate environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amplifier_cli.terminal import notice, working
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-    from amplifier_foundation.preparing import Ready
+    from amplifier_foundation.prepare import PreparedSession
 
 
 @click.command()
@@ -29,10 +29,10 @@ def install(names: tuple[str, ...], bundle: str | None) -> None:
 
 
 def install_for(bundle: str | None, names: tuple[str, ...] = ()) -> None:
-    """Install what the named modules of a bundle require, by default all of them."""
-    from amplifier_foundation.preparing import Wishes, get_ready  # noqa: PLC0415 - reads YAML
+    """Install the requirements of the named modules of a bundle, by default of all."""
+    from amplifier_foundation.prepare import SessionOptions, prepare_session  # noqa: PLC0415 - reads YAML
 
-    ready = asyncio.run(get_ready(Wishes(bundle=bundle)))
+    ready = asyncio.run(prepare_session(SessionOptions(bundle=bundle)))
     known = [each["module"] for each in ready.entries]
     for name in names:
         if name not in known:
@@ -51,10 +51,10 @@ def install_for(bundle: str | None, names: tuple[str, ...] = ()) -> None:
     notice(f"installed in {paths.libraries(paths.home())}: {', '.join(installed)}")
 
 
-def _required(ready: Ready, names: tuple[str, ...]) -> dict[str, list[Requirement]]:
-    """Return what is missing for each named module, by default for all of them.
+def _required(ready: PreparedSession, names: tuple[str, ...]) -> dict[str, list[Requirement]]:
+    """Return the missing requirements of each named module, by default of all.
 
-    One that cannot be had is a warning; so is one that is not pinned, unless it is named.
+    A module that cannot be fetched is a warning; so is one that is not pinned, unless it is named.
     """
     from amplifier_core.errors import ModuleError  # noqa: PLC0415 - the kernel
     from amplifier_foundation.sources.errors import UnpinnedError  # noqa: PLC0415 - as above
@@ -67,6 +67,7 @@ def _required(ready: Ready, names: tuple[str, ...]) -> dict[str, list[Requiremen
         try:
             missing = ready.resolver.libraries(each["module"], each.get("source"))
         except (ExplainedError, ModuleError) as error:
+            # A code above 1 is a refusal, such as a file that is not what is pinned.
             is_left_out = isinstance(error, UnpinnedError) and not names
             if getattr(error, "exit_code", 1) > 1 and not is_left_out:
                 raise

@@ -1,4 +1,4 @@
-"""`amplifier provider`: which there are, whether they answer, which models they have."""
+"""`amplifier provider`: list providers, try one, list its models."""
 
 from __future__ import annotations
 
@@ -8,45 +8,55 @@ from typing import Any
 
 import click
 
-from amplifier_cli.output import say, styled
+from amplifier_cli.output import say, say_json, styled
 from amplifier_cli.render.plain import cost_text, count, took
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width, working
 from amplifier_sandbox.visible_text import exact
 
 _NAME = click.argument("name", required=False)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
 def provider() -> None:
-    """Look at providers, try them, list their models."""
+    """List and test providers, and list their models."""
 
 
 @provider.command("list")
-def list_providers() -> None:
+@_JSON
+def list_providers(as_json: bool) -> None:
     """List the installed providers, their keys, and which one answers."""
     from pathlib import Path  # noqa: PLC0415 - as below
 
     from amplifier_cli.installed import installed_modules  # noqa: PLC0415 - reads metadata
     from amplifier_foundation.bundles.providers import KEYS, detect_provider  # noqa: PLC0415 - as above
     from amplifier_foundation.credentials import find_key  # noqa: PLC0415 - as above
-    from amplifier_foundation.preparing import current_settings  # noqa: PLC0415 - reads YAML
+    from amplifier_foundation.prepare import current_settings  # noqa: PLC0415 - reads YAML
 
     choice = detect_provider(current_settings(Path.cwd()))
-    rows: list[tuple[str, ...]] = []
+    facts: list[dict[str, Any]] = []
     for each in installed_modules():
         if not each.module_id.startswith("provider-"):
             continue
-        keys = [key for name in KEYS.get(each.module_id, ()) if (key := find_key(name))]
-        if each.module_id == choice.module:
-            mark = styled("answers", fg="green")
-        else:
-            mark = ""
-        name = each.module_id.removeprefix("provider-")
-        if keys:
-            told = str(keys[0])
-        else:
-            told = " or ".join(KEYS.get(each.module_id, ("",)))
-        rows.append((name, mark, told if keys or not told else f"no {told}"))
+        names = KEYS.get(each.module_id, ())
+        found = next((str(key) for name in names if (key := find_key(name))), None)
+        facts.append(
+            {
+                "name": each.module_id.removeprefix("provider-"),
+                "module": each.module_id,
+                "answers": each.module_id == choice.module,
+                "keys": list(names),
+                "key_found": found,
+            }
+        )
+    if as_json:
+        say_json(facts)
+        return
+    rows: list[tuple[str, ...]] = []
+    for fact in facts:
+        mark = styled("answers", fg="green") if fact["answers"] else ""
+        missing = f"no {' or '.join(fact['keys'])}" if fact["keys"] else ""
+        rows.append((fact["name"], mark, fact["key_found"] or missing))
     print_columns(rows)
     notice(choice.why)
 
@@ -56,17 +66,19 @@ def list_providers() -> None:
 @click.option("-m", "--model", help="Model to try.")
 def test(name: str | None, model: str | None) -> None:
     """Send one short question, and show what came back and how fast."""
-    asyncio.run(_test(name, model))
+    asyncio.run(try_provider(name, model))
 
 
 @provider.command()
 @_NAME
-def models(name: str | None) -> None:
+@_JSON
+def models(name: str | None, as_json: bool) -> None:
     """List the models that a provider offers."""
-    asyncio.run(_models(name))
+    asyncio.run(_models(name, as_json=as_json))
 
 
-async def _test(name: str | None, model: str | None) -> None:
+async def try_provider(name: str | None, model: str | None = None) -> None:
+    """Send one short question, and show the answer, the time and the cost."""
     from amplifier_cli.bare_session import mounted_provider  # noqa: PLC0415 - the kernel
     from amplifier_core.message_models import ChatRequest, Message  # noqa: PLC0415 - as above
 
@@ -91,13 +103,16 @@ async def _test(name: str | None, model: str | None) -> None:
         notice(f"{usage.input_tokens} tokens in, {usage.output_tokens} out, {cost}")
 
 
-async def _models(name: str | None) -> None:
+async def _models(name: str | None, *, as_json: bool) -> None:
     from amplifier_cli.bare_session import mounted_provider  # noqa: PLC0415 - the kernel
 
     async with mounted_provider(name) as found:
         with working(f"asking {found.name}"):
             listed = await found.list_models()
         usual: Any = found.get_info().defaults.get("model")
+    if as_json:
+        say_json([{**each.model_dump(mode="json"), "default": each.id == usual} for each in listed])
+        return
     heading(found.name)
     print_columns(
         [

@@ -1,4 +1,4 @@
-"""`amplifier run`: ask once, print the answer."""
+"""`amplifier run`: run one prompt and print the answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from amplifier_cli.failures import CommandError
-from amplifier_cli.held import Answer, when_held_options
+from amplifier_cli.lock_prompt import Answer, when_held_options
 
 _USUALLY_PIPED = (stat.S_ISFIFO, stat.S_ISREG, stat.S_ISSOCK)
 
@@ -44,7 +44,9 @@ def _schema(_: click.Context, __: click.Parameter, value: Path | None) -> dict[s
 @click.option("-b", "--bundle", help="Bundle by name, path or address.")
 @click.option("-p", "--provider", help="Provider, such as anthropic.")
 @click.option("-m", "--model", help="Model of that provider.")
-@click.option("--budget", callback=_budget, metavar="USD", help="Spend no more, as in 0.50.")
+@click.option(
+    "--budget", callback=_budget, metavar="USD", help="Maximum cost in US dollars, e.g. 0.50."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--output-schema",
@@ -52,12 +54,12 @@ def _schema(_: click.Context, __: click.Parameter, value: Path | None) -> dict[s
     callback=_schema,
     help="JSON Schema that the answer has to fit.",
 )
-@click.option("--resume", metavar="SESSION", help="Go on with a session (an id, or `last`).")
+@click.option("--resume", metavar="SESSION", help="Continue a session (an id, or `last`).")
 @click.option("--module", "modules", multiple=True, metavar="FOLDER-OR-ID", help="Add a module.")
 @click.option(
     "--allow", multiple=True, metavar="TOOL", help="Allow calls of a tool without asking."
 )
-@click.option("--no-tools", is_flag=True, help="Leave out all but the context's read_result.")
+@click.option("--no-tools", is_flag=True, help="Disable tools, except read_result of the context.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but the answer and errors.")
 @when_held_options
 def run(
@@ -68,7 +70,7 @@ def run(
     when_held: Answer | None,
     no_tools: bool,
     budget: str | None,
-    **wishes: Any,
+    **options: Any,
 ) -> int:
     """Ask once and print the answer.
 
@@ -79,11 +81,11 @@ def run(
     5 the provider failed, 130 stopped. Without a terminal, one denied call makes it 3.
     """
     text = _whole_prompt(prompt)
-    from amplifier_cli.once import Once  # noqa: PLC0415 - the kernel; a wrong option comes first
-    from amplifier_foundation.preparing import Wishes  # noqa: PLC0415 - as above
+    from amplifier_cli.run_once import RunCommand  # noqa: PLC0415 - the kernel; a wrong option comes first
+    from amplifier_foundation.prepare import SessionOptions  # noqa: PLC0415 - as above
 
-    asked = Wishes(budget_usd=budget, tools=not no_tools, **wishes)
-    return Once(asked, resume, when_held, as_json=as_json, quiet=quiet).run(text)
+    asked = SessionOptions(budget_usd=budget, tools=not no_tools, **options)
+    return RunCommand(asked, resume, when_held, as_json=as_json, quiet=quiet).run(text)
 
 
 def _whole_prompt(prompt: str | None) -> str:
@@ -105,7 +107,10 @@ def _piped() -> str:
 
 
 def _something_is_piped() -> bool:
-    """Whether stdin is a pipe or a file; a service's stdin may be open for ever and empty."""
+    """Whether stdin is a pipe, a file or a socket.
+
+    Reading anything else could block forever: a service's stdin may stay open and empty.
+    """
     try:
         mode = os.fstat(0).st_mode
     except OSError:

@@ -1,4 +1,4 @@
-"""`amplifier tool`: which tools a session would have, and a call by hand."""
+"""`amplifier tool`: list and describe the tools of a session, and call one."""
 
 from __future__ import annotations
 
@@ -25,42 +25,51 @@ _MODULE = click.option(
 
 @click.group()
 def tool() -> None:
-    """Look at tools, and call one yourself."""
+    """List tools, and call one yourself."""
 
 
 @tool.command("list")
 @_BUNDLE
 @_MODULE
-def list_tools(**wishes: Any) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_tools(as_json: bool, **options: Any) -> None:
     """List the tools that a session here would have."""
 
     async def look() -> list[tuple[str, str, str]]:
         from amplifier_core.effects import declaration_of  # noqa: PLC0415 - the kernel
 
-        room = max(screen_width() - 34, 30)
-        async with _tools(**wishes) as found:
+        async with _tools(**options) as found:
             for name, reason in found.missing.items():
                 notice(f"{name} is not there: {reason}")
             return [
-                (name, declaration_of(each).effect, fitted(each.description, room))
+                (name, declaration_of(each).effect, each.description)
                 for name, each in sorted(found.tools.items())
             ]
 
-    print_columns(asyncio.run(look()), ("tool", "effect", "what it does"))
+    found = asyncio.run(look())
+    if as_json:
+        keys = ("name", "effect", "description")
+        say_json([dict(zip(keys, each, strict=True)) for each in found])
+        return
+    room = max(screen_width() - 34, 30)
+    print_columns(
+        [(name, effect, fitted(description, room)) for name, effect, description in found],
+        ("tool", "effect", "what it does"),
+    )
 
 
 @tool.command()
 @click.argument("name")
 @_BUNDLE
 @_MODULE
-def info(name: str, **wishes: Any) -> None:
+def show(name: str, **options: Any) -> None:
     """Show what a tool says of itself, and its input."""
 
     async def look() -> None:
         from amplifier_core.effects import declaration_of  # noqa: PLC0415 - the kernel
         from amplifier_core.interfaces import input_schema_of  # noqa: PLC0415 - as above
 
-        async with _tools(**wishes) as mounted:
+        async with _tools(**options) as mounted:
             found = _named(mounted, name)
             declared = declaration_of(found)
             heading(name)
@@ -84,7 +93,7 @@ def info(name: str, **wishes: Any) -> None:
 @_MODULE
 @click.pass_context
 def invoke(
-    context: click.Context, name: str, arguments: tuple[str, ...], given: str | None, **wishes: Any
+    context: click.Context, name: str, arguments: tuple[str, ...], given: str | None, **options: Any
 ) -> None:
     """Call one tool yourself. No model and no rule is asked: it is you who calls.
 
@@ -93,7 +102,7 @@ def invoke(
     values = _input(arguments, given)
 
     async def call() -> Any:
-        async with _tools(**wishes) as mounted:
+        async with _tools(**options) as mounted:
             return await execute_tool(_named(mounted, name), values)
 
     result = asyncio.run(call())
@@ -105,11 +114,11 @@ def invoke(
     context.exit(0 if result.success else 1)
 
 
-def _tools(**wishes: Any) -> AbstractAsyncContextManager[MountedTools]:
+def _tools(**options: Any) -> AbstractAsyncContextManager[MountedTools]:
     from amplifier_cli.bare_session import mounted_tools  # noqa: PLC0415 - the kernel
-    from amplifier_foundation.preparing import Wishes  # noqa: PLC0415 - as above
+    from amplifier_foundation.prepare import SessionOptions  # noqa: PLC0415 - as above
 
-    return mounted_tools(Wishes(**wishes))
+    return mounted_tools(SessionOptions(**options))
 
 
 def _named(mounted: MountedTools, name: str) -> Any:

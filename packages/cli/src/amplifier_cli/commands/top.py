@@ -1,4 +1,4 @@
-"""`amplifier top`: what a session took, by the module that took it."""
+"""`amplifier top`: show the time, tokens and cost of a session by module."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 from amplifier_cli.output import say_json, styled
 from amplifier_cli.render.plain import cost_text, count, counted, took
-from amplifier_cli.sessions import DURABLE, SESSION, children_of, read_session
+from amplifier_cli.sessions import SESSION, children_of, durable_options, read_session
 from amplifier_cli.terminal import fitted, heading, notice, print_columns, screen_width
 from amplifier_journal.readings.spending import Share, Spending, spending
 from amplifier_sandbox.visible_text import exact
@@ -16,7 +16,7 @@ _BAR = 20
 
 @click.command()
 @SESSION
-@DURABLE
+@durable_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def top(session_id: str, as_json: bool) -> None:
     """Show time, tokens and money by module."""

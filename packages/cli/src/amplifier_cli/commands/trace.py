@@ -1,4 +1,4 @@
-"""`amplifier trace`: a session as a waterfall, on the screen or as a picture."""
+"""`amplifier trace`: draw a session as a waterfall, on the screen or as an SVG."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from amplifier_cli.output import say, styled
 from amplifier_cli.render.plain import counted, one_line, took
-from amplifier_cli.sessions import DURABLE, SESSION, children_of, read_session
+from amplifier_cli.sessions import SESSION, children_of, durable_options, read_session
 from amplifier_cli.terminal import fitted, heading, notice, screen_width, width_of
 from amplifier_foundation.short_ids import short_id
 from amplifier_journal.readings.timeline import Span, timeline
@@ -38,7 +38,7 @@ text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#24292f}
 
 
 class Row(NamedTuple):
-    """One bar: how deep it lies, and when it ran, pauses between turns left out."""
+    """One bar: its depth, and its start and end without the pauses between turns."""
 
     depth: int
     span: Span
@@ -47,7 +47,7 @@ class Row(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What the bar is called."""
+        """The label of the bar, indented by its depth."""
         name = self.span.name
         if self.span.kind == "child":
             name = f"session {short_id(name)}"
@@ -57,7 +57,7 @@ class Row(NamedTuple):
 def rows_of(
     session_id: str, records: list[Any], children: Iterable[tuple[str, list[Any]]] = ()
 ) -> list[Row]:
-    """Return the bars of a session and of those it started, each below the one around it."""
+    """Return the bars of a session and its children, each below its parent."""
     spans = _spans(session_id, records)
     for child_id, inner in children:
         if inner and records:
@@ -94,7 +94,7 @@ def draw(rows: list[Row]) -> Iterable[str]:
 
 
 def as_svg(rows: list[Row], title: str) -> str:
-    """Return the waterfall as a picture that can be read on a light and on a dark page."""
+    """Return the waterfall as an SVG that is readable on light and dark pages."""
     whole = max((row.end for row in rows), default=0.0) or 1.0
     width = _LABEL + _BARS + _TIME
     height = _TOP + _ROW * len(rows) + 30
@@ -130,13 +130,14 @@ def _bar(row: Row, at: int, whole: float) -> str:
 
 
 def _safe(text: str) -> str:
-    from html import escape  # noqa: PLC0415 - the terminal does without
+    from html import escape  # noqa: PLC0415 - only for the SVG
 
+    # Names come from models and projects, and markup in an SVG could run scripts in a browser.
     return escape(text)
 
 
 def _spans(session_id: str, records: list[Any]) -> list[Span]:
-    """Return the spans of a session; a child goes by what its id has besides its parent's."""
+    """Return the spans of a session; a child is named by its id without its parent's."""
     own = f"{session_id}-"
     return [
         each._replace(name=each.name.removeprefix(own)) if each.kind == "child" else each
@@ -149,12 +150,13 @@ def _moment(record: Any) -> float:
 
 
 def _moved(span: Span, session_id: str, later: float) -> Span:
-    """Return a span of a child as one of its parent; ids of calls are only unique in a session."""
+    """Return a span of a child moved into its parent's timeline."""
+    # Ids of calls are unique only within a session, so the child's id is put before them.
     if span.parent is None:
         parent = session_id
     else:
         parent = f"{session_id} {span.parent}"
-    # What a child started has an id of its own everywhere.
+    # The id of a child session is unique everywhere, and its own spans refer to it.
     if span.kind == "child":
         own = span.id
     else:
@@ -163,7 +165,8 @@ def _moved(span: Span, session_id: str, later: float) -> Span:
 
 
 def _pauses(turns: list[Span]) -> list[tuple[float, float]]:
-    """Return from when on how much time is left out, because nothing ran before it."""
+    """Return pairs of a turn's start and the total idle time to cut before it."""
+    # A session may be idle for days: at true scale its turns would be too short to see.
     shifts: list[tuple[float, float]] = []
     pause = _PAUSE_SHARE * sum(each.end - each.start for each in turns)
     gone = 0.0
@@ -177,7 +180,7 @@ def _pauses(turns: list[Span]) -> list[tuple[float, float]]:
 
 @click.command()
 @SESSION
-@DURABLE
+@durable_options
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Write a picture.")
 def trace(session_id: str, svg: Path | None) -> None:
     """Draw a session as a waterfall."""

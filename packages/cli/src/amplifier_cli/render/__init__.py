@@ -1,1 +1,1 @@
-"""What happened in a session, as something a terminal can show; pure functions, no I/O."""
+"""Render what happened in a session for a terminal; pure functions, no I/O."""

@@ -1,4 +1,4 @@
-"""From an item of the conversation to what a terminal shows of it."""
+"""Draw the items of a conversation with rich."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.segment import Segment
 from rich.text import Text
 
-from amplifier_cli.question_pages import question_text, rows_of
+from amplifier_cli.question_pages import MOST_ROWS, question_text, rows_of
 from amplifier_cli.render.markdown import TerminalMarkdown
 from amplifier_cli.render.pieces import Decision, Ending, Shown
 from amplifier_cli.render.plain import duration
@@ -33,13 +33,12 @@ MARKS = {
     "interrupted": ("■", "warning"),
 }
 _FAILURE_LINES = 3
-_QUESTION_LINES = 200
 _QUESTION_KEPT = 80
 _TIGHT = (ToolCall, Notice, Ending)
 
 
 class Hanging:
-    """Something behind a mark: the first line after one text, the others after another."""
+    """A body whose first line is prefixed with one text, and the others with another."""
 
     def __init__(
         self, body: RenderableType, first: str, rest: str = "", style: str = "none"
@@ -50,7 +49,7 @@ class Hanging:
         self._rest = rest or " " * len(first)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the body, narrower by the mark."""
+        """Yield the body, narrower by the prefix."""
         style = console.get_style(self._style)
         inner = options.update(width=max(1, options.max_width - len(self._first)))
         lead = self._first
@@ -62,13 +61,13 @@ class Hanging:
 
 
 class _QuestionRows:
-    """The lines of a question: none is cut, and what continues one does not look like another."""
+    """The lines of a question: none is cut, and continued rows are marked as such."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the rows; those of the first line stand out."""
+        """Yield the rows; those of the first line are bold."""
         style = "bold"
         for line in self._lines:
             for row in rows_of(line, options.max_width):
@@ -77,7 +76,7 @@ class _QuestionRows:
 
 
 class ToolLine:
-    """One call on one line, however narrow: the mark, the tool, what about, how it went."""
+    """One call on one line at any width: mark, tool, arguments, outcome."""
 
     def __init__(self, call: ToolCall, mark: str | None, seconds: float | None) -> None:
         self._call = call
@@ -85,7 +84,7 @@ class ToolLine:
         self._seconds = seconds
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the line; the arguments give way first, then the summary."""
+        """Yield the line; the arguments are shortened first, then the summary."""
         call = self._call
         outcome = outcome_of(call)
         mark, style = MARKS[outcome.state]
@@ -99,6 +98,7 @@ class ToolLine:
         about = Text(arguments_line(call.arguments), no_wrap=True)
         is_bad = outcome.state in ("failed", "denied")
         summary = Text(outcome.summary, "failed" if is_bad else "faint")
+        # Long arguments leave the summary two thirds of the line: the outcome matters more.
         summary.truncate(max(room - about.cell_len, room * 2 // 3), overflow="ellipsis")
         about.truncate(room - summary.cell_len, overflow="ellipsis")
         line = Text("  ").join(part for part in (head, about) if part.plain)
@@ -111,12 +111,12 @@ class ToolLine:
 
 
 def draw(item: Shown, *, expanded: bool = False) -> RenderableType:
-    """Return what the terminal shows of an item that is finished."""
+    """Return the drawing of a finished item."""
     return _DRAWINGS[type(item)](item, expanded)
 
 
 def needs_gap(before: Shown | None, item: Shown) -> bool:
-    """Whether an empty line stands between two items."""
+    """Whether an empty line separates two items."""
     if before is None or isinstance(item, Decision):
         return False
     return not (isinstance(before, _TIGHT) and isinstance(item, _TIGHT))
@@ -125,7 +125,7 @@ def needs_gap(before: Shown | None, item: Shown) -> bool:
 def draw_running(
     call: ToolCall, *, mark: str, seconds: float | None, tail: str, rows: int
 ) -> RenderableType:
-    """Return a call that still runs, with the end of what it has written so far."""
+    """Return a running call with the end of its output so far."""
     if tail.strip():
         lines = tail.rstrip("\n").split("\n")[-rows:]
     else:
@@ -176,9 +176,10 @@ def _draw_notice(item: Notice, expanded: bool) -> RenderableType:
 
 
 def _draw_question(item: Question, expanded: bool) -> RenderableType:
-    """Every line behind a bar, so that none can pretend to be the terminal's own."""
+    """Prefix every line with a bar, so that none can imitate the terminal's own output."""
     lines = question_text(item.prompt).split("\n")
-    if len(lines) > _QUESTION_LINES:
+    # Pages are never longer: this shortens old questions only, which nobody can answer.
+    if len(lines) > MOST_ROWS:
         left_out = len(lines) - 2 * _QUESTION_KEPT
         notice = f"[{left_out} LINES ARE NOT SHOWN HERE]"
         lines = [*lines[:_QUESTION_KEPT], notice, *lines[-_QUESTION_KEPT:]]

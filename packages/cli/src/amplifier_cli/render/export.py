@@ -1,4 +1,4 @@
-"""A conversation as a Markdown document."""
+"""Export a conversation as a Markdown document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from amplifier_sandbox.visible_text import visible
 
 
 def as_markdown(title: str, items: Iterable[Item]) -> str:
-    """Return everything that was said and done, readable by people and by programs."""
+    """Return the whole conversation as Markdown, with all tool calls."""
     shown = (part for item in items for part in _whole(item))
     return "\n\n".join([f"# {title}", *(text for text in map(_part, shown) if text)]) + "\n"
 
@@ -62,7 +62,7 @@ def _quoted_title(text: str) -> str:
 
 
 def _fenced(text: str) -> str:
-    """Return text in a fence that is longer than any in it."""
+    """Return text in a fence that is longer than any inside it, so that it cannot break out."""
     fence = "```"
     while fence in text:
         fence += "`"

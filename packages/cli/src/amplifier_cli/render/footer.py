@@ -1,4 +1,4 @@
-"""The line at the bottom: which model, how full, what it cost, what happens now."""
+"""The footer: the current state, the model, the share of its window, the cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BETWEEN = " · "
 
 @dataclass(frozen=True)
 class Meter:
-    """What the footer tells."""
+    """The values that the footer shows."""
 
     state: str
     hint: str = ""
@@ -31,7 +31,7 @@ class Meter:
 
 
 def footer(meter: Meter, width: int) -> list[tuple[str, str]]:
-    """Return the line as (style, text); what matters least is left out where there is no room."""
+    """Return the line as (style, text); the least important parts are dropped if it is narrow."""
     parts = _parts(meter)
     for dropped in (None, "bar", "session", "model", "hint", "cost", "context"):
         parts.pop(dropped, None)
@@ -95,6 +95,7 @@ def _style(name: str | None, meter: Meter) -> str:
 
 
 def _length(parts: dict[str | None, str]) -> int:
+    # The hint is right-aligned: at least one blank before it, instead of a separator.
     hint = "hint" in parts
     return (
         sum(cell_len(text) for text in parts.values())

@@ -1,4 +1,4 @@
-"""Markdown as a terminal shows it, whole or while it still arrives."""
+"""Render Markdown for a terminal, whole or while it is still streaming."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ CODE_COLORS: dict[tuple[str, ...], Style] = {
 }
 
 
-# What looks like HTML is shown as it stands: nothing that the model said may vanish.
+# HTML is not parsed: rich would drop it, and with it text that the model wrote.
 _PARSER = MarkdownIt().enable(["strikethrough", "table"]).disable(["html_block", "html_inline"])
 _FENCES = ("```", "~~~")
 
 
 class _Heading(Heading):
-    """A heading at the left margin, without a box."""
+    """A left-aligned heading without a box."""
 
     LEVEL_ALIGN: ClassVar = dict.fromkeys(Heading.LEVEL_ALIGN, "left")
 
 
 class _CodeBlock(CodeBlock):
-    """Code on the terminal's own background, set in by two columns, long lines wrapped."""
+    """Code on the terminal's own background, indented by two columns, long lines wrapped."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         syntax = Syntax(
@@ -70,7 +70,7 @@ class _CodeBlock(CodeBlock):
 
 
 class TerminalMarkdown(Markdown):
-    """Markdown in the house's look; links show where they lead."""
+    """Markdown in the chat's style; links show their address."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
@@ -81,19 +81,20 @@ class TerminalMarkdown(Markdown):
 
     def __init__(self, text: str) -> None:
         shown = visible(text)
+        # No OSC 8 links: their text can differ from the address that a click opens.
         super().__init__(shown, hyperlinks=False)
         self.parsed = _PARSER.parse(shown)
 
 
 class Split(NamedTuple):
-    """Blocks that no further text can change, and the rest."""
+    """The blocks that further text cannot change, and the rest."""
 
     finished: list[str]
     rest: str
 
 
 def split_blocks(text: str) -> Split:
-    """Cut text that still arrives: all blocks but the last are finished."""
+    """Split streaming text: all blocks but the last are finished."""
     starts = [
         token.map[0]
         for token in _PARSER.parse(text)
@@ -108,7 +109,7 @@ def split_blocks(text: str) -> Split:
 
 
 def blocks_of(text: str) -> list[str]:
-    """Cut a whole text into its blocks."""
+    """Split a complete text into its blocks."""
     finished, rest = split_blocks(text)
     if rest.strip():
         return [*finished, rest.strip("\n")]
@@ -116,7 +117,7 @@ def blocks_of(text: str) -> list[str]:
 
 
 def tail_of_block(block: str, rows: int) -> str:
-    """Return the end of a long block, still readable as what it is: code stays code."""
+    """Return the last rows of a long block; code keeps its opening fence and stays code."""
     lines = block.split("\n")
     if len(lines) <= rows:
         return block

@@ -1,4 +1,4 @@
-"""What stands on the screen for an item of a session: its parts, in the words of this command."""
+"""Split the items of a session into the parts that are shown, with their wording."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _ENDINGS = {
 
 @dataclass(frozen=True)
 class Decision:
-    """What became of the question before it."""
+    """The answer to the question before it."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a turn ended, when that is worth a line."""
+    """How a turn ended, if not with a plain answer."""
 
     text: str
     level: Level = "warning"
@@ -54,7 +54,7 @@ Shown: TypeAlias = Item | Decision | Ending
 
 
 def pieces(item: Shown) -> list[Shown]:
-    """Return the parts in which an item is put on the screen: an answer goes block by block."""
+    """Return the parts in which an item is shown: an answer block by block."""
     match item:
         case Answer():
             return [Answer(block) for block in blocks_of(item.text)]
@@ -73,16 +73,16 @@ def pieces(item: Shown) -> list[Shown]:
         case Rewind():
             return [Notice(f"Taken back to record {item.at}: {item.what}.")]
         case Fork():
-            return [Notice(f"A copy of {item.session_id} goes on here.")]
+            return [Notice(f"A copy of {item.session_id} continues here.")]
         case Child() | Cancellation():
-            # Seen by what it leads to: the result of a call, the end of the turn.
+            # Visible by its consequence: the result of a call, the end of the turn.
             return []
         case _:
             return [item]
 
 
 def _ending(item: TurnEnd) -> list[Shown]:
-    """Return what is to be shown when a turn ends, beyond what was shown while it ran."""
+    """Return what to show at the end of a turn, beyond what was shown while it ran."""
     if item.stop_reason in _ENDINGS:
         return [Ending(_ENDINGS[item.stop_reason])]
     if item.error is None:

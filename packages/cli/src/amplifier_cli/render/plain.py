@@ -1,4 +1,4 @@
-"""Text that is safe to show; numbers, times and sizes that are easy to read."""
+"""Format text, numbers, times and sizes for a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from amplifier_sandbox.visible_text import visible
 
-# What programs write to colour their output or move about in it: CSI, OSC and two-byte sequences.
+# Escape sequences that programs use for colours and cursor movement: CSI, OSC and two-byte ones.
 _ESCAPE_SEQUENCE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\^_=>]"
 )
@@ -16,19 +16,19 @@ _BLANKS = re.compile(r"\s+")
 
 
 def program_output(text: str) -> str:
-    """Return what a program wrote, without its colours; progress bars end as they last stood."""
+    """Return a program's output without colours; of a progress bar, only its last state."""
     bare = _ESCAPE_SEQUENCE.sub("", text).replace("\r\n", "\n")
     lines = (line.rstrip("\r").rpartition("\r")[2] for line in bare.split("\n"))
     return visible("\n".join(lines))
 
 
 def one_line(text: str) -> str:
-    """Return text with every run of blanks as one space."""
+    """Return text with every run of whitespace as one space."""
     return visible(_BLANKS.sub(" ", text).strip())
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it."""
+    """Return a duration, such as `2m05s`."""
     if seconds < 10:
         return f"{seconds:.1f}s"
     whole = int(seconds)
@@ -40,7 +40,7 @@ def duration(seconds: float) -> str:
 
 
 def count(number: int) -> str:
-    """Return a number of tokens in three digits or so."""
+    """Return a number of tokens in about three digits."""
     if number < 1_000:
         return str(number)
     for limit, unit in ((1_000_000, "k"), (1_000_000_000, "M")):
@@ -53,17 +53,18 @@ def count(number: int) -> str:
 
 
 def money(amount: Decimal) -> str:
-    """Return dollars; cents to the point, fractions of a cent only where there are no cents."""
+    """Return dollars with two digits; amounts below ten cents with four."""
     if amount == 0 or amount >= Decimal("0.1"):
         return f"${amount:.2f}"
     return f"${amount:.4f}"
 
 
 def cost_text(known: Decimal | None, unpriced_calls: int = 0) -> str:
-    """Return what was spent, in words; empty when no model was called.
+    """Return the cost in words; empty if no model was called.
 
-    `known` is the sum of the known costs. Nothing but a known price of zero is free.
+    `known` is the sum of the known costs. Only a known price of zero is shown as free.
     """
+    # An unknown price is never shown as 0: readers would take it for free.
     if unpriced_calls:
         if known is None:
             return "cost unknown"
@@ -76,7 +77,7 @@ def cost_text(known: Decimal | None, unpriced_calls: int = 0) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number of things, in words: `1 session`, `2 sessions`."""
+    """Return a number with its noun: `1 session`, `2 sessions`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -95,7 +96,7 @@ _UNITS = ((60, "s"), (60, "min"), (24, "h"), (7, "d"), (52, "w"))
 
 
 def age(at: str) -> str:
-    """Return how long ago a recorded time was, in its largest unit; empty when it is none."""
+    """Return how long ago a recorded time was, in its largest unit; empty if it is not valid."""
     try:
         passed = (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()
     except (TypeError, ValueError):
@@ -109,7 +110,7 @@ def age(at: str) -> str:
 
 
 def local_time(at: str) -> str:
-    """Return a recorded time in the person's own zone; as it is when it is no time."""
+    """Return a recorded time in the user's time zone; unchanged if it is not valid."""
     try:
         return f"{datetime.fromisoformat(at).astimezone():%Y-%m-%d %H:%M:%S}"
     except (TypeError, ValueError):
@@ -117,14 +118,14 @@ def local_time(at: str) -> str:
 
 
 def took(seconds: float) -> str:
-    """Return a length of time; below a second in milliseconds."""
+    """Return a duration; below a second in milliseconds."""
     if seconds < 1:
         return f"{seconds * 1_000:.0f} ms"
     return duration(seconds)
 
 
 def size(count: float) -> str:
-    """Return a number of bytes in three digits or so."""
+    """Return a number of bytes in about three digits."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1_000:
             if unit == "B" or count >= 10:

@@ -1,4 +1,4 @@
-"""What happened in a session, as lines of a terminal and as Markdown."""
+"""Render a session's records as lines for a terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SessionText:
                 text = fitted(f"{item.source}: {item.text}", screen_width() - 4)
                 yield _INDENT + styled(text, fg=color, dim=color is None)
             case Cancellation():
-                yield _INDENT + styled("stopped by the person", fg="yellow")
+                yield _INDENT + styled("stopped by the user", fg="yellow")
             case Fork():
                 at = "?" if item.at is None else item.at
                 yield _INDENT + styled(exact(f"forked from {item.session_id} at {at}"), dim=True)
@@ -70,7 +70,7 @@ class SessionText:
         good = call.state == "done"
         mark = styled("✓", fg="green") if good else styled("✗", fg="red")
         line = fitted(f"{call.name} {json_text(call.arguments)}", screen_width() - 16)
-        # A call that was denied did not take any time.
+        # A denied call did not run, so it has no duration.
         time = "" if call.seconds is None else f"  {styled(took(call.seconds), dim=True)}"
         yield f"{_INDENT}{mark} {line}{time}"
         given = call.result
@@ -90,7 +90,7 @@ class SessionText:
         yield _INDENT + styled(f"{end.stop_reason}, {took(end.seconds)}", dim=True)
 
     def _text(self, text: str, indent: int) -> str:
-        """Return text below an indent, its middle lines left out unless all is wanted."""
+        """Return indented text; the middle of a long one is left out unless `full` is set."""
         lines = visible(text).strip().split("\n")
         if not self._full and len(lines) > _LONG_TEXT_LINES:
             kept = _LONG_TEXT_LINES // 2
@@ -104,7 +104,7 @@ class SessionText:
 
 
 def _message(error: Any) -> str:
-    """Return the words of a recorded error, which may be a text or a mapping."""
+    """Return the message of a recorded error, which may be a text or a mapping."""
     if not isinstance(error, dict):
         return str(error)
     fields = cast("dict[str, Any]", error)

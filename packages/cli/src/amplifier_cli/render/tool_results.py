@@ -1,4 +1,4 @@
-"""What a tool was asked and what came of it, in few words and in full."""
+"""Render the arguments and the outcome of a tool call, in short and in full."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from amplifier_cli.render.plain import lines_of, one_line, program_output
 from amplifier_journal.readings.items import ToolCall, ToolState
 from amplifier_sandbox.visible_text import json_text
 
-# The argument that says best what a call is about, by how often it is the one.
+# Names of the argument that best says what a call is about, the most common first.
 _TELLING = (
     "command", "file_path", "path", "pattern", "query", "url", "prompt", "instruction", "name",
 )  # fmt: skip
@@ -17,7 +17,7 @@ _TEXTS = ("content", "text", "answer", "result", "response", "message")
 
 
 class Outcome(NamedTuple):
-    """How a call ended: in a word or two, and everything it gave."""
+    """How a call ended: its state, a short summary and the full output."""
 
     state: ToolState
     summary: str
@@ -25,7 +25,7 @@ class Outcome(NamedTuple):
 
 
 def arguments_line(arguments: Any) -> str:
-    """Return the arguments of a call in one line, the telling one first."""
+    """Return the arguments of a call in one line, the most informative one first."""
     if not isinstance(arguments, dict):
         if arguments is None:
             return ""
@@ -51,7 +51,7 @@ def arguments_text(arguments: Any) -> str:
 
 
 def outcome_of(call: ToolCall) -> Outcome:
-    """Return what became of a call; a command that ended with another code than 0 has failed."""
+    """Return the outcome of a call; a command with an exit code other than 0 has failed."""
     if call.state in ("waiting", "running"):
         return Outcome(call.state, "", "")
     if call.state in ("denied", "interrupted"):

@@ -1,4 +1,4 @@
-"""Names that published modules import from here; they live in `redaction` and `retry`."""
+"""Names that published modules import from here; they are defined in `redaction` and `retry`."""
 
 from __future__ import annotations
 

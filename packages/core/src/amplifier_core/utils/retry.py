@@ -1,4 +1,4 @@
-"""The import path of published providers for what lives in `amplifier_core.retry`."""
+"""The import path of published providers for the names in `amplifier_core.retry`."""
 
 from __future__ import annotations
 

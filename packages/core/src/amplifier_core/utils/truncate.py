@@ -1,4 +1,4 @@
-"""The import path of published modules for what lives in `amplifier_core.redaction`."""
+"""The import path of published modules for the names in `amplifier_core.redaction`."""
 
 from __future__ import annotations
 

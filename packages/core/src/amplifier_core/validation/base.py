@@ -1,4 +1,4 @@
-"""What the validators of all module types share: results, the import, and the checks in order."""
+"""The base of the validators of all module types: results, the import, and the common checks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Severity: TypeAlias = Literal["error", "warning", "info"]
 
 @dataclass
 class ValidationCheck:
-    """One thing that was looked at; `severity` says how bad it is when it did not pass."""
+    """One check; `severity` says how bad it is if it did not pass."""
 
     name: str
     passed: bool
@@ -48,7 +48,7 @@ class ValidationCheck:
 
 @dataclass
 class ValidationResult:
-    """Everything that was looked at in one module."""
+    """All checks of one module."""
 
     module_type: str
     module_path: str
@@ -56,7 +56,7 @@ class ValidationResult:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed that is an error."""
+        """Whether no check failed as an error."""
         return not self.errors
 
     @property
@@ -70,7 +70,7 @@ class ValidationResult:
         return self._failed("warning")
 
     def add(self, check: ValidationCheck) -> None:
-        """Take one more check into account."""
+        """Add a check."""
         self.checks.append(check)
 
     def summary(self) -> str:
@@ -86,17 +86,17 @@ class ValidationResult:
 
 
 def passed(name: str, message: str, severity: Severity = "info") -> ValidationCheck:
-    """Return a check that went well."""
+    """Return a check that passed."""
     return ValidationCheck(name, True, message, severity)
 
 
 def failed(name: str, message: str, severity: Severity = "error") -> ValidationCheck:
-    """Return a check that did not go well."""
+    """Return a check that failed."""
     return ValidationCheck(name, False, message, severity)
 
 
 def check_on_session_ready(module: Any) -> ValidationCheck | None:
-    """Return the failed check when the module's `on_session_ready` cannot be called as one."""
+    """Return the failed check if the module's `on_session_ready` is not valid."""
     fault = ready_fault(module)
     return None if fault is None else failed("on_session_ready_async", fault)
 
@@ -105,7 +105,7 @@ def import_module_from_path(path: str | Path) -> ModuleType:
     """Import the package or file at `path` under its own name, with the packages around it.
 
     Raises:
-        ImportError: there is nothing to import, or the name is taken by another file.
+        ImportError: there is nothing to import, or another file is loaded under the name.
     """
     path = Path(path).resolve()
     source = path / "__init__.py" if path.is_dir() else path
@@ -128,7 +128,7 @@ def import_module_from_path(path: str | Path) -> ModuleType:
 
 
 def _refuse_other_owner(name: str, path: Path) -> None:
-    """Raise when `name`, or something below it, was loaded from elsewhere than `path`."""
+    """Raise if `name`, or something below it, was loaded from outside of `path`."""
     for loaded, module in list(sys.modules.items()):
         if loaded != name and not loaded.startswith(f"{name}."):
             continue
@@ -150,7 +150,7 @@ def is_async(function: Any) -> bool:
 
 
 def takes(function: Any, count: int) -> bool:
-    """Whether `function` can be given `count` arguments."""
+    """Whether `function` accepts `count` arguments."""
     parameters = inspect.signature(function).parameters.values()
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return len(parameters) >= count or any(each.kind in variable for each in parameters)
@@ -159,7 +159,7 @@ def takes(function: Any, count: int) -> bool:
 def check_coroutine_method(
     name: str, owner: Any, method: str, parameters: int = 0
 ) -> ValidationCheck:
-    """Check that `owner` has an async method that takes at least so many arguments."""
+    """Check that `owner` has an async method that takes at least `parameters` arguments."""
     function = getattr(owner, method, None)
     if not callable(function):
         return failed(name, f"{method}() is missing")
@@ -171,7 +171,7 @@ def check_coroutine_method(
 
 
 def check_name(check: str, instance: Any) -> ValidationCheck:
-    """Check that a module can be told from others by its name."""
+    """Check that a module has a name that distinguishes it from others."""
     name = getattr(instance, "name", None)
     if isinstance(name, str) and name:
         return passed(check, f"name is '{name}'")
@@ -179,10 +179,10 @@ def check_name(check: str, instance: Any) -> ValidationCheck:
 
 
 class ModuleValidator:
-    """Validates one module: imports it, mounts it on a double and looks at what came.
+    """Validates one module: imports it, mounts it on a test double and checks what it mounted.
 
-    The mount sees placeholders instead of credentials and no network, and everything it set up is
-    cleaned up again. A subclass says what it expects to find and how it looks at it.
+    The mount gets placeholders instead of credentials and no network, and everything it set up is
+    cleaned up again. A subclass defines what is expected and how it is checked.
     """
 
     module_type: ClassVar[str]
@@ -195,7 +195,7 @@ class ModuleValidator:
         entry_point: str | None = None,
         config: dict[str, Any] | None = None,
     ) -> ValidationResult:
-        """Look at the package, file or importable name `module_path`, mounted with `config`.
+        """Validate the package, file or importable name `module_path`, mounted with `config`.
 
         `entry_point` names the mount function when it is not `mount` of the package: `function`,
         `package:function` or `package.part:function`.
@@ -208,13 +208,13 @@ class ModuleValidator:
         return result
 
     def inspect(self, instance: Any) -> Iterator[ValidationCheck]:
-        """Look at one mounted object."""
+        """Check one mounted object."""
         raise NotImplementedError
 
     def check_mounted(
         self, coordinator: MockCoordinator, returned: Any
     ) -> Iterator[ValidationCheck]:
-        """Look at what a mount brought."""
+        """Check what a mount has mounted."""
         slot: Any = coordinator.mount_points[self._mount_point]
         mounted_objects: list[Any] = list(slot.values()) if self._mount_point in NAMED else [slot]
         instances = [each for each in mounted_objects if each is not None]
@@ -243,7 +243,7 @@ class ModuleValidator:
     def _find_mount(
         self, result: ValidationResult, module: ModuleType, entry_point: str | None
     ) -> Callable[..., Any] | None:
-        """Return the mount function when it can be called; says what it found either way."""
+        """Return the mount function if it is valid; add the checks to the result either way."""
         try:
             module, mount = find_mount(module, entry_point)
         except ModuleLoadError as error:
@@ -293,7 +293,7 @@ class ModuleValidator:
 
 
 def _import_any(module_path: str | Path) -> ModuleType:
-    """Import a package, a project folder that holds one, a file, or an importable name."""
+    """Import a package, a project folder that has one, a file, or an importable name."""
     path = Path(module_path)
     if path.is_dir():
         module_id = path.resolve().name.removeprefix("amplifier-module-")
@@ -306,5 +306,5 @@ def _import_any(module_path: str | Path) -> ModuleType:
 
 
 def _told(error: Exception) -> str:
-    # An ImportError's own words say it all; of other errors the type matters too.
+    # The message of an ImportError is enough; for other errors the type matters too.
     return str(error) if isinstance(error, ImportError) else describe_error(error)

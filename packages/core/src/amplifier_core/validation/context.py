@@ -26,6 +26,6 @@ class ContextValidator(ModuleValidator):
     thing = "context manager"
 
     def inspect(self, instance: Any) -> Iterator[ValidationCheck]:
-        """Look at the context manager."""
+        """Check the context manager."""
         for method, parameters in _METHODS.items():
             yield check_coroutine_method(f"context_{method}", instance, method, parameters)

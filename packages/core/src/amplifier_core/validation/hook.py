@@ -28,10 +28,10 @@ class HookValidator(ModuleValidator):
     def check_mounted(
         self, coordinator: MockCoordinator, returned: Any
     ) -> Iterator[ValidationCheck]:
-        """Look at the registered handlers.
+        """Check the registered handlers.
 
-        What mount returned is its cleanup and is not looked at. A module that registers nothing
-        yet may do so later, on an event or when the session is ready.
+        What mount returned is its cleanup and is not checked. A module that registers nothing yet
+        may do so later, on an event or when the session is ready.
         """
         events = [event for event, names in coordinator.hooks.list_handlers().items() if names]
         if not events:
@@ -45,7 +45,7 @@ class HookValidator(ModuleValidator):
                 yield from self.inspect(handler)
 
     def inspect(self, instance: Any) -> Iterator[ValidationCheck]:
-        """Look at one handler."""
+        """Check one handler."""
         name = getattr(instance, "__qualname__", type(instance).__name__)
         if not callable(instance):
             yield failed("hook_call", f"{name} cannot be called")

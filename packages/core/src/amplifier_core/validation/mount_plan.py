@@ -21,7 +21,7 @@ _LISTS = ("providers", "tools", "hooks")
 _KNOWN = frozenset({"session", "agents", *_ESSENTIAL, *_LISTS})
 _EXPECTED = "expected {'module': '<module id>', 'source': ..., 'config': {...}}"
 
-# Optional fields of an entry: the types they may have, and the words for them.
+# Optional fields of an entry: their types, and the description for error messages.
 _FIELDS: dict[str, tuple[tuple[type, ...], str]] = {
     "config": ((dict, type(None)), "a dict"),
     "source": ((str, dict, type(None)), "a string"),
@@ -32,13 +32,13 @@ _FIELDS: dict[str, tuple[tuple[type, ...], str]] = {
 
 @dataclass
 class MountPlanValidationResult(ValidationResult):
-    """Everything that was looked at in one mount plan."""
+    """All checks of one mount plan."""
 
     module_type: str = "mount_plan"
     module_path: str = ""
 
     def format_errors(self) -> str:
-        """Return the errors as a numbered list to show to a person."""
+        """Return the errors as a numbered list for the user."""
         if not self.errors:
             return "No errors"
         lines = [
@@ -61,7 +61,7 @@ class MountPlanValidator:
         self._allow_short_form = allow_short_form
 
     def validate(self, plan: Any) -> MountPlanValidationResult:
-        """Look at every section that the kernel reads; agents are the app's business."""
+        """Check every section that the kernel reads; agents are left to the app."""
         result = MountPlanValidationResult()
         for check in self._checks(plan):
             result.add(check)
@@ -150,7 +150,7 @@ def _check_module(path: str, module: Any) -> Iterator[ValidationCheck]:
 
 
 def _check_settings(name: str, section: Any) -> Iterator[ValidationCheck]:
-    """Check the section that holds the config of a module named by the short form."""
+    """Check the section with the config of a module named by the short form."""
     settings = _as_dict(section)
     if settings is None:
         yield failed(f"{name}_type", f"{name} must be a dict, got {_type(section)}")
@@ -162,12 +162,12 @@ def _check_settings(name: str, section: Any) -> Iterator[ValidationCheck]:
 
 
 def _check_instances(specs: list[Any]) -> Iterator[ValidationCheck]:
-    """Check that two entries of one provider can be told apart."""
+    """Check that two entries of one provider can be distinguished."""
     entries = [entry for spec in specs if (entry := _as_dict(spec)) is not None]
-    unnamed = Counter(str(entry.get("module")) for entry in entries if not entry.get("instance_id"))
-    for module, count in unnamed.items():
+    names = Counter(str(entry.get("instance_id") or entry.get("module")) for entry in entries)
+    for name, count in names.items():
         if count > 1:
-            message = f"{count} entries of '{module}' have no instance_id; at most one may lack it"
+            message = f"Provider '{name}' is listed {count} times; give each its own instance_id"
             yield failed("providers_instance_id", message)
 
 

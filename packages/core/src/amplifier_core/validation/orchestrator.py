@@ -21,5 +21,5 @@ class OrchestratorValidator(ModuleValidator):
     thing = "orchestrator"
 
     def inspect(self, instance: Any) -> Iterator[ValidationCheck]:
-        """Look at the orchestrator."""
+        """Check the orchestrator."""
         yield check_coroutine_method("orchestrator_execute", instance, "execute", _ARGUMENTS)

@@ -1,4 +1,4 @@
-"""Checks of tool and hook results that travel as plain dicts, from other languages or processes."""
+"""Checks of tool and hook results that arrive as plain dicts, from other languages or processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORDS = {
 
 
 def validate_tool_result(result: dict[str, Any]) -> list[str]:
-    """Return what is wrong with a tool result; nothing when it is right."""
+    """Return what is wrong with a tool result; an empty list if it is valid."""
     if "success" not in result:
         return ["Missing required field: 'success'"]
     if not isinstance(result["success"], bool):
@@ -36,7 +36,7 @@ def validate_tool_result(result: dict[str, Any]) -> list[str]:
 
 
 def validate_hook_result(result: dict[str, Any]) -> list[str]:
-    """Return what is wrong with a hook result; nothing when it is right."""
+    """Return what is wrong with a hook result; an empty list if it is valid."""
     return [
         f"Invalid {field} '{result[field]}': must be one of {sorted(words)}"
         for field, words in _WORDS.items()

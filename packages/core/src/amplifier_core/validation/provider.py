@@ -27,7 +27,7 @@ class ProviderValidator(ModuleValidator):
     thing = "provider"
 
     def inspect(self, instance: Any) -> Iterator[ValidationCheck]:
-        """Look at one provider."""
+        """Check one provider."""
         yield check_name("provider_name", instance)
         yield _check_get_info(instance)
         yield check_coroutine_method("provider_list_models", instance, "list_models")

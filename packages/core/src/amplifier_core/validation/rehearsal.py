@@ -1,4 +1,4 @@
-"""A mount without consequences: no real credentials, no network, and everything undone after it."""
+"""A trial mount without side effects: no real credentials, no network, and undone afterwards."""
 
 from __future__ import annotations
 
@@ -51,10 +51,9 @@ _CREDENTIAL_WORDS = frozenset(
 
 
 class _Shared(AbstractContextManager[None]):
-    """An effect on the whole process that lasts while anybody is inside.
+    """A change of the whole process that lasts while any user is inside.
 
-    Two that enter one after the other may leave in any order; the first one in takes effect, the
-    last one out undoes it.
+    The first one in makes the change and the last one out undoes it, in whatever order they leave.
     """
 
     def __init__(self, effect: Callable[[], AbstractContextManager[None]]) -> None:
@@ -85,7 +84,7 @@ class _Shared(AbstractContextManager[None]):
 
 
 def is_credential(variable: str) -> bool:
-    """Whether an environment variable of this name usually holds a secret."""
+    """Whether an environment variable of this name usually has a secret."""
     return not _CREDENTIAL_WORDS.isdisjoint(variable.upper().split("_"))
 
 
@@ -100,12 +99,12 @@ def _masked_environment() -> Generator[None]:
         environment.update(real)
 
 
-# A placeholder and not a gap: many a provider mounts nothing at all without a key.
+# A placeholder instead of nothing, because many providers mount nothing without a key.
 masked_credentials = _Shared(_masked_environment)
 
 
 class NetworkRefusedError(ConnectionError):
-    """A module wanted to reach a host while it was only being looked at."""
+    """A module tried to connect to a host while it was being validated."""
 
 
 _attempts: ContextVar[list[str] | None] = ContextVar("attempts", default=None)
@@ -114,7 +113,7 @@ _everybodys_attempts: list[list[str]] = []
 
 def _refuse(target: object) -> NetworkRefusedError:
     own = _attempts.get()
-    # A thread of the module does not know whose it is: then it counts for all who are inside.
+    # A thread of the module has another context: its attempt counts for all that are inside.
     for attempts in _everybodys_attempts if own is None else [own]:
         attempts.append(str(target))
     return NetworkRefusedError(f"no network while a module is validated; it wanted {target}")
@@ -122,7 +121,7 @@ def _refuse(target: object) -> NetworkRefusedError:
 
 @contextmanager
 def replaced(owner: object, name: str, value: Any) -> Generator[None]:
-    """Give `owner` another attribute for a while."""
+    """Replace an attribute of `owner` inside the block."""
     own: Any = vars(owner).get(name, _INHERITED)
     setattr(owner, name, value)
     try:
@@ -162,7 +161,7 @@ _no_network = _Shared(_closed_sockets)
 
 @contextmanager
 def refused_network() -> Generator[list[str]]:
-    """Refuse every connection to a host and list what was tried; local sockets stay open."""
+    """Refuse every connection to a host and list the attempts; unix sockets are allowed."""
     attempts: list[str] = []
     _everybodys_attempts.append(attempts)
     token = _attempts.set(attempts)
@@ -171,7 +170,7 @@ def refused_network() -> Generator[list[str]]:
             yield attempts
     finally:
         _attempts.reset(token)
-        # By identity: two lists may hold the same attempts.
+        # By identity, because two lists may have equal attempts.
         _everybodys_attempts[:] = [each for each in _everybodys_attempts if each is not attempts]
 
 
@@ -182,7 +181,7 @@ async def mounted(
     mount_point: str,
     config: dict[str, Any] | None = None,
 ) -> AsyncGenerator[Any]:
-    """Mount with masked credentials, give what `mount` returned, then run every cleanup.
+    """Mount with masked credentials, yield what `mount` returned, then run every cleanup.
 
     A module that `mount` returned instead of mounting it is mounted, as a session would do.
     """

@@ -25,7 +25,7 @@ def _check_schema(tool: Any) -> ValidationCheck:
         return failed("tool_input_schema", message, "warning")
     if getattr(tool, "input_schema", None) is not None:
         return passed("tool_input_schema", "input_schema is a dict")
-    # Our loops take either; the published ones read the attribute and nothing else.
+    # Our loops accept either; published ones read only the attribute.
     message = "no input_schema: published loops read it, and do not call get_schema()"
     return failed("tool_input_schema", message, "warning")
 
@@ -38,7 +38,7 @@ class ToolValidator(ModuleValidator):
     thing = "tool"
 
     def inspect(self, instance: Any) -> Iterator[ValidationCheck]:
-        """Look at one tool."""
+        """Check one tool."""
         yield check_name("tool_name", instance)
         description = getattr(instance, "description", None)
         if isinstance(description, str) and description:

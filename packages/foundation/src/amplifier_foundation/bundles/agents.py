@@ -21,10 +21,11 @@ Read = Callable[[Path], Document]
 
 
 def resolve_agent(agent: Agent, namespaces: Mapping[str, Path], read: Read) -> Agent:
-    """Return an agent with its instruction, from the file that defines it or holds its text.
+    """Return an agent with its instruction, read from the file that has it.
 
     Raises:
-        BundleError: there is no such file. An agent that is only named is then missing.
+        MissingBundleError: a reference to an agent leads to no file.
+        BundleError: the file of its instruction does not exist.
     """
     if agent.reference is not None:
         return _from_file(agent.reference, agent.place, namespaces, read)
@@ -43,7 +44,7 @@ def agent_overlays(
 ) -> dict[str, dict[str, Any]]:
     """Return each agent by name: its description, instruction, and what differs from its parent.
 
-    An agent has the parent's `tools`, as far as the bundle's `spawn` hands them down, and its own.
+    An agent has its own tools and those of its parent's `tools` that the bundle's `spawn` allows.
     """
     handed_down = _handed_down(bundle.spawn, tools)
     overlays: dict[str, dict[str, Any]] = {}
@@ -76,7 +77,8 @@ def _from_file(reference: str, place: Place, namespaces: Mapping[str, Path], rea
 
 
 def _told(told: str, place: Place, namespaces: Mapping[str, Path], read: Read) -> Written:
-    """Return an instruction that is written in place, or in the file that it names."""
+    """Return an instruction that is given inline, or the text of the file that it names."""
+    # A reference to a file has no white space; a sentence has.
     if "\n" in told or " " in told:
         return Written(told, place)
     path = find(told, place, namespaces, plain_files)
@@ -86,7 +88,7 @@ def _told(told: str, place: Place, namespaces: Mapping[str, Path], read: Read) -
 
 
 def _handed_down(spawn: dict[str, Any], tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the tools that children have from their parent: those named, or all but those."""
+    """Return the tools that children inherit: those in `tools`, without `exclude_tools`."""
     only = spawn.get("tools")
     but = spawn.get("exclude_tools") or ()
     return [
@@ -107,6 +109,7 @@ def _settle_tools(
     if not (may_ask in ("all", "none") or isinstance(may_ask, list | dict)):
         why = "It is `all`, `none` or a list of agents."
         raise BundleError(f"`agents` of the agent `{name}` cannot be used.", why=why)
+    # An explicit empty list means no tools; a missing one inherits the parent's.
     if own == []:
         return
     settled = merge_modules(handed_down, own or [])
@@ -114,5 +117,5 @@ def _settle_tools(
         settled = [entry for entry in settled if entry["module"] not in _DELEGATES]
     if settled != tools or own:
         overlay["tools"] = settled
-        # A tool that delegates leaves some out, but none that the agent has asked for.
+        # A tool that delegates may exclude inherited tools, but not those an agent names itself.
         overlay["own_tools"] = [entry["module"] for entry in own or ()]

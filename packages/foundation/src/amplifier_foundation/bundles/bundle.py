@@ -1,4 +1,4 @@
-"""A bundle as read from its files, and how two of them become one."""
+"""A bundle as read from its files, and the composition of two bundles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """How this file is named to people: `bundle:<name>/<path below the root>`."""
+        """The file's name for a reader: `bundle:<name>/<path below the root>`."""
         if self.file.is_relative_to(self.root):
             file = self.file.relative_to(self.root)
         else:
@@ -32,14 +32,14 @@ class Place(NamedTuple):
 
     @property
     def told(self) -> str:
-        """What an error adds to a name: the file that has it, unless it was asked for itself."""
+        """The file, to be added to an error message; empty for what the user named directly."""
         if self.namespace:
             return f" (named in `{self.file}`)"
         return ""
 
 
 class Missing(NamedTuple):
-    """What a bundle names and is used without, because it is not there."""
+    """Something that a bundle names and that does not exist; the bundle is used without it."""
 
     kind: str
     reference: str
@@ -49,7 +49,7 @@ class Missing(NamedTuple):
     @classmethod
     def of(cls, kind: str, reference: str, place: Place, error: FoundationError) -> Missing:
         """Return what is missing according to an error."""
-        # That it is not there is said already, with its name.
+        # `__str__` already says that it is missing, with its name.
         message = error.message.replace(f"There is no `{reference}`.", "")
         why = " ".join(f"{message} {error.why}".split())
         if len(why) > _LONGEST_WHY:
@@ -63,7 +63,7 @@ class Missing(NamedTuple):
 class Written(NamedTuple):
     """A text (an instruction, or a reference to a file) and where it was written.
 
-    `found` is what a reference by address has led to.
+    `found` is the local path of a reference by address, once it is fetched.
     """
 
     text: str
@@ -72,7 +72,7 @@ class Written(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """An agent that a bundle offers: defined in place, or a reference to its file."""
+    """An agent of a bundle: defined inline, or a reference to its file."""
 
     place: Place
     overlay: dict[str, Any]
@@ -81,13 +81,13 @@ class Agent(NamedTuple):
 
 
 class Bundle(NamedTuple):
-    """What one file, or a file with all it includes, asks of a session.
+    """The content of one bundle file, or of a file composed with all it includes.
 
     `namespaces` are the roots by name, for references such as `name:context/x.md`. `own` is the
-    bundle without what a project's files say, None when they say nothing. `own_sources` are the
+    bundle without what a project's files set, None if they set nothing. `own_sources` are the
     folders that the user's own files name for modules. `has_default`: whether the shipped bundle
     is part of it. `notices` are for the user, and so is what is `missing`.
-    Nobody changes a bundle: `compose` makes new ones.
+    A bundle is never modified: `compose` makes new ones.
     """
 
     name: str
@@ -111,13 +111,13 @@ class Bundle(NamedTuple):
 
 
 def compose(earlier: Bundle, later: Bundle) -> Bundle:
-    """Return `later` laid over `earlier`, by the rules in this folder's README.
+    """Return `earlier` overridden by `later`, by the rules in this folder's README.
 
     Raises:
         GuardError: one of them would replace a guard of the other without naming it.
     """
     if later.has_default and not earlier.has_default:
-        # The guards of `default` are what is protected, whichever of the two is included first.
+        # `lay_hooks` protects the guards of `earlier`; those of `default` also when it comes later.
         refuse_replacement(later.hooks, earlier.hooks, earlier.path)
     return later._replace(
         session=merge(earlier.session, later.session),

@@ -25,12 +25,12 @@ _KEYS = (
     "spawn",
 )
 _PROFILE_KEYS = ("profile", "extends")
-# What an agent's file has besides; an agent can be loaded like any bundle.
+# Further keys of an agent's file, which can be loaded like any bundle.
 _AGENT_KEYS = ("meta", "model_role", "provider_preferences")
 
 
 class Document(NamedTuple):
-    """A file taken apart: what its YAML says, and the text below it."""
+    """A parsed file: its YAML, and the text below it."""
 
     path: Path
     front: dict[str, Any]
@@ -48,12 +48,12 @@ class Document(NamedTuple):
 
     @property
     def namespace_root(self) -> str:
-        """Where references to it by name start, from its folder; empty: in its folder."""
+        """The folder that references by its name are relative to; empty means its own."""
         return str(_mapping(self, "bundle").get("namespace_root") or "")
 
 
 def read_document(path: Path, text: str | None = None) -> Document:
-    """Take a bundle's or an agent's file apart; `text` is what it says, if that was read before."""
+    """Parse the file of a bundle or an agent; `text` is its content, if it was read before."""
     if text is None:
         text = read_text(path, error=BundleError)
     front, body = parse_document(path, text, error=BundleError)
@@ -61,7 +61,7 @@ def read_document(path: Path, text: str | None = None) -> Document:
 
 
 def bundle_from(document: Document, place: Place) -> Bundle:
-    """Return what one file says, without what it includes.
+    """Return the bundle of one file, without its includes.
 
     Raises:
         BundleError: it is a profile, or a section of it cannot be used.
@@ -86,12 +86,12 @@ def bundle_from(document: Document, place: Place) -> Bundle:
 
 
 def includes_of(document: Document) -> list[str]:
-    """Return the references to the bundles that this one is laid over, in order."""
+    """Return the references to the bundles that this one includes, in order."""
     found: list[str] = []
     for entry in _list(document, "includes"):
         named: Any = entry
         if isinstance(entry, dict):
-            # A behavior is a bundle in the folder `behaviors`; some files name the two apart.
+            # A behavior is a bundle in the folder `behaviors`; some files use its own key for it.
             keys = cast("dict[str, Any]", entry)
             named = keys.get("bundle") or keys.get("behavior")
         if not isinstance(named, str):
@@ -101,7 +101,7 @@ def includes_of(document: Document) -> list[str]:
 
 
 def _refuse_profile(document: Document) -> None:
-    """Raise BundleError for a file of the format before bundles: read as one, it would be empty."""
+    """Raise BundleError for a profile, an older format that would be read as an empty bundle."""
     keys = [key for key in _PROFILE_KEYS if key in document.front]
     if keys and "bundle" not in document.front:
         raise BundleError(
@@ -112,7 +112,7 @@ def _refuse_profile(document: Document) -> None:
 
 
 def _agents(document: Document, place: Place) -> dict[str, Agent]:
-    # In an agent's own file, `agents` says whom it may ask, and offers nobody.
+    # In an agent's own file, `agents` lists whom it may delegate to; it defines no agents.
     if "meta" in document.front:
         return {}
     section = _mapping(document, "agents")
@@ -130,7 +130,7 @@ def _included(document: Document, section: str) -> list[str]:
     names: Any = _mapping(document, section).get("include") or []
     if not isinstance(names, list) or not all(isinstance(n, str) for n in cast("list[Any]", names)):
         raise _wrong(document, f"{section}.include", "a list of references")
-    # `@` marks references in Markdown; people write it here too, and mean the same.
+    # `@` marks references in Markdown; authors write it here too, with the same meaning.
     return [name.removeprefix("@") for name in cast("list[str]", names)]
 
 

@@ -1,4 +1,4 @@
-"""Files that an instruction mentions, `@name:path` or `@path`, and is shown together with."""
+"""Files that an instruction mentions, as `@name:path` or `@path`, and that are added to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from typing import NamedTuple
 from amplifier_foundation.bundles.bundle import Missing, Place, Written
 from amplifier_foundation.bundles.references import find, leads_out, plain_files
 from amplifier_foundation.config.plain_files import is_file, is_folder
-from amplifier_foundation.config.project_files import granted_text, is_of_project, may_act
+from amplifier_foundation.config.project_files import (
+    granted_text,
+    how_to_grant,
+    is_of_project,
+    may_act,
+)
 from amplifier_foundation.errors import BundleError, MissingBundleError
 from amplifier_foundation.settings import Settings
 
@@ -22,11 +27,11 @@ _HIDDEN = frozenset({".git", "__pycache__"})
 def folder_listing(folder: Path, settings: Settings) -> str:
     """Return the names in a folder, one per line, folders first and with a slash.
 
-    Of a project's folder only those are named that the user decided about: a name is text for a
-    model too.
+    For a project's folder, only names that the user decided about are listed, because a file name
+    is text that a model reads.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the folder cannot be read.
     """
     folders: list[str] = []
     files: list[str] = []
@@ -48,7 +53,7 @@ def folder_listing(folder: Path, settings: Settings) -> str:
 
 
 def _may_be_named(folder: Path, settings: Settings) -> bool:
-    """Tell whether a folder is not the project's, or has a file that the user decided about."""
+    """Return whether a folder is not the project's, or has a file that the user decided about."""
     if not is_of_project(folder, settings):
         return True
     if not settings.trusted:
@@ -61,11 +66,11 @@ def _may_be_named(folder: Path, settings: Settings) -> bool:
 
 _FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1|\Z)", re.DOTALL | re.MULTILINE)
 _BACKTICKS = re.compile(r"`+")
-# Behind a letter, a dot or a slash, an `@` belongs to an address or a package.
+# After a letter, a dot or a slash, an `@` is part of an e-mail address or a package.
 _MENTION = re.compile(r"(?<![\w@./:`+-])@((?:[\w.-]+:)?[\w./~-]+)")
 
 
-# A file that is mentioned by one that is mentioned, and so on; nobody writes longer chains.
+# How deep files may mention each other. It bounds the recursion; nobody writes longer chains.
 _MAX_CHAIN = 50
 _STANDING = ("AGENTS.md", "CLAUDE.md")
 
@@ -80,13 +85,14 @@ class Instruction(NamedTuple):
 def mentions_in(text: str) -> list[str]:
     """Return what a Markdown text mentions, each once; code is left alone."""
     prose = _without_code(_FENCED.sub(" ", text))
+    # Punctuation at the end belongs to the sentence, not to the path.
     return list(dict.fromkeys(found.rstrip(".-/") for found in _MENTION.findall(prose)))
 
 
 def _without_code(text: str) -> str:
-    """Return a text without what is between two runs of equally many backticks.
+    """Return a text without code spans, which are enclosed by equally long runs of backticks.
 
-    A pattern with a reference back to the first run would take time by the square of the text.
+    A regular expression with a back-reference to the first run would take quadratic time.
     """
     runs = [match.span() for match in _BACKTICKS.finditer(text)]
     last_of_length: dict[int, int] = {}
@@ -110,9 +116,9 @@ def _without_code(text: str) -> str:
 
 
 class Texts:
-    """The texts of one composed bundle: each file once, and what could not be shown.
+    """The texts of one composed bundle, each file once.
 
-    `notices` and `missing` grow as texts are read.
+    `notices` and `missing` are filled as texts are read.
     """
 
     def __init__(self, namespaces: Mapping[str, Path], settings: Settings) -> None:
@@ -129,7 +135,7 @@ class Texts:
     ) -> list[Instruction]:
         """Return an instruction, the files it mentions, those they mention, then the others.
 
-        A file of `context` that is not there is `missing`.
+        A file of `context` that does not exist is added to `missing`.
 
         Raises:
             BundleError: a file cannot be read, or leads out of its bundle.
@@ -166,7 +172,7 @@ class Texts:
         return path
 
     def _find(self, reference: str, place: Place) -> Path | None:
-        """Return the file, or else the folder, that a reference means."""
+        """Return the file, or else the folder, that a reference leads to."""
         path = find(reference, place, self._namespaces, plain_files)
         if path is None and (":" in reference or reference.startswith("./")):
             path = find(reference, place, self._namespaces, plain_files, is_folder)
@@ -194,17 +200,18 @@ class Texts:
                 f"@{mention} in `{place.file}` is not shown: there is no such file."
             )
             return None
-        # Any other is a handle such as `@alice`, or means a file that a project may have or not.
+        # Anything else is a handle such as `@alice`, or a file that a project may or may not have.
         return self._outside(mention)
 
     def _outside(self, mention: str) -> Path | None:
-        """Return the file of the person or of the project that a bundle asks for by its path."""
+        """Return the file of the user or of the project that a bundle mentions by its path."""
         settings = self._settings
         root = settings.project
         path = settings.project / mention
         if mention.startswith("~/.amplifier/"):
             root = settings.home
             path = settings.home / mention.removeprefix("~/.amplifier/")
+        # Only Markdown: `@~/.amplifier/credentials.yaml` must not reach a model.
         if path.suffix != ".md" or not is_file(path):
             return None
         if not path.resolve().is_relative_to(root.resolve()):
@@ -214,7 +221,7 @@ class Texts:
                 known = "trusted without it"
             else:
                 known = "not trusted"
-            fix = f"amplifier trust --file {mention}"
+            fix = how_to_grant(path, root)
             self.notices.append(f"@{mention} is not shown: `{root}` is {known} ({fix}).")
             return None
         return path
@@ -232,6 +239,7 @@ class Texts:
         place = self._place_of(path)
         origin = place.origin if place else f"file:{path}"
         shown[real] = Instruction(f"# @{reference}\n\n{text}", origin)
+        # Outside of bundles, as in AGENTS.md, mentions are not followed.
         if place is not None and not is_folder(path):
             self._follow(Written(text, place), shown, chain)
 
@@ -242,7 +250,7 @@ class Texts:
             raise BundleError(f"`{folder}` cannot be read.", why=f"{error.strerror}.") from error
 
     def _place_of(self, path: Path) -> Place | None:
-        """Return the place of a file in the bundle with the nearest root, if it is of any."""
+        """Return the place of a file in the bundle with the nearest root, or None."""
         around = [each for each in self._namespaces.items() if path.is_relative_to(each[1])]
         if not around:
             return None
@@ -251,7 +259,7 @@ class Texts:
 
 
 def standing_instructions(settings: Settings) -> tuple[Path, ...]:
-    """Return what the person tells every agent, and what a trusted project does."""
+    """Return the AGENTS.md or CLAUDE.md of the user, and that of a trusted project."""
     folders = [settings.home, *([settings.project] if settings.trusted else [])]
     found = (
         next((path for name in _STANDING if is_file(path := folder / name)), None)

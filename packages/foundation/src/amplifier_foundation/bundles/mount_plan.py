@@ -1,4 +1,4 @@
-"""What a session is made of, from a bundle and the settings: mount plan and instructions."""
+"""Compile a bundle and the settings to a mount plan and instructions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from amplifier_foundation.bundles.agents import agent_overlays
 from amplifier_foundation.bundles.bundle import Agent, Bundle, Missing
-from amplifier_foundation.bundles.loading import default_bundle
+from amplifier_foundation.bundles.bundle_loader import default_bundle
 from amplifier_foundation.bundles.mentions import Instruction, Texts, standing_instructions
 from amplifier_foundation.bundles.providers import (
     ProviderChoice,
@@ -49,7 +49,7 @@ _SKILLS = "tool-skills"
 
 
 def refuse_unlisted(plan: dict[str, Any], settings: Settings) -> None:
-    """Check the scripts of servers and the folders of skills, after variables were put in.
+    """Check the scripts of servers and the folders of skills, after variables were expanded.
 
     Raises:
         TrustError: one of them is the project's, and not on the list that the user decided about.
@@ -59,7 +59,7 @@ def refuse_unlisted(plan: dict[str, Any], settings: Settings) -> None:
             if path.is_file() and is_of_project(path, settings):
                 refuse_untrusted(path, settings)
     if settings.trusted:
-        # Of a folder that is not trusted, no skills are offered.
+        # An untrusted folder's skills are not offered, so there is nothing to refuse.
         for path in _skill_folders(plan, settings):
             for file in Contents(settings.project, settings.home).files(path):
                 refuse_untrusted(file, settings)
@@ -87,17 +87,17 @@ def _skill_folders(plan: dict[str, Any], settings: Settings) -> list[Path]:
 
 
 def _existing(paths: list[Path]) -> list[Path]:
-    """Return the real paths of those that are there."""
+    """Return the real paths of those that exist."""
     real = [Path(os.path.realpath(path)) for path in paths]
     return [path for path in real if os.path.lexists(path)]
 
 
-# Only these are configuration; a text may speak about `${NAME}` as it likes.
+# Variables are expanded only in these: an instruction may contain `${NAME}` as text.
 _OF_AGENTS = ("session", "providers", "tools", "hooks")
 
 
 class PlanValues:
-    """One plan while its variables are expanded and the project's share of it is checked."""
+    """Expands the variables of one plan, and checks what the project's files contribute to it."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self._settings = settings
@@ -125,6 +125,7 @@ class PlanValues:
             for name, value in sections.items()
             if name != "providers"
         }
+        # Only providers get keys from the credentials file and the keyring.
         providers = self._settle(sections["providers"], own["providers"], self._from_anywhere)
         settled["providers"] = add_keys(providers, self._settings, self._environ)
         return settled
@@ -135,7 +136,7 @@ class PlanValues:
         """Return the overlays of agents; `of_user` are those that the project does not define."""
         for name, overlay in overlays.items():
             users = dict(of_user[name].overlay) if name in of_user else {}
-            # An agent has tools of its parent besides its own.
+            # An agent inherits tools of its parent, which are the user's if the parent's are.
             users["tools"] = merge_modules(own["tools"], users.get("tools") or [])
             for section in _OF_AGENTS:
                 if section in overlay:
@@ -145,7 +146,7 @@ class PlanValues:
         return overlays
 
     def refuse_ungranted(self) -> None:
-        """Raise TrustError when an address of the project was not granted."""
+        """Raise TrustError if an address of the project was not granted."""
         if self._of_project is not None:
             from amplifier_foundation.config.project_values import refuse_ungranted  # noqa: PLC0415
 
@@ -153,13 +154,14 @@ class PlanValues:
             refuse_ungranted(self._of_project.origins, settings.granted, settings.project)
 
     def _settle(self, value: Any, own: Any, lookup: Lookup) -> Any:
+        # Equal with and without the project's files, so it is the user's own.
         if value == own:
             settled = expand_value(own, lookup, self._unset)
             if settled is UNSET:
                 return type(value)()
             return settled
         if self._of_project is None:
-            # In most folders no project says anything, and nobody pays for this.
+            # Imported here because in most folders no project sets anything.
             from amplifier_foundation.config.project_values import ProjectValues  # noqa: PLC0415
 
             self._of_project = ProjectValues(self._settings.project, self._unset)
@@ -177,11 +179,11 @@ _LISTS = ("providers", "tools", "hooks")
 
 
 class Prepared(NamedTuple):
-    """What a session is made of. The plan may hold keys: it is not to be shown or stored as it is.
+    """A compiled bundle. The plan may have keys in it: never show or store it as it is.
 
     `provider` is the choice that was made because neither bundle nor settings name one.
-    `notices` are for the user. They include what is `missing`: what the bundle names and is used
-    without.
+    `notices` are for the user. They include what is `missing`: what the bundle names and does not
+    exist.
     """
 
     bundle: str
@@ -195,12 +197,12 @@ class Prepared(NamedTuple):
 def compile_bundle(
     bundle: Bundle, settings: Settings, environ: Mapping[str, str] | None = None
 ) -> Prepared:
-    """Lay the settings over the bundle, read its texts, put in variables and keys.
+    """Merge the settings into the bundle, read its texts, and expand variables and keys.
 
     Raises:
         BundleError: a file that the bundle names cannot be found, read or used.
         GuardError: settings or an agent would replace a guard without naming it.
-        PlanError: an entry does not have the shape of one.
+        PlanError: an entry is malformed.
         TrustError: the project would send requests to an address that was not granted, or a
             server run a script of the project that is not on the list.
     """
@@ -222,6 +224,7 @@ def compile_bundle(
     values = PlanValues(settings, environ)
     allowed = values.sections(sections, own)
     plan = with_required_guards({**allowed, "agents": values.agents(agents, own, own_agents)})
+    # After expansion: what counts is the address that a session would connect to.
     values.refuse_ungranted()
     notices += values.notices
     refuse_unlisted(plan, settings)
@@ -245,7 +248,7 @@ def compile_bundle(
 
 
 def _sections(bundle: Bundle, settings: Settings) -> tuple[dict[str, Any], list[str]]:
-    """Return the sections of the plan as they are written, and what the person should know."""
+    """Return the sections of the plan, with variables not yet expanded, and notices."""
     notices: list[str] = []
     session = merge(bundle.session, long_form(settings.get("session") or {}))
     session |= {part: dict(session.get(part) or {}) for part in SESSION_PARTS}
@@ -264,15 +267,17 @@ def _sections(bundle: Bundle, settings: Settings) -> tuple[dict[str, Any], list[
     }
     sources: dict[str, Any] = settings.get("sources.modules") or {}
     for entry in (*(session[part] for part in SESSION_PARTS), *_entries(sections)):
+        # The source of a guard changes only by an entry that says `replaces` (see `_hooks`).
         if entry["module"] in sources and not is_guard(entry):
             entry["source"] = sources[entry["module"]]
     return sections, notices
 
 
 def _hooks(bundle: Bundle, settings: Settings, notices: list[str]) -> list[dict[str, Any]]:
-    """Return the hooks of the bundle with those of each layer of the settings over them."""
+    """Return the hooks of the bundle, overridden by those of each layer of the settings."""
     check_keys(bundle.hooks, bundle.path)
     hooks = bundle.hooks
+    # Layer by layer instead of merged: each layer has to name the guard that it replaces.
     for layer in settings.layers:
         named: dict[str, Any] = layer.values.get("sources") or {}
         sources: dict[str, Any] = named.get("modules") or {}
@@ -299,6 +304,7 @@ def _own_sections(
         return sections
     own, _ = _sections(bundle.own or bundle, settings.of_user())
     if detected:
+        # Found by a key or an address of the user, so it is not the project's choice.
         return {**own, "providers": sections["providers"]}
     return own
 
@@ -308,7 +314,7 @@ def _entries(sections: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _check_agent(name: str, overlay: dict[str, Any], hooks: list[dict[str, Any]]) -> None:
-    """Raise GuardError when an agent would have another guard than the session that starts it."""
+    """Raise GuardError if an agent would have another guard than the session that starts it."""
     own = module_list(overlay.get("hooks") or [])
     where = f"agent {name}"
     if own is None:

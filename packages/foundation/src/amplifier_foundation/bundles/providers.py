@@ -1,4 +1,4 @@
-"""Which provider a session gets: the one in the settings, else what keys and servers are there."""
+"""Which provider a session gets: the one in the settings, else one with a key or an address."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ __all__ = [
     "server_entry",
 ]
 
-# The keys by which each provider is known, in the order in which they are looked for.
+# The variables that have each provider's key, in the order in which they are looked up.
 KEYS: dict[str, tuple[str, ...]] = {
     "provider-anthropic": ("ANTHROPIC_API_KEY",),
     "provider-openai": ("OPENAI_API_KEY",),
     "provider-gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
 }
-# What answers where there is neither a key nor an address.
+# What answers if there is neither a key nor an address.
 MOCK = "provider-mock"
 _SERVER = "provider-chat-completions"
 _ADDRESS = "OPENAI_BASE_URL"
 
 
 class ProviderChoice(NamedTuple):
-    """A provider, its configuration, and the reason in words for the person."""
+    """A provider, its configuration, and the reason for the choice as a sentence for the user."""
 
     module: str
     config: dict[str, Any]
@@ -40,14 +40,14 @@ class ProviderChoice(NamedTuple):
 
     @property
     def is_mock(self) -> bool:
-        """Whether no model answers, which the person has to be told."""
+        """Whether the mock answers instead of a model, which the user has to be warned about."""
         return self.module == MOCK
 
 
 def detect_provider(settings: Settings, environ: Mapping[str, str] | None = None) -> ProviderChoice:
     """Return the first provider of the settings, else one for which there is an address or key.
 
-    Without any of them it is provider-mock, so that everything can be tried.
+    Falls back to provider-mock, so that everything can be tried without a key.
     """
     environ = os.environ if environ is None else environ
     for entry in chosen_providers(settings):
@@ -60,13 +60,14 @@ def detect_provider(settings: Settings, environ: Mapping[str, str] | None = None
     for module, names in KEYS.items():
         for name in names:
             if key := find_key(name, home=settings.home, environ=environ):
+                # Providers read the environment themselves, but neither file nor keyring.
                 if key.origin == "environment":
                     config = {}
                 else:
                     config = {"api_key": key.value}
                 return ProviderChoice(module, config, f"{name} was found ({key.origin}).")
     looked_for = ", ".join([_ADDRESS, *(name for names in KEYS.values() for name in names)])
-    why = f"No model is set up (none of {looked_for}); a stand-in answers."
+    why = f"No model configured (none of {looked_for}); using the mock model."
     return ProviderChoice(MOCK, {"stream": True}, why)
 
 

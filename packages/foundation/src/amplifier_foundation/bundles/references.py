@@ -1,4 +1,4 @@
-"""References between files of bundles, `name:path` or a path, and the files they mean."""
+"""References between files of bundles, `name:path` or a path, and how they are resolved."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|package:", re.IGNORECASE)
 
 
 def is_address(reference: str) -> bool:
-    """Tell whether a source has to fetch it: `git+https://...`, `file:///...`, `package:name`."""
+    """Return whether it has to be fetched: `git+https://...`, `file:///...`, `package:name`."""
     return _ADDRESS.match(reference) is not None
 
 
 def is_path(reference: str) -> bool:
-    """Tell whether it is written as a path, and so cannot be the name of a bundle."""
+    """Return whether it is written as a path, and so cannot be the name of a bundle."""
     return reference.startswith((".", "/", "~")) or ("/" in reference and ":" not in reference)
 
 
@@ -45,30 +45,30 @@ def find(
     candidates: Candidates,
     accept: Callable[[Path], bool] = is_file,
 ) -> Path | None:
-    """Return the file that a reference means; it lies below the root of its bundle.
+    """Return the file below the root of its bundle that a reference leads to, or None.
 
     Raises:
-        MissingBundleError: the reference names a bundle that is not there.
+        MissingBundleError: the reference names a bundle that was not included.
     """
     root, paths = _paths(reference, place, namespaces)
     for path in paths:
         for candidate in candidates(root, path):
-            # A bundle from elsewhere must not show the person's files to a model, so neither
-            # `..` nor `/` nor a link leads out of it.
+            # A fetched bundle must not show the user's files to a model, so neither `..` nor `/`
+            # nor a link may lead out of it.
             if accept(candidate) and candidate.resolve().is_relative_to(root.resolve()):
                 return candidate
     return None
 
 
 def leads_out(reference: str, place: Place, namespaces: Mapping[str, Path]) -> bool:
-    """Tell whether a reference means a file that is there, and not in its bundle."""
+    """Return whether a reference leads to a file that exists outside of its bundle."""
     root, paths = _paths(reference, place, namespaces)
     there = [path for path in paths if is_file(path)]
     return any(not path.resolve().is_relative_to(root.resolve()) for path in there)
 
 
 def _paths(reference: str, place: Place, namespaces: Mapping[str, Path]) -> tuple[Path, list[Path]]:
-    """Return the root of the bundle that a reference is about, and the paths that it may mean."""
+    """Return the root of a reference's bundle, and the paths that the reference may mean."""
     name, colon, path = reference.partition(":")
     if not colon:
         name = place.namespace
@@ -90,12 +90,12 @@ def _paths(reference: str, place: Place, namespaces: Mapping[str, Path]) -> tupl
 
 
 def plain_files(root: Path, path: Path) -> Iterator[Path]:
-    """Yield the path as it is."""
+    """Yield the path unchanged."""
     yield path
 
 
 def bundle_files(root: Path, path: Path) -> Iterator[Path]:
-    """Yield the file of a bundle that is named with or without its ending, or by its folder."""
+    """Yield the files that a bundle's path, without a suffix or of a folder, may mean."""
     yield path
     for suffix in (".yaml", ".yml", ".md"):
         yield path.with_name(path.name + suffix)
@@ -104,7 +104,7 @@ def bundle_files(root: Path, path: Path) -> Iterator[Path]:
 
 
 def agent_files(root: Path, path: Path) -> Iterator[Path]:
-    """Yield the file of an agent: by convention `agents/<name>.md` below the root."""
+    """Yield the files that an agent's path may mean: by convention `agents/<name>.md`."""
     if path.is_relative_to(root):
         in_folder = root / "agents" / path.relative_to(root)
         yield in_folder.with_name(in_folder.name + ".md")

@@ -1,4 +1,4 @@
-"""Everything in a project's folder that could act once it is trusted, by its content."""
+"""Find everything in a project's folder that could act once it is trusted, with its digest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FILES = (
     "mcp.json",
     "amplifier.lock",
 )
-# Only these name further files, unless a file is named as a bundle; the rest is read by models.
+# Only these name further files, unless a file is named as a bundle; others are text for models.
 _NAMES_FILES = (".md", ".yaml", ".yml", ".json")
 # What is read of a document to find the files that it names.
 _MAX_DOCUMENT = 1_000_000
@@ -43,8 +43,8 @@ class ActingFiles(NamedTuple):
 def acting_files(project: Path, home: Path, named: Iterable[Path] = ()) -> ActingFiles:
     """Return every file that could act, `named` ones included.
 
-    These are `.amplifier`, files with instructions, definitions of servers, the lock, and whatever
-    of the project these name: bundles, what they include, modules, scripts.
+    These are `.amplifier`, files with instructions, definitions of servers, the lock, and all files
+    of the project that these name: bundles, what they include, modules, scripts.
     """
     search = _Search(project, home)
     search.add([project / name for name in (*_FOLDERS, *_FILES)])
@@ -53,7 +53,7 @@ def acting_files(project: Path, home: Path, named: Iterable[Path] = ()) -> Actin
 
 
 def fixed_files(project: Path) -> list[str]:
-    """Return which of the places are there that are always looked at."""
+    """Return which of the files and folders that always count exist."""
     return [name for name in (*_FOLDERS, *_FILES) if os.path.lexists(project / name)]
 
 
@@ -64,7 +64,7 @@ def fingerprint(files: dict[str, str]) -> str:
 
 
 class _Search:
-    """One walk over a project: what was found, and what is still to be looked at."""
+    """One walk over a project: what was found, and what is still to be read."""
 
     def __init__(self, project: Path, home: Path) -> None:
         self._project = project
@@ -76,7 +76,7 @@ class _Search:
         self._reader: NameReader | None = None
 
     def add(self, paths: Iterable[Path], kind: str = "file") -> None:
-        """Have paths looked at: a `document` is read for names, `code` is not, a `file` may be."""
+        """Queue paths: a `document` is searched for names, `code` is not, a `file` may be."""
         self._waiting += [(path, kind) for path in paths]
 
     def run(self) -> ActingFiles:
@@ -93,16 +93,16 @@ class _Search:
             return
         taken = self._contents.take(file, keep=_MAX_DOCUMENT if reads else 0)
         if self._found.digests.setdefault(name, taken.digest) != taken.digest:
-            # It changes while it is looked at.
+            # It changed between two reads.
             self._found.digests[name] = UNVERIFIABLE
         elif reads and taken.digest != UNVERIFIABLE:
             self._read.add(file)
             self._follow(file, name, taken.data)
 
     def _follow(self, file: Path, name: str, data: bytes) -> None:
-        """Have everything looked at that a document names; what it may not name is noted."""
+        """Queue everything that a document names, and note why it cannot be trusted, if so."""
         if self._reader is None:
-            # Most folders have nothing that could act, and do not pay for this.
+            # Imported here because most folders have nothing that could act.
             from amplifier_foundation.config.named_files import NameReader  # noqa: PLC0415
 
             self._reader = NameReader(self._project, self._home)
@@ -117,6 +117,6 @@ class _Search:
     def _names_files(self, file: Path, kind: str) -> bool:
         if kind == "document":
             return True
-        # Instructions at the top of a project are shown to a model as they are.
+        # Instructions at the top of a project go to a model unchanged; mentions are not followed.
         shown = file.parent == self._project and file.name in _FILES and file.suffix == ".md"
         return kind == "file" and file.suffix.lower() in _NAMES_FILES and not shown

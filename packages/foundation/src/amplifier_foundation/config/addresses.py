@@ -1,4 +1,4 @@
-"""Addresses in a text: which there are, and the origin that a user has to grant for each."""
+"""Find the addresses in a text, and the origin that a user has to grant for each."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ __all__ = ["UNREADABLE", "is_address_key", "origins_in"]
 # be granted: nobody can say where the requests would go.
 UNREADABLE = "unreadable: "
 
-# What follows a scheme; some programs read backslashes as slashes. The scheme is looked for from
-# here backwards, so that a long text takes no longer than its length.
+# What follows a scheme; some programs read backslashes as slashes. The scheme is searched
+# backwards from here, which takes linear time for any text.
 _SLASHES = re.compile(r":([\\/]{2})")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*\Z")
 _LONGEST_SCHEME = 40
 _LONGEST_HOST = 1_000
+# A text of a megabyte would take minutes to search, and no user could check it.
 _LONGEST_TEXT = 20_000
 # Programs differ about `https:/host`, `https:host` and `https:///host`.
 _ODD_SLASHES = re.compile(
@@ -44,13 +45,13 @@ _PLAIN_HOST = re.compile(
 _PLAIN_USER = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:%-]*")
 _END = re.compile(r"[/?#\s]")
 _PATH = re.compile(r"[/?#]")
-# Parsers of addresses drop these characters, so that what stands behind them joins the host.
+# URL parsers drop these characters, so that what follows them becomes part of the host.
 _DROPPED = re.compile(r"[\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202f\u2060\ufeff]")
 _OTHER_DOTS = str.maketrans("\u3002\uff0e\uff61\u2024", "....")
 _DEFAULT_PORTS = {"http": "80", "https": "443", "ws": "80", "wss": "443"}
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-# With an `s` at the end they count too.
+# A final `s` is removed before the comparison: `addresse` and `proxie` are what plurals leave.
 _ADDRESS_WORDS = frozenset(
     {
         "addr",
@@ -80,7 +81,7 @@ _LARGEST_PORT = 65_535
 
 
 def is_address_key(key: str) -> bool:
-    """Tell whether the name of a key says that its value is an address, whatever it looks like."""
+    """Return whether the name of a key says that its value is an address."""
     words = {word.lower() for word in _WORDS.findall(key)}
     words |= {word.removesuffix("s") for word in words}
     return bool(words & _ADDRESS_WORDS) or key.lower() in _ADDRESS_KEYS
@@ -103,7 +104,6 @@ def origins_in(value: object, *, named: bool = False) -> list[str]:
 
 def _origins(text: str, *, named: bool) -> Iterator[str]:
     if len(text) > _LONGEST_TEXT:
-        # Nobody could check what is in it.
         if ":" in text or "//" in text or named:
             yield _unreadable(text)
         return
@@ -111,14 +111,14 @@ def _origins(text: str, *, named: bool) -> Iterator[str]:
     if not text.isascii():
         plain = unicodedata.normalize("NFKC", text).translate(_OTHER_DOTS)
         if found != (list(_by_syntax(plain)) or (list(_bare(plain)) if named else [])):
-            # It has characters that only some programs take for letters, dots or slashes.
+            # Some programs read its characters as ASCII letters, dots or slashes; others do not.
             found = [None]
     for origin in dict.fromkeys(found):
         yield _unreadable(text) if origin is None else origin
 
 
 def _by_syntax(text: str) -> Iterator[str | None]:
-    """Yield the origin of each address that can be told from other text; None: unreadable."""
+    """Yield the origin of each address that is recognisable by its syntax; None: unreadable."""
     has_dropped = _DROPPED.search(text) is not None
     others: list[str] = []
     done = 0
@@ -139,7 +139,7 @@ def _by_syntax(text: str) -> Iterator[str | None]:
 
 
 def _without_scheme(text: str) -> Iterator[str | None]:
-    """Yield the origins in what is left of a text when the addresses with a scheme are gone."""
+    """Yield the origins in a text from which addresses with a scheme were removed."""
     if _ODD_SLASHES.search(text):
         yield None
     for match in _TARGET.finditer(text):
@@ -165,11 +165,11 @@ def _with_scheme(scheme: str, rest: str, *, whole: bool) -> Iterator[str | None]
             yield f"{scheme}://{token}" if token.isascii() and token.isprintable() else None
         return
     if whole and "@" in _PATH.split(rest, maxsplit=1)[0][len(authority) :]:
-        # `https://good.example @evil.example`: some programs take a space for a part of the user.
+        # `https://good.example @evil.example`: Python's own parser connects to the second host.
         yield None
         return
     if not whole and "@" not in authority:
-        # In the middle of a text, what closes a quotation is no part of the address.
+        # Inside a text, closing quotes and punctuation are not part of the address.
         authority = authority.rstrip("\"'`)>],;.")
     origin = _authority(authority, scheme)
     yield None if origin is None else f"{scheme}://{origin}"
@@ -194,7 +194,7 @@ def _bare(text: str) -> Iterator[str | None]:
 
 
 def _authority(text: str, scheme: str) -> str | None:
-    """Return `host:port` in the one way to write it, or None when it can be read in two ways."""
+    """Return `host:port` in its canonical form, or None if it can be read in two ways."""
     authority = _END.split(text, maxsplit=1)[0]
     user, _, host = authority.rpartition("@")
     match = _PLAIN_HOST.fullmatch(host)

@@ -1,4 +1,4 @@
-"""The files of a folder that somebody else filled, and their content, read within limits."""
+"""The files of an untrusted folder and their content, read within limits."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from amplifier_foundation.errors import TrustError
 
 __all__ = ["UNVERIFIABLE", "Contents", "Taken", "link_digest"]
 
-# Of what cannot be held to its content: a link to a folder, a device, what cannot be read.
+# The digest of what has no content to compare: a link to a folder, a device, an unreadable file.
 UNVERIFIABLE = "cannot be verified"
 
+# Counts instead of a deadline: whether a folder can be trusted must not depend on the machine.
 _MAX_FILES = 5_000
 _MAX_BYTES = 100_000_000
 _MAX_FOLDERS = 20_000
@@ -27,14 +28,14 @@ _NOT_THERE = (errno.ENOENT, errno.ENOTDIR)
 
 
 class Taken(NamedTuple):
-    """What was read of a file: its digest, and its bytes if they were asked for and are few."""
+    """What was read of a file: its digest, and the first of its bytes if they were asked for."""
 
     digest: str
     data: bytes = b""
 
 
 class Contents:
-    """One look at a project: how much of it may still be read is counted over all calls."""
+    """Reads one project; the limits apply to all calls together."""
 
     def __init__(self, project: Path, home: Path) -> None:
         self._project = project
@@ -46,9 +47,10 @@ class Contents:
     def files(self, path: Path) -> Iterator[Path]:
         """Yield a file, or those of a folder and the folders in it; links are not followed.
 
-        A folder that cannot be read, or is too deep, is yielded itself: as a file it cannot be
-        verified, so nothing in it is left out without a word.
+        A folder that cannot be read, or is too deep, is yielded itself. It cannot be verified as
+        a file, so what is in it is not skipped silently.
         """
+        # Not recursive: a clone with 1,400 nested folders would end in a RecursionError.
         waiting = [(path, 0)]
         while waiting:
             each, depth = waiting.pop()
@@ -63,7 +65,7 @@ class Contents:
             if not stat.S_ISDIR(status.st_mode):
                 yield each
                 continue
-            # The user's own folder may be in a project; what is in it is not the project's.
+            # The user's own folder may be in a project, and does not belong to it.
             if each.name == ".git" or (status.st_dev, status.st_ino) == self._home:
                 continue
             names = self._names_in(each) if depth < _MAX_DEPTH else None
@@ -86,6 +88,7 @@ class Contents:
                 return self._read(path, keep)
             taken = self._read(path.resolve(), keep)
             return taken._replace(digest=link_digest(path, taken.digest))
+        # RuntimeError: a loop of links, before Python 3.13.
         except (OSError, RuntimeError, ValueError):
             return Taken(UNVERIFIABLE)
 
@@ -127,7 +130,7 @@ class Contents:
 
 
 def link_digest(link: Path, content: str) -> str:
-    """Return the digest of a link: where it leads, and the content that is there."""
+    """Return the digest of a link, of both its target and the content there."""
     if content == UNVERIFIABLE:
         return UNVERIFIABLE
     return hashlib.sha256(os.fsencode(link.readlink()) + b"\0" + content.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""YAML that somebody else wrote, read as plain data of bounded size."""
+"""Read YAML from untrusted files as plain data of bounded size."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from amplifier_foundation.config.plain_files import open_plain, require_own
 from amplifier_foundation.errors import FoundationError
 from amplifier_kit.valid_text import valid
 
-# A longer number is none that anybody wrote, and turning it into one takes time by its square.
+# Nobody writes a longer number, and converting one takes quadratic time.
 _NUMBER_CHARS = 1_000
 _NUMBER_STARTS = frozenset("+-.0123456789")
 
 
 def is_bounded(text: str, loader: Any, *, values: int, depth: int) -> bool:
-    """Tell whether a text stands for at most so many values, nested at most so deep.
+    """Return whether a text expands to at most `values` values, nested at most `depth` deep.
 
-    Every alias counts as all that it stands for. A value that has itself in it is not bounded.
+    Every alias counts as its whole target. A value that contains itself is not bounded.
 
     Raises:
         yaml.YAMLError: it is not valid YAML.
     """
+    # Events are counted before anything is built: libyaml's binding recurses in C to build, and
+    # 30 KB of brackets crash the process.
     count = _Count(values, depth)
     events = cast("Iterator[yaml.Event]", yaml.parse(text, Loader=loader))  # pyright: ignore[reportUnknownMemberType] - its stubs leave the text out
     return all(count.take(event) for event in events)
 
 
 class _Count:
-    """Adds up the events of one text, without recursion."""
+    """Counts the values of one text from its events, without recursion."""
 
     def __init__(self, values: int, depth: int) -> None:
         self._most = values
@@ -43,7 +45,7 @@ class _Count:
         self._open: list[tuple[str | None, int]] = [(None, 0)]
 
     def take(self, event: yaml.Event) -> bool:
-        """Count one event; tells whether the text is still within its bounds."""
+        """Count one event; return whether the text is still within its bounds."""
         if isinstance(event, yaml.CollectionStartEvent):
             self._open.append((event.anchor, 1))
             return len(self._open) <= self._depth + 1
@@ -51,7 +53,7 @@ class _Count:
             anchor, size = self._open.pop()
             return self._add(anchor, size)
         if isinstance(event, yaml.AliasEvent):
-            # An alias of what is still open, or of nothing, has no size.
+            # An alias to a collection that is still open, or to nothing, has no size.
             size = self._sizes.get(str(event.anchor))
             return size is not None and self._add(None, size)
         if isinstance(event, yaml.ScalarEvent):
@@ -75,6 +77,7 @@ def _is_endless_number(event: yaml.ScalarEvent) -> bool:
 # libyaml reads the same language ten times as fast; a Python without it still works.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+# Some commands read the settings several times: at 4 MB, `doctor` took a minute.
 _MAX_BYTES = 1_000_000
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 # Aliases let a few lines stand for billions of values; people write far less.
@@ -83,7 +86,7 @@ _MAX_DEPTH = 50
 
 
 def read_text(path: Path, *, error: type[FoundationError]) -> str:
-    """Return the text of a file; raises `error` when it cannot be read, or is not text.
+    """Return the text of a file; raises `error` if it cannot be read or is not text.
 
     One of the user's own files that another user could have written is not read either.
     """
@@ -91,7 +94,7 @@ def read_text(path: Path, *, error: type[FoundationError]) -> str:
 
 
 def read_bytes(path: Path, *, error: type[FoundationError]) -> bytes:
-    """Return the bytes of a file, at most one more than are allowed."""
+    """Return the bytes of a file, up to one over the limit, so that `decode` can refuse it."""
     try:
         with open_plain(path) as file:
             require_own(path, error, file=file)
@@ -102,7 +105,7 @@ def read_bytes(path: Path, *, error: type[FoundationError]) -> bytes:
 
 
 def decode(data: bytes, *, where: str, error: type[FoundationError]) -> str:
-    """Return the bytes of a file as text; raises `error` when there are too many, or no text."""
+    """Return the bytes of a file as text; raises `error` if there are too many or not UTF-8."""
     if len(data) > _MAX_BYTES:
         raise error(f"`{where}` is too large.", why=f"More than {_MAX_BYTES:,} bytes.")
     try:
@@ -134,7 +137,7 @@ def parse_mapping(text: str, *, where: str, error: type[FoundationError]) -> dic
     Keys become strings, and dates their ISO form. Raises `error`, which says in which line.
     """
     try:
-        # Keys are counted here, too.
+        # Doubled, because this count includes the keys.
         if not is_bounded(text, _LOADER, values=2 * _MAX_VALUES, depth=_MAX_DEPTH):
             raise _too_much(where, error)
         found: Any = yaml.load(text, Loader=_LOADER)
@@ -150,7 +153,7 @@ def parse_mapping(text: str, *, where: str, error: type[FoundationError]) -> dic
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return a sentence that names the known word that is closest, if any is."""
+    """Return a sentence that suggests the closest known word, or an empty text."""
     from difflib import get_close_matches  # noqa: PLC0415 - only mistakes pay for it
 
     close = get_close_matches(word, list(known), n=1)
@@ -165,7 +168,7 @@ def _too_much(where: str, error: type[FoundationError]) -> FoundationError:
 
 
 class _Plain:
-    """Copies one document and counts, so that no alias multiplies it."""
+    """Copies one document as JSON-safe data; each use of an alias counts."""
 
     def __init__(self, where: str, error: type[FoundationError]) -> None:
         self._where = where

@@ -1,4 +1,4 @@
-"""Texts of a project, read as the user decided about them."""
+"""Read a project's texts, and compare them with the content that the user decided about."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ __all__ = ["leads_to", "read_granted"]
 def read_granted(
     path: Path, project: Path, digests: Mapping[str, str], *, error: type[FoundationError]
 ) -> str:
-    """Return the text of a file, read once and compared with its digest, if there is one.
+    """Return the text of a file after comparing it with its digest, if there is one.
 
     Raises:
-        TrustError: it has another content.
+        TrustError: its content is not what was decided about.
     """
+    # Read once: the bytes that are compared are the bytes that are used.
     data = read_bytes(path, error=error)
     text = decode(data, where=str(path), error=error)
     content = hashlib.sha256(data).hexdigest()
@@ -33,8 +34,8 @@ def read_granted(
 
 
 def leads_to(named: Path, path: Path) -> bool:
-    """Tell whether a name of the project, which may be a link, stands for a file."""
-    # Most names are of files that are called otherwise.
+    """Return whether a listed name of the project, which may be a link, is this file."""
+    # Compared by name first: resolving every listed path costs system calls.
     if named.name != path.name and not named.is_symlink():
         return False
     return named.resolve() == path.resolve()

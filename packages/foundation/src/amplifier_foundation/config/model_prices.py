@@ -1,4 +1,4 @@
-"""The prices of models in the settings: the user's, and nobody else's."""
+"""The prices of models in the user's settings; a project's are ignored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXAMPLE = 'pricing: { "openai/gpt-4.1": { input: 2.00, output: 8.00 } }'
 
 
 def prices_of(settings: Settings) -> tuple[dict[str, Any], list[str]]:
-    """Return the user's prices for the mount plan, and what the user should know about others.
+    """Return the user's prices for the mount plan, and notices about prices that are ignored.
 
     Raises:
         SettingsError: a price is not valid.

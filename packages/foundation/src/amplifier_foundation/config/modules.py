@@ -1,4 +1,4 @@
-"""Configurations laid over each other, and lists of modules, of bundles and settings."""
+"""Merge configurations and lists of modules, of bundles and settings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SESSION_PARTS = ("orchestrator", "context")
 
 
 def module_list(value: Any) -> list[dict[str, Any]] | None:
-    """Return the value if each of its entries names a module, else nothing."""
+    """Return the value if it is a list whose entries all name a module, else None."""
     if not isinstance(value, list):
         return None
     entries = cast("list[Any]", value)
@@ -59,12 +59,12 @@ def merge_modules(
 
 
 def module_key(entry: dict[str, Any]) -> str:
-    """Return what tells entries of a module list apart: the instance, else the module."""
+    """Return the key of an entry in a module list: its instance, else its module."""
     return str(entry.get("instance_id") or entry.get("id") or entry.get("module"))
 
 
 def long_form(session: dict[str, Any]) -> dict[str, Any]:
-    """Return a session with its loop and its memory as entries, where only their ids are given."""
+    """Return a session whose loop and memory are entries, also where only their id is given."""
     long = dict(session)
     for part in SESSION_PARTS:
         source = long.pop(f"{part}_source", None)

@@ -1,8 +1,8 @@
 """The files of a project that one of its files names.
 
-Sources of modules are read exactly as the loader reads them. For anything else, whatever could be
-a path is taken for one: rather one file too many on the list than one too few, and what is not
-on the list is refused when it is about to be used.
+Sources of modules are read exactly as the loader reads them. Any other text that could be a path
+is treated as one: a file too many on the list does no harm, and a file that is not on the list is
+refused when it is about to be used.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def command_of(server: dict[str, Any]) -> list[str]:
 
 
 def script_of(command: list[str]) -> str | None:
-    """Return the file that a command runs as it is: the command, or the script of a language."""
+    """Return the file whose code a command runs: the script of an interpreter, or the command."""
     if _RUNS_SCRIPTS.fullmatch(command[0]):
         return next((part for part in command[1:] if not part.startswith("-")), None)
     if "/" in command[0]:
@@ -81,15 +81,15 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 _MENTION = re.compile(r"@([\w./~:-]+)")
-# Without `$` in a default, no text makes this look at the same characters again and again.
+# A default has no `$`, so that a text full of `${A:` is searched in linear time.
 _VARIABLE = re.compile(r"\$\{\w+(?::([^}$]*))?\}")
 _PROSE = frozenset({"description", "instruction", "instructions", "prompt", "text", "why"})
-# Of these keys a folder counts whole; elsewhere it is one to work in, and its content is no code.
+# Below these keys, all files of a folder count; elsewhere a folder is a place to work in, not code.
 _CODE = frozenset({"source", "skills", "paths", "command", "args", "cwd"})
 _BUNDLES = frozenset({"bundle", "bundles", "added", "app", "includes"})
 _ENDINGS = ("", ".md", ".yaml", ".yml", "/bundle.md", "/bundle.yaml", "/bundle.yml")
 _STEMS = (".md", ".yaml", ".yml")
-# A path that is longer cannot be opened; of longer texts, the words are looked at.
+# A longer path cannot be opened; of a longer text, only the words are tried.
 _MAX_CHARS = 4_096
 _MAX_PARSED = 1_000_000
 _MAX_LOOKUPS = 20_000
@@ -109,7 +109,7 @@ class Named(NamedTuple):
 
 
 class _Text(NamedTuple):
-    """A text that may be a path: of a folder too, even of the whole project, or of a document."""
+    """A text that may be a path; the flags say what else than a file it may lead to."""
 
     text: str
     folders: bool = False
@@ -118,7 +118,7 @@ class _Text(NamedTuple):
 
 
 class NameReader:
-    """Reads the documents of one project; how much it still reads is counted over all of them."""
+    """Reads the documents of one project; the limits apply to all of them together."""
 
     def __init__(self, project: Path, home: Path) -> None:
         self._project = project
@@ -128,8 +128,9 @@ class NameReader:
         self._names: dict[Path, frozenset[str]] = {}
 
     def read(self, file: Path, data: bytes) -> Named:
-        """Return what a document names. One that cannot be parsed names nothing: whoever would
-        use it parses it in the same way.
+        """Return what a document names.
+
+        One that cannot be parsed names nothing: its reader parses it in the same way, and fails.
         """
         self._parsed += len(data)
         if self._parsed > _MAX_PARSED:
@@ -146,7 +147,7 @@ class NameReader:
         if code:
             return Named(refused=code)
         found = [*_strings(values)]
-        # Mentions lead to files alone, and they are shown to a model as they are.
+        # Mentions lead to files only, which are shown to a model as text.
         found += [_Text(each.rstrip(".-/")) for each in _MENTION.findall(body)]
         existing = list(self._existing(file, found))
         if self._lookups > _MAX_LOOKUPS:
@@ -162,7 +163,7 @@ class NameReader:
     def _origin(self, file: Path) -> SourceOrigin:
         if file in (paths.project_settings(self._project), paths.local_settings(self._project)):
             return SourceOrigin(file, (self._project,), self._home, self._project)
-        # What a link leads to is what the loader reads, and where its sources start.
+        # The loader follows links: sources are relative to the real file.
         real = file.resolve()
         if real.is_relative_to(self._project):
             inside = self._project
@@ -171,7 +172,7 @@ class NameReader:
         return origin_of(real, self._home, inside)
 
     def _existing(self, file: Path, found: Iterable[_Text]) -> Iterator[tuple[Path, _Text]]:
-        """Yield what is there of all paths that texts may mean, from every folder above."""
+        """Yield every existing path that a text may mean, relative to each folder above."""
         words: dict[str, dict[_Text, None]] = {}
         for text in found:
             for word in _words(text.text):
@@ -179,7 +180,7 @@ class NameReader:
                 same_start[text._replace(text=word)] = None
         above = [each for each in file.parents if each.is_relative_to(self._project)]
         for folder in dict.fromkeys((*above[:_MAX_ABOVE], self._project)):
-            # Looking at every path would take minutes for a file of a megabyte.
+            # Filtered by first name: trying every word takes minutes for a file of a megabyte.
             for first in self._names_in(folder) & words.keys():
                 for text in words[first]:
                     for path in self._at(folder, text):
@@ -201,7 +202,7 @@ class NameReader:
             yield path
 
     def _names_in(self, folder: Path) -> frozenset[str]:
-        """Return with what a path that is meant from a folder can begin, if it is there."""
+        """Return the first names that an existing path relative to a folder can have."""
         if folder not in self._names:
             names = {"", ".", "..", "agents"}
             for each in (folder, folder / "agents"):
@@ -214,11 +215,11 @@ class NameReader:
         return self._names[folder]
 
     def _plain(self, path: Path) -> Path | None:
-        """Return a path of the project without `..`, with its last part as it is.
+        """Return an existing path of the project without `..`, or None.
 
-        A link is held to where it leads, and to what is there.
+        Its last part is not resolved: a link is listed itself, with its target and its content.
         """
-        # Neither is a path outside of the project looked at, nor one resolved that is not there.
+        # Paths outside of the project are not touched, and absent ones not resolved.
         if not path.is_relative_to(self._project) or not os.path.lexists(path):
             return None
         try:
@@ -234,7 +235,7 @@ class NameReader:
 
 
 def parts_of(file: Path) -> tuple[dict[str, Any], str]:
-    """Return the YAML and the text of a file; of one that cannot be parsed, nothing."""
+    """Return the YAML and the text of a file; both are empty if it cannot be parsed."""
     try:
         return parse_document(file, read_text(file, error=TrustError), error=TrustError)
     except TrustError:
@@ -249,7 +250,7 @@ def _parse(file: Path, data: bytes, project: Path) -> tuple[dict[str, Any], str]
 
 
 def _strings(values: dict[str, Any]) -> Iterator[_Text]:
-    """Yield every text that may be a path; the sources of modules are read elsewhere."""
+    """Yield every text that may be a path, except sources of modules (see `_sources`)."""
     waiting: list[tuple[Any, frozenset[str]]] = [(values, frozenset())]
     while waiting:
         value, keys = waiting.pop()
@@ -275,7 +276,7 @@ def _is_source(key: str, entry: dict[str, Any], above: frozenset[str]) -> bool:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Yield what in a text may be a path: all of it, its words, each without a name before it."""
+    """Yield what may be a path: the whole text and its words, each also without `name:`."""
     plain = _VARIABLE.sub(lambda match: match[1] or "", text).removeprefix("file://")
     whole = [] if len(plain) > _MAX_CHARS else [plain]
     for word in dict.fromkeys((*whole, *plain.split())):

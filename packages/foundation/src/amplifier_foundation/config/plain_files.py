@@ -1,4 +1,4 @@
-"""Opening files that somebody else may have put there, or could have written."""
+"""Open files that may be untrusted, or that another user could have written."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["is_file", "is_folder", "open_plain", "require_own", "require_own_fol
 
 
 def is_file(path: Path) -> bool:
-    """Tell whether a file is there; one in a folder that may not be entered is not.
+    """Return whether a file exists; False in a folder that may not be entered.
 
-    `Path.is_file` raises for that before Python 3.14, so a closed folder would stop a command.
+    There `Path.is_file` raises before Python 3.14, so a closed folder would stop a command.
     """
     try:
         return path.is_file()
@@ -26,7 +26,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Tell whether a folder is there; one in a folder that may not be entered is not."""
+    """Return whether a folder exists; False in a folder that may not be entered."""
     try:
         return path.is_dir()
     except OSError:
@@ -34,8 +34,8 @@ def is_folder(path: Path) -> bool:
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Open a file to read it; raises OSError for what is none: folders, pipes, devices."""
-    # Whoever opens a pipe to read it may wait for ever, unless they say that they will not.
+    """Open a file to read it; raises OSError for folders, pipes and devices."""
+    # Without O_NONBLOCK, opening a pipe without a writer would wait for ever.
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -44,9 +44,9 @@ def open_plain(path: Path) -> BinaryIO:
 
 
 def require_own(path: Path, error: type[FoundationError], *, file: BinaryIO | None = None) -> None:
-    """Raise `error` when another user could have written a file of the user's own folder.
+    """Raise `error` if another user could have written a file in the user's own folder.
 
-    `file` is the same file, already open: then it is looked at, not its name. Files elsewhere,
+    `file` is the same file, already open: then it is checked instead of the path. Files elsewhere,
     such as those of a project, are not the user's own and pass.
     """
     if is_own_place(path):
@@ -55,7 +55,7 @@ def require_own(path: Path, error: type[FoundationError], *, file: BinaryIO | No
 
 
 def require_own_folder(folder: Path, error: type[FoundationError]) -> None:
-    """Raise `error` when another user could have written anything in a folder of the user's own."""
+    """Raise `error` if another user could have written anything in a folder of the user's own."""
     if is_own_place(folder):
         _refuse(folder, exposure_in(folder), error)
 

@@ -1,4 +1,4 @@
-"""Which files are a project's, and may not act before it is trusted."""
+"""Which files belong to a project, and so may not act before it is trusted."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _OURS = Path(__file__).resolve().parent.parent
 
 
 def is_of_project(path: Path, settings: Settings) -> bool:
-    """Tell whether a file came with the project: in its folder, and neither ours nor the user's."""
+    """Return whether a file is in the project's folder, and neither ours nor the user's."""
     return is_inside(path, settings.project, settings.home)
 
 
 def is_inside(path: Path, project: Path, home: Path) -> bool:
-    """Tell whether a path, with all links followed, is one of the project's.
+    """Return whether a path, with all links followed, is one of the project's.
 
-    A virtual environment may be in the project, and the project may be the folder of the user.
+    Our own code in a virtual environment of the project is not, nor is the user's folder in it.
     """
     real = path.resolve()
     if real.is_relative_to(_OURS) or real.is_relative_to(home.resolve()):
@@ -40,7 +40,7 @@ def is_inside(path: Path, project: Path, home: Path) -> bool:
 
 
 def may_act(path: Path, settings: Settings) -> bool:
-    """Tell whether a file may act: it is not the project's, or a decision about it was recorded."""
+    """Return whether a file may act: it is not the project's, or the user decided about it."""
     if not is_of_project(path, settings):
         return True
     return settings.trusted and _is_decided(path, settings)
@@ -55,16 +55,16 @@ def refuse_untrusted(path: Path, settings: Settings) -> None:
             known = "not trusted"
         raise TrustError(
             f"`{path}` was not read.",
-            why=f"It lies in `{settings.project}`, which is {known}.",
+            why=f"It is in `{settings.project}`, which is {known}.",
             fix=how_to_grant(path, settings.project),
         )
 
 
 def granted_text(path: Path, settings: Settings, *, error: type[FoundationError]) -> str:
-    """Return the text of a file that may act, which is what the user decided about.
+    """Return the text of a file that may act, with the content that the user decided about.
 
     Raises:
-        TrustError: there is no decision about it, or it has another content now.
+        TrustError: there is no decision about it, or its content has changed.
     """
     refuse_untrusted(path, settings)
     if not is_of_project(path, settings):
@@ -77,11 +77,15 @@ def how_to_grant(path: Path, project: Path) -> str:
     name = path.resolve().relative_to(project.resolve())
     if name.parts[:1] == (".amplifier",):
         return "amplifier trust"
+    # As it is typed in this folder, which may be below the project's root or elsewhere.
+    here = Path.cwd()
+    if here.is_relative_to(project.resolve()):
+        name = Path(os.path.relpath(path.resolve(), here))
     return f"amplifier trust --file {shlex.quote(os.fspath(name))}"
 
 
 def _is_decided(path: Path, settings: Settings) -> bool:
     if settings.acting is None:
         return True
-    # A link counts under its own name, with what it leads to.
+    # A link is listed under its own name, and stands for its target.
     return any(leads_to(settings.project / name, path) for name in settings.acting)

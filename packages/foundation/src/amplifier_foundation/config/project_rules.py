@@ -1,4 +1,4 @@
-"""What a project's files may say in a module's configuration, key by key."""
+"""What a project's files may set in a module's configuration, key by key."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Key(NamedTuple):
-    """What a key is for.
+    """The kind of a configuration key, which decides what a project may set it to.
 
     | kind        | what a project may say                                            |
     |-------------|-------------------------------------------------------------------|
@@ -46,7 +46,7 @@ _PROVIDER = {
     "default_model": _TEXT,
     # A price of zero would make any budget worthless.
     "pricing": _USER,
-    # Requests as they are, in events that others write down.
+    # Puts whole requests into events, which loggers write to disk.
     "raw": _NO,
     "use_streaming": _TEXT,
 }
@@ -60,8 +60,8 @@ _LOOP = {
 }
 _MEMORY = {"auto_compact": _YES, "mark_dropped": _TEXT}
 
-# Keys that hold only numbers are left out, unless a larger or smaller one is less safe. `*` stands
-# for a name that the user chooses; what a key is for counts for all that is below it.
+# Keys with numbers are not listed, unless a larger or smaller number is less safe. `*` is any name
+# that the user chooses; a kind applies to everything below its key.
 MODULE_KEYS: dict[str, dict[str, Key]] = {
     "context-persistent": {
         **_MEMORY,
@@ -152,7 +152,7 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
     "tool-bash": {
         "allow": _USER,
         "ask": _YES,
-        # What is to stay free: less of it is less safe.
+        # The disk space to leave free: less is less safe.
         "keep_free_bytes": _USER,
         "max_disk_bytes": Key("lower", (10 * 1024**3,)),
         "memory_bytes": Key("lower", (2 * 1024**3,)),
@@ -164,7 +164,7 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
         "read_only_paths": _PATH,
         "sandbox": Key("only", ("required",)),
         "working_dir": _PATH,
-        # The workspace can be written to anyway, but for what is protected in it.
+        # The workspace is writable anyway, except for what is protected in it.
         "writable_paths": _USER,
     },
     "tool-filesystem": {
@@ -173,7 +173,7 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
         "working_dir": _PATH,
     },
     "tool-mcp": {
-        # The definitions that were approved: a project would bring its own approvals.
+        # Has the approved definitions of tools: a project could bring its own approvals.
         "seen_file": _USER,
         "servers.*.args": _COMMAND,
         "servers.*.command": _COMMAND,
@@ -201,8 +201,8 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
     },
 }
 
-# The variables that belong to a module: its keys expand where a `secret` is wanted, its addresses
-# where an `address` is, whoever wrote the configuration.
+# The variables that belong to a module: its keys expand in a `secret`, its addresses in an
+# `address`, in a project's file too.
 MODULE_VARIABLES: dict[str, tuple[str, ...]] = {
     "provider-anthropic": ("ANTHROPIC_API_KEY",),
     "provider-chat-completions": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
@@ -212,7 +212,7 @@ MODULE_VARIABLES: dict[str, tuple[str, ...]] = {
 
 
 def key_of(module: str | None, path: tuple[str, ...]) -> Key | None:
-    """Return what a key of a module's configuration is for, or what is above it; None: unknown."""
+    """Return the kind of a module's key, else of the nearest key above it; None if unknown."""
     keys = MODULE_KEYS.get(module or "", {})
     for length in range(len(path), 0, -1):
         for pattern, key in keys.items():
@@ -227,7 +227,7 @@ USER_ONLY = "only your own settings may say that."
 _OUTSIDE = "it leads out of the project; your own settings may say that."
 _MAY_HOLD_SECRET = "it may hold a secret; your own settings may pass it on."
 
-# Variables that are known to hold no secret and no address. Any other might: a name says little.
+# Variables that never have a secret or an address. Any other might: its name proves nothing.
 _HARMLESS = frozenset(
     [
         "AMPLIFIER_HOME",
@@ -256,10 +256,10 @@ _OF_SYSTEM = tuple(Path(each) for each in ("/usr", "/bin", "/sbin", "/opt"))
 
 
 def may_use(name: str, module: str | None, key: Key | None) -> bool:
-    """Tell whether a variable expands in a value of a project's file.
+    """Return whether a variable expands in a value of a project's file.
 
-    It does when it is harmless, or when it belongs to the module: for one of ours, in the keys
-    that are there for it; for another, when it begins with the module's name.
+    It does if it is harmless, or belongs to the module: for our modules, in the keys that are
+    meant for it; for others, if it begins with the module's name.
     """
     if _is_harmless(name):
         return True
@@ -274,7 +274,7 @@ def may_use(name: str, module: str | None, key: Key | None) -> bool:
 
 
 def why_withheld(key: Key, value: Any, own: Any, project: Path) -> str | None:
-    """Return why a project's value is not used, or None when it is.
+    """Return why a project's value is not used, or None if it is used.
 
     `own` is the user's value in the same place.
     """
@@ -307,12 +307,12 @@ def _is_lower(value: Any, own: Any, default: tuple[Any, ...]) -> bool:
 
 
 def _leaves(text: str, project: Path) -> bool:
-    """Tell whether a path leads out of the project: from its text, or by a link on the way."""
+    """Return whether a path leads out of the project, as written or through a link."""
     if text.startswith("~") or "\0" in text or ".." in Path(text).parts:
         return True
     try:
         real = (project / text).resolve()
-        # What is written below `.git` may be run by git.
+        # Git may run what is written below `.git`, such as hooks.
         of_git = ".git" in (part.lower() for part in real.parts)
         return of_git or not real.is_relative_to(project.resolve())
     except (OSError, RuntimeError):
@@ -320,7 +320,10 @@ def _leaves(text: str, project: Path) -> bool:
 
 
 def _names_other_code(text: str, project: Path) -> bool:
-    """Tell whether a command, or one of its arguments, is a path to something elsewhere."""
+    """Return whether a command, or one of its arguments, is a path out of the project.
+
+    Programs of the system are allowed.
+    """
     for part in (text, text.partition("=")[2]):
         path = Path(part)
         if not (part.startswith(("/", "~")) or ".." in path.parts or "/" in part):

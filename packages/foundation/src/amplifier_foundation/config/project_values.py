@@ -1,4 +1,4 @@
-"""What a project's files say about modules: what of it is used, withheld, or has to be granted."""
+"""Which values of a project's files are used, which are withheld, and which need a grant."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from amplifier_foundation.errors import TrustError
 
 __all__ = ["ProjectValues", "origins_of", "refuse_ungranted"]
 
-# The parts of a file that say something about modules or name something to fetch; the rest is
-# text for people and models.
+# The parts of a file that configure modules or name something to fetch; the rest is text.
 _PARTS = (
     "session",
     "providers",
@@ -34,14 +33,14 @@ _PARTS = (
     "servers",
 )
 _PROSE = frozenset({"description", "instruction", "instructions", "system"})
-# More are named when these have been granted: a message has to be short enough to be read.
+# Further origins are named once these are granted: the message has to stay readable.
 _MOST_NAMED = 10
-# Below a key such as `proxies`, these are the names of what each address is for.
+# Below a key such as `proxies`, these names say which scheme each address is for.
 _SCHEMES = frozenset({"http", "https", "all", "ws", "wss"})
 
 
 class _CommandWithheldError(Exception):
-    """A part of a command is not used, and so nothing that it belongs to is."""
+    """A part of a command is withheld, so the whole mapping that has it is left out."""
 
 
 class _Where(NamedTuple):
@@ -81,9 +80,9 @@ class _Where(NamedTuple):
 
 
 class ProjectValues:
-    """Lays a project's values over the user's, with the variables of both expanded.
+    """Merges a project's values over the user's, with the variables of both expanded.
 
-    `origins` are those of all addresses in what is used of the project's values. `notices` say
+    `origins` are those of all addresses in the project's values that are used. `notices` say
     what is not used. The names of variables that have no value are added to `unset`.
     """
 
@@ -94,10 +93,10 @@ class ProjectValues:
         self.unset = unset
 
     def settle(self, value: Any, own: Any, lookup: Lookup) -> Any:
-        """Return what is used of `value`, where `own` is what the user has in the same place.
+        """Return the permitted part of `value`; `own` is the user's value in the same place.
 
-        What equals the user's is the user's. Of the rest, what a project may not say is replaced
-        by the user's value, or left out where there is none.
+        What equals the user's value is the user's. Anything else that a project may not set is
+        replaced by the user's value, or left out if there is none.
         """
         settled = self._settle(value, own, _Where(), lookup)
         if settled is UNSET:
@@ -134,6 +133,7 @@ class ProjectValues:
             if key in _PROSE and where.is_description:
                 settled[key] = each
                 continue
+            # An address may be the key of a mapping, too.
             if key not in users:
                 self.origins += origins_in(key)
             used = self._settle(each, users.get(key, MISSING), where.below(key, value), lookup)
@@ -167,7 +167,8 @@ class ProjectValues:
         return self._settle(entry, known, where, lookup)
 
     def _single(self, value: Any, own: Any, where: _Where, lookup: Lookup) -> Any:
-        """Return a value of the project with its variables expanded; MISSING: it is not used."""
+        """Return a value of the project with its variables expanded, or MISSING if withheld."""
+        # Expanded before it is checked: what counts is the path or address that would be used.
         expanded = self._expanded(value, where, lookup)
         if expanded is UNSET:
             return UNSET
@@ -179,13 +180,14 @@ class ProjectValues:
         if why is not None:
             self._withhold(where, why)
             if key is not None and key.kind == "command":
+                # A command with an argument missing could do something else: drop its server.
                 raise _CommandWithheldError
             return MISSING
         self.origins += origins_in(expanded, named=_is_named(where, expanded))
         return expanded
 
     def _denial(self, rule: dict[str, Any], where: _Where, lookup: Lookup) -> Any:
-        """Return a rule that denies; a rule of any other kind is not used."""
+        """Return a rule if it denies; a project's other rules are withheld."""
         expanded = self._expanded(rule, where, lookup)
         if expanded.get("action") == "deny":
             return expanded
@@ -220,7 +222,7 @@ class ProjectValues:
 
 
 def origins_of(values: Mapping[str, Any], project: Path, lookup: Lookup) -> Iterator[str]:
-    """Yield the origin of each address in a project's file, as it is when it is used."""
+    """Yield the origin of each address in a project's file, with variables expanded."""
     found = ProjectValues(project, [])
     for part in _PARTS:
         if part in values:
@@ -229,7 +231,7 @@ def origins_of(values: Mapping[str, Any], project: Path, lookup: Lookup) -> Iter
 
 
 def refuse_ungranted(origins: Collection[str], granted: Collection[str], project: Path) -> None:
-    """Raise TrustError when a project's files name an address that the user has not granted."""
+    """Raise TrustError if a project's files name an address that the user has not granted."""
     unreadable = [each for each in origins if each.startswith(UNREADABLE)]
     if unreadable:
         raise TrustError(
@@ -253,7 +255,7 @@ def _by_module(entries: list[Any]) -> dict[str, dict[str, Any]]:
 
 
 def _is_named(where: _Where, value: Any) -> bool:
-    """Tell whether a value is meant as an address, because its key is, or a key above it."""
+    """Return whether a value is meant as an address, by its key or by a key above it."""
     if where.key is not None:
         return where.key.kind == "address"
     names = [name for name in where.path if name != "*"]

@@ -12,21 +12,21 @@ Lookup = Callable[[str], str | None]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
 UNSET: Any = object()
-# In place of a value of the user's, where the project alone has one.
+# Stands for the user's value where only the project has one.
 MISSING: Any = object()
 
 
 def expand(values: dict[str, Any], lookup: Lookup, unset: list[str]) -> dict[str, Any]:
-    """Return `values` with every variable replaced, in a copy.
+    """Return a copy of `values` with every variable replaced.
 
-    Of a variable that is unset and has no default, the name is added to `unset`; a value that is
-    nothing but such a variable is left out, as if it had not been written.
+    The name of a variable that is unset and has no default is added to `unset`. A value that is
+    only such a variable is left out, as if it had not been written.
     """
     return cast("dict[str, Any]", expand_value(values, lookup, unset))
 
 
 def expand_value(value: Any, lookup: Lookup, unset: list[str]) -> Any:
-    """Return any value with its variables replaced; UNSET for one that is to be left out."""
+    """Return any value with its variables replaced; UNSET if it has to be left out."""
     if isinstance(value, str):
         if "${" in value:
             return _expand_text(value, lookup, unset)
@@ -52,7 +52,7 @@ def _expand_text(text: str, lookup: Lookup, unset: list[str]) -> Any:
             return found
         return match[2] or ""
 
-    # Without a `}` behind it, every `${A:` would be looked at up to the end of the text.
+    # After the last `}`, the pattern would scan from every `${A:` to the end: quadratic time.
     end = text.rfind("}") + 1
     expanded = _VARIABLE.sub(value_of, text[:end]) + text[end:]
     unset.extend(missing)

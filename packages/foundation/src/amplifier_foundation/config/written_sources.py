@@ -1,4 +1,7 @@
-"""What each `source:` in a file means: one reading of it, for trust and for the loader."""
+"""Resolve each `source:` in a file, with one parser for trust and for the loader.
+
+With two parsers, a project could show one folder to the user and have another one loaded.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ __all__ = ["SourceOrigin", "mappings_in", "origin_of", "path_sources", "with_abs
 
 BUNDLE_FILES = ("bundle.md", "bundle.yaml", "bundle.yml")
 
-# Where a source may be written besides `source`, beside a `module`.
+# Keys that have a source, besides `source` next to `module`.
 _PART_SOURCES = ("orchestrator_source", "context_source")
 
 
 class SourceOrigin(NamedTuple):
     """The file in which sources are written, and where relative ones start.
 
-    `project` is given for a file that came with a project. Its sources are then held to what the
+    `project` is given for a file that came with a project. Its sources are limited to what the
     user can be shown: no variables, and no path that leads out of the project.
     """
 
@@ -32,8 +35,8 @@ class SourceOrigin(NamedTuple):
 def origin_of(file: Path, home: Path, project: Path | None = None) -> SourceOrigin:
     """Return the origin of the sources in a bundle's or an agent's file.
 
-    They start in its folder, else at the root of its bundle, else, in a project's file, in the
-    project.
+    They are relative to its folder, else to the root of its bundle, else, in a project's file, to
+    the project.
     """
     folders = [file.parent, bundle_root(file, home)]
     if project is not None:
@@ -44,8 +47,8 @@ def origin_of(file: Path, home: Path, project: Path | None = None) -> SourceOrig
 def bundle_root(file: Path, home: Path) -> Path:
     """Return the nearest folder above with a bundle's file; agents have theirs above `agents`."""
     for folder in file.parents:
-        # In a folder where everybody may write, such as the one for temporary files, a file of
-        # somebody else's must not become the root of the user's.
+        # In a world-writable folder such as /tmp, a bundle file of another user must not become
+        # the root of this one.
         if folder != file.parent and folder.stat().st_mode & 0o002:
             break
         if any((folder / name).is_file() for name in BUNDLE_FILES):
@@ -58,11 +61,11 @@ def bundle_root(file: Path, home: Path) -> Path:
 
 
 def with_absolute_sources(value: Any, origin: SourceOrigin) -> Any:
-    """Return a copy in which every source that is a path is a whole and real one.
+    """Return a copy in which every source that is a path is absolute, with links resolved.
 
     Raises:
-        TrustError: the file is a project's, and a source in it is not one that can be shown and
-            held to its content.
+        TrustError: the file is a project's, and a source in it cannot be shown and compared by
+            its content.
     """
     if isinstance(value, list):
         return [with_absolute_sources(each, origin) for each in cast("list[Any]", value)]
@@ -98,7 +101,7 @@ def mappings_in(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _places_in(entry: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield where in one mapping sources are written, not looking further down."""
+    """Yield the mapping and the key of each source in one mapping, without descending."""
     if "module" in entry and entry.get("source") is not None:
         yield entry, "source"
     for key in _PART_SOURCES:
@@ -124,6 +127,7 @@ def _absolute(given: Any, origin: SourceOrigin) -> Any:
 
     if _has_variable(given):
         if origin.project is not None:
+            # The environment of a later run may not be that of the user's decision.
             raise _refused(given, origin, "What a variable stands for cannot be shown to you.")
         if not str(given).startswith("."):
             return given
@@ -134,7 +138,7 @@ def _absolute(given: Any, origin: SourceOrigin) -> Any:
         path = local_path(source, *origin.folders, within=origin.project)
     except SourceFormatError as error:
         if origin.project is None:
-            # Whoever loads it says what is wrong with it.
+            # The loader reports what is wrong with it.
             return given
         raise _refused(given, origin, error.why) from error
     if origin.project is not None:

@@ -16,7 +16,7 @@ from amplifier_foundation.sources.errors import (
     UngrantedError,
     UnpinnedError,
 )
-from amplifier_foundation.sources.fetching import LIMITS, Limits, Progress
+from amplifier_foundation.sources.fetch import LIMITS, Limits, Progress
 from amplifier_foundation.sources.lock import Lock, Pin
 from amplifier_foundation.sources.resolver import LocatedModule, SourceResolver
 from amplifier_foundation.sources.uri import Source, parse_source

@@ -1,4 +1,4 @@
-"""Fetching a zip archive, and unpacking it only when every name and size in it is harmless."""
+"""Fetch a zip archive, and unpack it only if every name and size in it is safe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from amplifier_foundation.config.plain_files import open_plain
 from amplifier_foundation.sources.content import collision, hash_of, is_covered, name_fault
 from amplifier_foundation.sources.errors import FetchError, RejectedArchiveError
-from amplifier_foundation.sources.fetching import Watch
+from amplifier_foundation.sources.fetch import Watch
 from amplifier_foundation.sources.uri import Source
 from amplifier_sandbox.files.names import RefusedError
 from amplifier_sandbox.files.rooted import FOLDER, closing, create_beneath
@@ -28,17 +28,18 @@ __all__ = ["fetch_archive"]
 
 _CHUNK = 1 << 16
 _SILENCE_SECONDS = 30.0
-# Below this, even a file of nothing but zeros is no bomb.
+# The ratio does not apply below this size: a small file of zeros is harmless.
 _SMALL = 1 << 20
 # Encrypted, a patch of another file, strongly encrypted, names hidden.
 _UNREADABLE = 0x1 | 0x20 | 0x40 | 0x2000
 # LZMA is left out: the archive would say how much memory reading it takes.
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
-# The directory of an archive is read whole: this is far more than its files need.
+# The directory of an archive is read whole; real entries are far smaller than this.
 _DIRECTORY_BYTES_PER_FILE = 256
 # A file in an archive begins with a header of this size and its name.
 _HEADER_BYTES = 30
 _UNICODE_PATH = 0x7075
+# What `zipfile` and the decompressors raise for damaged or hostile input.
 _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
@@ -52,7 +53,7 @@ _BROKEN = (
 
 
 class _Member(NamedTuple):
-    """A file of an archive. `name` is what was checked, and the only name that is used."""
+    """A file of an archive; `name` is the one that was checked, and the only one that is used."""
 
     name: str
     packed: zipfile.ZipInfo
@@ -61,14 +62,14 @@ class _Member(NamedTuple):
 def fetch_archive(
     source: Source, workspace: Path, watch: Watch, expected: str | None = None
 ) -> str | None:
-    """Put the files of a zip archive into `workspace/tree`.
+    """Write the files of a zip archive to `workspace/tree`.
 
-    When a content hash is `expected` and the archive has another one, nothing is written. Returns
-    the hash that was found, or None when none was expected.
+    If the archive does not have the `expected` content hash, nothing is written. Returns the hash
+    that was found, or None if none was expected.
 
     Raises:
-        FetchError: it cannot be had, or it takes too long or too much.
-        RejectedArchiveError: something in it is not harmless; nothing of it stays.
+        FetchError: it cannot be fetched, or a limit was exceeded.
+        RejectedArchiveError: something in it is not safe; nothing of it is kept.
     """
     parts = urlsplit(source.location)
     if parts.scheme == "file":
@@ -86,6 +87,7 @@ def fetch_archive(
                 found = None
             else:
                 found = _content_hash(opened, members, watch)
+            # Without an expected hash, both are None.
             if found == expected:
                 _unpack(opened, members, workspace / "tree", watch)
             return found
@@ -96,7 +98,7 @@ def fetch_archive(
 
 
 class _Bounded:
-    """An archive on disk; `zipfile` reads its directory in one piece, however large it is."""
+    """An archive on disk that limits a read: `zipfile` reads the directory in one piece."""
 
     def __init__(self, file: BinaryIO, files: int) -> None:
         self._file = file
@@ -112,7 +114,7 @@ class _Bounded:
 
 
 class _SameSafety(HTTPRedirectHandler):
-    """Follows a redirection only to where the source itself could have pointed."""
+    """Follows a redirect only to an address that the source itself could have named."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
@@ -134,6 +136,7 @@ def _download(address: str, archive: Path, watch: Watch) -> None:
             length = answer.headers.get("Content-Length") or ""
             total = int(length) if length.isdigit() else None
             size = 0
+            # `read1` returns what has arrived; `read` could wait for a slow server past the limit.
             while chunk := answer.read1(_CHUNK):
                 size += len(chunk)
                 watch.reached(size, total)
@@ -143,13 +146,13 @@ def _download(address: str, archive: Path, watch: Watch) -> None:
 
 
 def _checked(archive: zipfile.ZipFile, watch: Watch) -> list[_Member]:
-    """Return the archive's files after looking at every name and every stated size."""
+    """Return the archive's files after checking every name and every stated size."""
     packed = archive.infolist()
     if len(packed) > watch.limits.files:
         raise RejectedArchiveError(watch.source, f"more than {watch.limits.files:,} files")
     if sum(each.file_size for each in packed) > watch.limits.bytes:
         raise RejectedArchiveError(watch.source, f"more than {watch.limits.bytes:,} bytes")
-    # Not `filename`: from Python 3.12 on that is whatever an extra field says.
+    # Not `filename`: from Python 3.12 on, an extra field of the archive can replace it.
     members = [_Member(each.orig_filename, each) for each in packed]
     for member in members:
         fault = _fault_of(member, watch.limits.ratio)
@@ -200,7 +203,7 @@ def _has_unicode_path(extra: bytes) -> bool:
 
 
 def _overlap(members: list[_Member], directory: int) -> bool:
-    """Whether files share bytes of the archive: a few bytes could then stand for many files."""
+    """Whether files share bytes of the archive, so that a small one expands to many files."""
     end = directory
     for member in sorted(members, key=lambda each: each.packed.header_offset, reverse=True):
         packed = member.packed
@@ -229,9 +232,10 @@ def _content_hash(archive: zipfile.ZipFile, members: list[_Member], watch: Watch
 
 
 def _unpack(archive: zipfile.ZipFile, members: list[_Member], tree: Path, watch: Watch) -> None:
-    """Write the files; zipfile reads no more of one than its stated size, and checks its sum."""
+    """Write the files; zipfile reads no more than the stated size of each, and checks its CRC."""
     tree.mkdir()
     written = 0
+    # Beneath an open folder, so that even a name that passed every check cannot leave the tree.
     with closing(os.open(tree, FOLDER)) as root:
         for member in members:
             target = os.fdopen(create_beneath(root, member.name), "wb")

@@ -1,4 +1,4 @@
-"""Trees that were fetched: which names their files may have, and one hash of all content."""
+"""Fetched trees: which names their files may have, and one hash over all content."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ def name_fault(name: str) -> str | None:
         return f"a name longer than {_NAME_BYTES:,} bytes or {_DEPTH} folders"
     if any(len(part.encode()) > _PART_BYTES for part in parts):
         return f"a name with a part longer than {_PART_BYTES} bytes"
+    # A lenient file system takes `.GIT` or `.git.` for `.git`, which is not part of the hash.
     if any(part not in IGNORED and _plainest(part) in IGNORED for part in parts):
         return "another spelling of a folder that is left out"
     return None
 
 
 def collision(files: Iterable[str], folders: Iterable[str]) -> str | None:
-    """Return which name is there twice on some file system, or as a file and as a folder."""
+    """Return which name occurs twice on some file system, or is both a file and a folder."""
     known_files: set[str] = set()
     all_folders = set(folders)
     for name in files:
@@ -63,16 +64,16 @@ def _parents(name: str) -> Iterator[str]:
 
 
 def _folded(name: str) -> str:
-    """Return one spelling for the names that a file system of macOS or Windows has once."""
+    """Return one spelling for all names that are the same file on macOS or Windows."""
     return unicodedata.normalize("NFC", name).casefold()
 
 
 def _plainest(part: str) -> str:
-    """Return what a file system that is as lenient as any would take a name for."""
+    """Return a name as the most lenient file system would read it."""
     return unicodedata.normalize("NFKC", part).casefold().rstrip(". ")
 
 
-# What tools leave behind; the bytes that are run come from the files beside it.
+# What tools leave behind. It is not hashed, and removed from fetched trees before they are used.
 IGNORED = {"__pycache__", ".git"}
 _CHUNK = 1 << 20
 
@@ -94,7 +95,7 @@ def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
                 name = f"{above}{entry.name}"
                 if entry.name in IGNORED:
                     continue
-                # A link to a folder counts as what it says; what is there is not part of this one.
+                # A link to a folder is hashed as a link: what it leads to is not part of the tree.
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append((f"{name}/", parent / entry.name))
                 else:
@@ -123,7 +124,7 @@ def hash_of(digests: Mapping[str, str]) -> str:
 
 
 def is_covered(name: str) -> bool:
-    """Tell whether a file with this relative name counts."""
+    """Return whether the content hash covers a file with this relative name."""
     return not IGNORED.intersection(name.split("/"))
 
 

@@ -1,10 +1,10 @@
-"""Why a source is not used.
+"""Errors about the sources of modules and bundles.
 
 SourceError (of the foundation)
-├── SourceFormatError           the text names no source
+├── SourceFormatError           the text is not a valid source
 ├── LockFileError               the lock itself cannot be read
 └── ModuleSourceError           also the kernel's ModuleLoadError
-    ├── FetchError              it could not be had
+    ├── FetchError              it could not be fetched
     │   └── MissingSourceError  a bundle that is not pinned either: it can be left out
     ├── RejectedArchiveError    reason
     ├── UngrantedError          it is in a project, and the user did not trust it
@@ -14,7 +14,7 @@ SourceError (of the foundation)
     └── AmbiguousModuleError    distributions
 
 Being load errors, they end the search: the kernel looks elsewhere only for a module that is not
-found, and another module must never stand in for one that was refused.
+found, and another module must never replace one that was refused.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def command_for(command: str, bundle: str | None) -> str:
 
 
 class SourceFormatError(SourceError):
-    """The text is no source that can be followed."""
+    """The text is not a source that can be used."""
 
     exit_code = 2
     is_missing = True
@@ -63,9 +63,9 @@ class LockFileError(SourceError):
 
 
 class ModuleSourceError(SourceError, ModuleLoadError):
-    """A module or bundle is not taken from where it should come from.
+    """A module or bundle cannot be loaded from its source.
 
-    `reason` is the kernel's word for the cause, which `module:load_failed` carries.
+    `reason` is the kernel's code for the cause, which is in `module:load_failed`.
     """
 
     reason = "validation_failed"
@@ -79,19 +79,19 @@ class ModuleSourceError(SourceError, ModuleLoadError):
 
 
 class FetchError(ModuleSourceError):
-    """The source could not be had: it is not there, too large, too slow, or out of reach."""
+    """The source could not be fetched: it does not exist, or is too large, too slow, or offline."""
 
     reason = "missing_source"
 
 
 class MissingSourceError(FetchError):
-    """A bundle's source that nothing is pinned for could not be had, now or when it was locked."""
+    """A bundle's source without a pin could not be fetched, now or when it was locked."""
 
     is_missing = True
 
 
 class RejectedArchiveError(ModuleSourceError):
-    """An archive, or a commit, would write where or what it must not; nothing of it stays."""
+    """An archive or a commit has an unsafe name, size or type of file; nothing of it is kept."""
 
     exit_code = 3
 
@@ -111,7 +111,7 @@ class UngrantedError(ModuleSourceError):
 
 
 class UnpinnedError(ModuleSourceError):
-    """Something remote is named that the lock does not pin."""
+    """A remote source is not pinned in the lock."""
 
     exit_code = 3
 
@@ -126,7 +126,7 @@ class UnpinnedError(ModuleSourceError):
 
 
 class DriftError(ModuleSourceError):
-    """What is there is not what the lock pins."""
+    """A source or its content is not what the lock pins."""
 
     exit_code = 3
 
@@ -144,7 +144,7 @@ class DriftError(ModuleSourceError):
 class KernelMismatchError(ModuleSourceError):
     """A module requires another version of the contract than this kernel implements.
 
-    The next step is another release of the module: another kernel would end the product.
+    The fix is another release of the module: another kernel would break the product.
     """
 
     reason = "invalid_module_metadata"

@@ -1,4 +1,4 @@
-"""What was fetched: git commits and archives, each in the cache by the hash of its content."""
+"""The cache of fetched git commits and archives, keyed by the hash of their content."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from typing import NamedTuple
 
 from amplifier_foundation.sources.content import IGNORED, content_hash
 from amplifier_foundation.sources.errors import DriftError
-from amplifier_foundation.sources.fetching import Limits, ProgressListener, Watch
+from amplifier_foundation.sources.fetch import Limits, ProgressListener, Watch
 from amplifier_foundation.sources.lock import Pin
 from amplifier_foundation.sources.uri import Source
 from amplifier_kit.durable_files import make_private_folder
 
 _UNFINISHED = ".fetching-"
+# Far longer than a fetch may take, so that no running one loses its folder.
 _ABANDONED_SECONDS = 24 * 3600
 
 
 class Cache:
-    """A folder of folders named by sha256; any number of processes may fill it at once."""
+    """A folder of folders named by sha256, which processes may fill in parallel."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def entry(self, sha256: str) -> Path:
-        """Return where the content of that hash is, or would be."""
+        """Return the folder for the content of that hash, whether it exists or not."""
         return self.folder / sha256
 
     def hash_of(self, sha256: str) -> str | None:
-        """Return the hash that an entry has now, or None when there is no entry."""
+        """Return the current hash of an entry, or None if there is no entry."""
         entry = self.entry(sha256)
         if entry.is_dir():
             return bare_hash(entry)
@@ -40,7 +41,7 @@ class Cache:
 
     @contextmanager
     def workspace(self) -> Generator[Path]:
-        """Give a folder to fetch into, on the cache's file system; it is gone afterwards."""
+        """Yield a temporary folder on the cache's file system, from which `keep` can rename."""
         make_private_folder(self.folder)
         self._remove_abandoned()
         folder = self.folder / f"{_UNFINISHED}{os.urandom(8).hex()}"
@@ -51,11 +52,12 @@ class Cache:
             _remove(folder)
 
     def keep(self, tree: Path, sha256: str) -> Path:
-        """Move a tree out of a workspace into the cache; the first of several fetchers wins."""
+        """Move a tree from a workspace into the cache; the first of several processes wins."""
         entry = self.entry(sha256)
         try:
             tree.rename(entry)
         except OSError:
+            # Another process was faster, and its entry has the same content.
             if not entry.is_dir():
                 raise
         else:
@@ -65,12 +67,12 @@ class Cache:
     def discard(self, sha256: str) -> None:
         """Remove an entry, so that it is fetched again."""
         with self.workspace() as folder, suppress(FileNotFoundError):
-            # A protected folder cannot be moved; and it is moved so that nobody finds half of it.
+            # A read-only folder cannot be moved; it is moved so that nobody finds half of it.
             self.entry(sha256).chmod(0o700)
             self.entry(sha256).rename(folder / "discarded")
 
     def _remove_abandoned(self) -> None:
-        """Remove what a process left that was killed while it fetched."""
+        """Remove what killed processes left of their fetches."""
         oldest = time.time() - _ABANDONED_SECONDS
         for folder in self.folder.glob(f"{_UNFINISHED}*"):
             with suppress(FileNotFoundError):
@@ -81,7 +83,7 @@ class Cache:
 def bare_hash(tree: Path) -> str:
     """Remove what a content hash does not cover, then return the hash.
 
-    Left there, bytecode would be run in place of the source that is hashed.
+    Otherwise Python would run planted bytecode instead of the source that is hashed.
     """
     for name in IGNORED:
         for uncovered in list(tree.rglob(name)):
@@ -90,17 +92,17 @@ def bare_hash(tree: Path) -> str:
 
 
 def _protect(entry: Path) -> None:
-    """Take the right to write away: Python leaves no bytecode, and nobody edits by mistake."""
+    """Make an entry read-only: Python adds no bytecode, and nobody edits it by mistake."""
     for parent, _, names in os.walk(entry, topdown=False):
         for name in names:
-            # Following a link, this would change a file elsewhere.
+            # `chmod` follows links, and would change a file elsewhere.
             if not (Path(parent) / name).is_symlink():
                 (Path(parent) / name).chmod(0o444)
         Path(parent).chmod(0o555)
 
 
 def _remove(path: Path) -> None:
-    """Remove a file or a folder, though it be protected; somebody else may be removing it too."""
+    """Remove a file or folder, read-only or not; another process may be removing it too."""
     with suppress(FileNotFoundError):
         if path.is_symlink() or not path.is_dir():
             path.unlink()
@@ -111,7 +113,7 @@ def _remove(path: Path) -> None:
 
 
 class Tree(NamedTuple):
-    """All files of a repository or an archive; the source's subdirectory is a part of it."""
+    """All files of a repository or an archive, not only those of the source's subdirectory."""
 
     path: Path
     sha256: str
@@ -131,7 +133,7 @@ class FetchedSources:
         """Return the content that is pinned, from the cache or fetched.
 
         Raises:
-            DriftError: what is in the cache, or what the source gives, is something else.
+            DriftError: the cache or the source has another content.
         """
         found = self.cache.hash_of(pin.sha256)
         if found is None:
@@ -141,13 +143,13 @@ class FetchedSources:
         return Tree(self.cache.entry(pin.sha256), pin.sha256, pin.commit)
 
     def restored(self, source: Source, pin: Pin) -> Tree:
-        """Return what a pin's commit holds, fetched again when the cache no longer has it."""
+        """Return the content of a pin's commit, fetched again if the cache does not have it."""
         if self.cache.hash_of(pin.sha256) == pin.sha256:
             return Tree(self.cache.entry(pin.sha256), pin.sha256, pin.commit)
         return self._fetch(source, pin.commit)
 
     def newest(self, source: Source) -> Tree:
-        """Return what the source gives now; all that asks for one repository gets one commit."""
+        """Return the current content; all modules of one repository get the same commit."""
         whole = source._replace(subdirectory="")
         if whole not in self._newest:
             self._newest[whole] = self._fetch(source, source.commit)
@@ -167,12 +169,13 @@ class FetchedSources:
                 watch.ended()
             found = bare_hash(workspace / "tree")
             _require_pinned(found, pinned)
+            # A damaged entry is replaced by what was just fetched.
             if self.cache.hash_of(found) not in (None, found):
                 self.cache.discard(found)
             return Tree(self.cache.keep(workspace / "tree", found), found, commit)
 
 
-# Most runs fetch nothing, and need neither processes nor the network.
+# Imported here because most runs fetch nothing, and need neither processes nor the network.
 def _fetch_git(workspace: Path, source: Source, commit: str | None, watch: Watch) -> str:
     from amplifier_foundation.sources.git import fetch_commit  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Fetching a commit with git, so that nothing of the repository runs and nothing else is asked."""
+"""Fetch a commit with git, without running code of the repository or prompting the user."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from amplifier_foundation.sources.content import collision, name_fault
 from amplifier_foundation.sources.errors import FetchError, RejectedArchiveError
-from amplifier_foundation.sources.fetching import Watch
+from amplifier_foundation.sources.fetch import Watch
 from amplifier_foundation.sources.uri import Source
 from amplifier_sandbox.own.programs import find_program, search_folders
 
@@ -33,7 +33,7 @@ _SETTINGS = {
     "protocol.ext.allow": "never",
     "submodule.recurse": "false",
 }
-# The person's own settings are not read either: what is pinned here must be the same elsewhere.
+# The user's own git settings are not read either: a pin must mean the same on every machine.
 _ENVIRONMENT = {
     "GIT_ASKPASS": "/bin/false",
     "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -49,14 +49,13 @@ _ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding\n"
 
 
 def fetch_commit(source: Source, commit: str | None, workspace: Path, watch: Watch) -> str:
-    """Put the files of a commit into `workspace/tree`; return the full commit.
+    """Write the files of a commit to `workspace/tree`; return the full commit.
 
-    `commit` is what to fetch, else what the source's reference stands for at this moment.
-    Submodules are left out.
+    Without `commit`, the source's reference is resolved now. Submodules are left out.
 
     Raises:
-        FetchError: git says no, or it takes too long or too much.
-        RejectedArchiveError: it has a name that is not harmless; none of its files was written.
+        FetchError: git failed, or a limit was exceeded.
+        RejectedArchiveError: it has an unsafe name; none of its files was written.
     """
     repository = workspace / "repository"
     tree = workspace / "tree"
@@ -95,7 +94,7 @@ def _entries(listing: str) -> list[_Entry]:
 
 
 def _check_size(entries: list[_Entry], watch: Watch) -> None:
-    """Say no before the files are written: a small pack can hold very large ones."""
+    """Refuse before files are written: a small pack can contain very large ones."""
     if len(entries) > watch.limits.files:
         raise FetchError(
             f"Fetching {watch.source} was ended.",
@@ -105,7 +104,7 @@ def _check_size(entries: list[_Entry], watch: Watch) -> None:
 
 
 def _check_names(entries: list[_Entry], watch: Watch) -> None:
-    """Hold names to the rules for archives; git's own depend on its version and the system."""
+    """Check names by the rules for archives; git's own depend on its version and the system."""
     for each in entries:
         fault = name_fault(each.name)
         if fault is not None:
@@ -118,7 +117,7 @@ def _check_names(entries: list[_Entry], watch: Watch) -> None:
 
 
 class _Git:
-    """The git program, on one repository that has no settings but ours."""
+    """The git program on one repository, with no settings but ours."""
 
     def __init__(self, repository: Path, tree: Path, protocol: str, watch: Watch) -> None:
         self._workspace = repository.parent
@@ -133,14 +132,15 @@ class _Git:
         for key, value in _SETTINGS.items():
             self._command += ["-c", f"{key}={value}"]
         kept = {name: os.environ[name] for name in (*_KEPT, *_PROXIES) if name in os.environ}
-        # Git starts ssh and others by name.
+        # Git starts ssh and others by name: none may come from a folder of the workspace.
         search = {"PATH": os.pathsep.join(search_folders())}
-        # A redirection cannot lead to another protocol.
+        # A redirect cannot switch to another protocol.
         allowed = {"GIT_ALLOW_PROTOCOL": protocol}
         self._environment = kept | search | _ENVIRONMENT | allowed
 
     def run(self, *arguments: str) -> str:
-        """Run one command within the fetch's limits; return what it wrote."""
+        """Run one command within the fetch's limits; return its output."""
+        # Files instead of pipes: they count towards the limit in bytes, and cannot block git.
         out = self._workspace / "out"
         err = self._workspace / "err"
         with out.open("w+b") as stdout, err.open("w+b") as stderr:
@@ -182,13 +182,13 @@ class _Git:
                 self._watch.reached(_size_of(self._workspace))
         finally:
             if process.poll() is None:
-                # The transport's own processes too.
+                # The whole group: git's transports run in processes of their own.
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
 
 
 def _size_of(folder: Path) -> int:
-    """Return how much a fetch has written so far; files come and go while git works."""
+    """Return how many bytes a fetch has written; files come and go while git works."""
     size = 0
     for parent, _, names in os.walk(folder):
         for name in names:

@@ -1,7 +1,8 @@
-"""The code of a project: loaded only where it is what the user trusted, and from a copy of that."""
+"""Load a project's code only if it is what the user trusted, and from a copy of it."""
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import json
 import os
@@ -25,10 +26,10 @@ __all__ = ["ProjectCode"]
 
 
 class ProjectCode:
-    """What of a project's folder may be loaded as a module.
+    """Decides which code in a project's folder may be loaded as a module.
 
-    `digests` are the files that the user trusts, by their path below the project; none are given
-    for a project that is not trusted.
+    `digests` are the files that the user trusts, by their path below the project; empty for a
+    project that is not trusted.
     """
 
     def __init__(self, project: Path, home: Path, digests: Mapping[str, str]) -> None:
@@ -38,14 +39,14 @@ class ProjectCode:
         self._own: set[Path] = set()
 
     def allow(self, folders: Iterable[Path]) -> None:
-        """Let modules be loaded from folders that the user named, in a command or in own files."""
+        """Allow modules from folders that the user named, in a command or in their own files."""
         self._own |= {folder.resolve() for folder in folders}
 
     def admit(self, module_id: str, path: Path) -> Path:
-        """Return from where a module is to be loaded that is at `path`.
+        """Return the path from which to load the module at `path`.
 
-        For a folder of the project that is a copy of what the user trusted: what the project
-        becomes while the session runs is not loaded, nor is what lies beside the module.
+        For a folder of the project that is a copy of what the user trusted: modules import lazily,
+        and neither later changes nor files beside the module may be loaded.
 
         Raises:
             UngrantedError: it is in the project, and not what the user trusted.
@@ -57,6 +58,7 @@ class ProjectCode:
         found = self._found_below(real)
         if not granted:
             raise self._refused(module_id, path, "you have not trusted it")
+        # In both directions: a file that was added could be imported as well.
         changed = sorted(
             name for name in {*granted, *found} if granted.get(name) != found.get(name)
         )
@@ -67,10 +69,10 @@ class ProjectCode:
         return real
 
     def admit_installed(self, found: InstalledModule) -> None:
-        """Check that an installed module is not one that merely lies in the project.
+        """Check that an installed module is not one that Python just finds in the project.
 
-        What was installed into this Python is the user's choice, also when its code is in the
-        project, as that of an editable installation is.
+        What was installed into this Python is the user's choice, even if its code is in the
+        project, as with an editable installation.
 
         Raises:
             UngrantedError: Python found it in the project.
@@ -83,7 +85,7 @@ class ProjectCode:
         self.admit(found.module_id, path)
 
     def refuse_searched(self, module_id: str) -> None:
-        """Check what the kernel would find of a module that is not installed.
+        """Check where the kernel would find a module that is not installed.
 
         Raises:
             UngrantedError: it would find it in the project.
@@ -126,31 +128,35 @@ class ProjectCode:
         }
 
     def _copy_of(self, folder: Path, granted: Mapping[str, str]) -> Path:
-        """Return a copy of a granted folder in the user's own, made if it is not there yet."""
+        """Return the copy of a granted folder in the user's own, made if it does not exist."""
         content = {name: self._content(self._project / name) for name in granted}
         names = {name: os.fspath((self._project / name).relative_to(folder)) for name in granted}
         by_name = {names[name]: content[name] for name in granted}
         place = paths.trusted_code(self._home.resolve()) / fingerprint(by_name)
         target = place / folder.name
         if not self._is_copy(target, by_name):
-            shutil.rmtree(place, ignore_errors=True)
             self._write_copy(folder, place, by_name)
+        # Compared again: the project's files may have changed while they were copied.
         if not self._is_copy(target, by_name):
             raise self._refused(folder.name, folder, "it is changing at this moment")
         return target
 
-    def _write_copy(self, folder: Path, place: Path, names: Iterable[str]) -> None:
+    def _write_copy(self, folder: Path, place: Path, expected: Mapping[str, str]) -> None:
         unfinished = place.with_name(f".{place.name}.{os.urandom(8).hex()}")
         try:
-            for name in names:
+            for name in expected:
                 file = unfinished / folder.name / name
                 file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 shutil.copyfile(folder / name, file)
                 file.chmod(0o700 if os.access(folder / name, os.X_OK) else 0o600)
+            # Not before: a copy that another process has made meanwhile may be in use.
+            if not self._is_copy(place / folder.name, expected):
+                shutil.rmtree(place, ignore_errors=True)
             unfinished.rename(place)
-        except FileExistsError:
-            # Another process made the same copy.
-            pass
+        except OSError as error:
+            # Another process made the same copy. Linux reports a folder with files as ENOTEMPTY.
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -175,14 +181,14 @@ class ProjectCode:
 
 
 def _is_below_site(path: Path) -> bool:
-    """Tell whether a path is in the folder of installed packages of this Python."""
+    """Return whether a path is in the folder of installed packages of this Python."""
     folders = [*site.getsitepackages(), site.getusersitepackages()]
     return any(path.resolve().is_relative_to(Path(folder).resolve()) for folder in folders)
 
 
 def _is_editable(found: InstalledModule) -> bool:
-    """Tell whether a package is where its distribution was installed from, by PEP 610."""
-    # Only a project with code of its own on the import path pays for reading metadata.
+    """Return whether a package is where its distribution was installed from (PEP 610)."""
+    # Imported here because only a project with code on the import path needs metadata.
     from importlib.metadata import distributions  # noqa: PLC0415
 
     for each in distributions(name=found.distribution, path=[str(found.location)]):

@@ -1,9 +1,9 @@
 """Hints about accidents in honest code: what a module does when it is merely imported.
 
-This is not a protection against malicious code. Code is read, not run, and whoever wants to hide
-what it does has many ways to (a class with a special method, a thread, a name put together at run
-time). No hint means that nothing was noticed, never that a module can be trusted. No decision
-depends on it: trust, the lock and its pins decide what is loaded.
+This is not a protection against malicious code. Code is read, not run, and there are many ways to
+hide what it does (a class with a special method, a thread, a name built at run time). No hint means
+that nothing was noticed, never that a module can be trusted. No decision depends on it: trust, the
+lock and its pins decide what is loaded.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class _File(NamedTuple):
 
 
 class SourceCode:
-    """The Python files of one module, and who calls whom by name.
+    """The Python files of one module, and a call graph by name.
 
-    Functions are told apart by name alone, over all files: that finds too much rather than too
-    little.
+    Functions are distinguished only by name, across all files, which finds too much rather than
+    too little.
     """
 
     def __init__(self, files: Iterable[tuple[str, Path]]) -> None:
@@ -106,7 +106,7 @@ class SourceCode:
         return sorted(acts)
 
     def _own(self, names: set[str]) -> set[str]:
-        """Return which functions of this module the names may stand for."""
+        """Return which functions of this module the names may refer to."""
         last = {
             name.rpartition(".")[2]
             for name in names
@@ -121,6 +121,7 @@ class SourceCode:
             if path.stat().st_size > _LARGEST:
                 raise ValueError("it is too large")
             return ast.parse(path.read_bytes())
+        # The parser raises the last two for code that is nested too deeply.
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             self.unreadable.append((name, str(error) or type(error).__name__))
             return None
@@ -140,7 +141,7 @@ class SourceCode:
 
 
 def _aliases_of(tree: ast.Module) -> dict[str, str]:
-    """Return what the names of a file stand for: imports first, then plain assignments."""
+    """Return what the names of a file refer to: imports first, then plain assignments."""
     aliases: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -162,7 +163,7 @@ def _aliases_of(tree: ast.Module) -> dict[str, str]:
 
 
 def _calls_in(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
-    """Yield the calls that running the nodes makes by itself, not in what they only define."""
+    """Yield the calls that running the nodes makes, without those in functions they define."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
@@ -175,6 +176,7 @@ def _calls_in(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
         else:
             waiting += ast.iter_child_nodes(node)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            # A decorator without parentheses is called as well.
             for decorator in node.decorator_list:
                 if not isinstance(decorator, ast.Call):
                     yield ast.copy_location(ast.Call(decorator, [], []), decorator)
@@ -190,13 +192,13 @@ def _run_by_defining(function: _Function) -> list[ast.AST]:
 
 
 def _is_not_run(test: ast.expr) -> bool:
-    """Whether a condition holds only for a program or for a type checker."""
+    """Whether a condition is true only in a script or for a type checker."""
     text = ast.unparse(test)
     return text in ("TYPE_CHECKING", "typing.TYPE_CHECKING", "__name__ == '__main__'")
 
 
 def _dotted(node: ast.expr, aliases: dict[str, str]) -> str:
-    """Return the full name of what an expression reaches, as far as the text tells."""
+    """Return the full dotted name of an expression, with `?` for what the text does not show."""
     if isinstance(node, ast.Name):
         return aliases.get(node.id, node.id)
     if isinstance(node, ast.Attribute):
@@ -229,7 +231,7 @@ def _acts_of(file: _File, call: ast.Call, name: str) -> Iterator[Act]:
 
 
 def _handed_over(call: ast.Call, aliases: dict[str, str]) -> Iterator[str]:
-    """Yield the functions a call is given and may call: a thread's target, an exit function."""
+    """Yield the functions that are passed to a call, which may call them: a thread's target."""
     for value in (*call.args, *(keyword.value for keyword in call.keywords)):
         if isinstance(value, ast.Name | ast.Attribute):
             yield _dotted(value, aliases)
@@ -253,7 +255,7 @@ _SCRIPT_GROUPS = ("console_scripts", "gui_scripts")
 
 
 class Finding(NamedTuple):
-    """One thing that its author may not have meant; `str()` is how it is shown."""
+    """One thing that may be an accident; `str()` is how it is shown."""
 
     kind: str
     place: str
@@ -264,13 +266,13 @@ class Finding(NamedTuple):
 
 
 def inspect_module(folder: Path) -> list[Finding]:
-    """Return what was noticed in a module's folder that acts before the module is mounted.
+    """Return what in a module's folder acts before the module is mounted, as far as it is found.
 
-    It notices `.pth` and `sitecustomize` files, commands that hide well-known ones, code that
-    cannot be read, and calls at import time that start processes, reach the network or run made-up
-    code, also through functions of the module that are called then. Tests, examples and scripts in
-    the folder count too, since they can be imported. It misses most of what somebody would do on
-    purpose; see above.
+    These are `.pth` and `sitecustomize` files, commands that hide well-known ones, code that
+    cannot be read, and calls at import time that start processes, reach the network or run
+    generated code, also through functions of the module that are called then. Tests, examples and
+    scripts in the folder count too, since they can be imported. Most of what malicious code would
+    do is missed; see above.
     """
     files = list(files_of(folder))
     found = [finding for name, _ in files for finding in _of_name(name)]

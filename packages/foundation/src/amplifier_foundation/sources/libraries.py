@@ -1,8 +1,8 @@
-"""Libraries that modules from elsewhere need: which are missing, and the private environment.
+"""Libraries that modules from elsewhere require: which are missing, and the private environment.
 
-What a module's project file requires is not installed by itself. `amplifier module install` puts
-it into a folder of the user's own, which is at the end of the import path of the sessions that use
-such a module. What comes with the product is found first, and is never replaced.
+What a module's project file requires is not installed automatically. `amplifier module install`
+puts it into a folder of the user's own, which is at the end of the import path of the sessions that
+use such a module. What comes with the product is found first, and is never replaced.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KERNEL = re.compile(r"amplifier[-_.]core\s*\(?\s*([<>=!~][^;)@]*)", re.IGNORECA
 
 
 def required_in(folder: Path) -> str | None:
-    """Return the range of kernels that the module in a folder is made for; None for any."""
+    """Return the range of kernels that the module in a folder requires; None for any."""
     content = read_project(folder)
     if content:
         stated = content.get("tool", {}).get("amplifier", {}).get("requires_kernel")
@@ -46,7 +46,7 @@ def required_in(folder: Path) -> str | None:
 
 
 def required_by(requirements: Iterable[str]) -> str | None:
-    """Return what a distribution requires of the kernel; None when any will do."""
+    """Return the range of kernels that a distribution requires; None for any."""
     for requirement in requirements:
         found = _KERNEL.match(requirement)
         if found is not None:
@@ -101,10 +101,10 @@ class MissingLibrariesError(ModuleSourceError):
 def required_libraries(folder: Path, provided: Iterable[str] = ()) -> list[Requirement]:
     """Return what the project in a folder requires here, besides what comes with the product.
 
-    `provided` are distributions that are there in another way, such as the package of a bundle.
+    `provided` are distributions that are available otherwise, such as the package of a bundle.
 
     Raises:
-        ModuleSourceError: the project file cannot be read, or has what is not a requirement.
+        ModuleSourceError: the project file cannot be read, or has an invalid requirement.
     """
     written: Any = read_project(folder).get("project", {}).get("dependencies", [])
     if not written:
@@ -130,6 +130,7 @@ def required_libraries(folder: Path, provided: Iterable[str] = ()) -> list[Requi
 
 def missing_libraries(required: Iterable[Requirement]) -> list[str]:
     """Return the names of those that are not installed where Python imports from."""
+    # Versions are not compared: published modules declare narrower ranges than they need.
     from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415 - slow
 
     missing: list[str] = []
@@ -144,7 +145,7 @@ def missing_libraries(required: Iterable[Requirement]) -> list[str]:
 def require_libraries(
     module_id: str, required: list[Requirement], home: Path, command: str
 ) -> None:
-    """Make sure that a module finds its libraries, with the private environment if it needs that.
+    """Check that a module finds its libraries, adding the private environment if it needs that.
 
     Raises:
         MissingLibrariesError: some of them are not installed.
@@ -154,6 +155,7 @@ def require_libraries(
     if missing:
         for folder in library_folders(home):
             require_own(folder, ModuleSourceError)
+            # Appended, so that no library takes the place of what comes with the product.
             if os.fspath(folder) not in sys.path:
                 sys.path.append(os.fspath(folder))
         importlib.invalidate_caches()
@@ -176,13 +178,14 @@ def library_folders(home: Path) -> list[Path]:
 
 
 def site_folders(folder: Path) -> list[Path]:
-    """Return the folders of an environment, finished or not, that packages are in."""
+    """Return the folders of an environment, finished or not, that have packages."""
+    # `lib64` is often a link to `lib`, whose packages must not be listed twice.
     found = [*folder.glob("lib*/python*/*-packages"), *folder.glob("local/lib*/python*/*-packages")]
     return sorted(each for each in found if not each.parent.parent.is_symlink())
 
 
 def recorded_requirements(home: Path) -> dict[str, list[str]]:
-    """Return what the private environment was made for: requirements by module."""
+    """Return the requirements, by module, that the private environment was made for."""
     try:
         text = (environment_folder(home) / RECORD).read_text(encoding="utf-8")
         found: dict[str, list[str]] = json.loads(text)
@@ -192,5 +195,5 @@ def recorded_requirements(home: Path) -> dict[str, list[str]]:
 
 
 def canonical(name: str) -> str:
-    """Return the one way to write the name of a distribution."""
+    """Return the normalized name of a distribution (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()

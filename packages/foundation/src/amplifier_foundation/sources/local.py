@@ -1,4 +1,4 @@
-"""Where on this machine a source leads; trust and the loader both ask here."""
+"""Resolve a path source on this machine, in the same way for trust and for the loader."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _SHOWN_CHARS = 200
 
 
 def local_path(source: Source, *folders: Path, within: Path | None = None) -> Path:
-    """Return the real path that a path source means, whether something is there or not.
+    """Return the real path of a path source, whether it exists or not.
 
-    A relative one is meant from the first of the folders in which it is there, else from the first.
-    With `within`, a path that is written to lead elsewhere is refused before it is looked at: to
-    ask a file system whether it has a path may already reach the network.
+    A relative path is resolved in the first of the folders that has it, else in the first one.
+    With `within`, a path that is written to lead elsewhere is refused before the file system is
+    asked: on a network mount, the question itself may reach the network.
 
     Raises:
-        SourceFormatError: the path leads elsewhere, or cannot be followed: too long, a loop of
+        SourceFormatError: the path leads elsewhere, or cannot be resolved: too long, a loop of
             links, an unknown `~user`.
     """
     try:
@@ -32,7 +32,7 @@ def local_path(source: Source, *folders: Path, within: Path | None = None) -> Pa
             if not paths:
                 raise ValueError("It leads out of the project")
         found = next((each for each in paths if each.exists()), paths[0]).resolve()
-        # Since Python 3.13, `resolve` returns a loop of links as it is.
+        # From Python 3.13 on, `resolve` returns a loop of links unchanged instead of raising.
         if any(each.is_symlink() for each in (found, *found.parents)):
             raise ValueError("Its links lead in a circle")
         if within is not None and not found.is_relative_to(within.resolve()):

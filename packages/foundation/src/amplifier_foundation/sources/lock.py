@@ -23,7 +23,8 @@ from amplifier_foundation.sources.uri import Source
 __all__ = ["ELSEWHERE", "LOCK_NAME", "Lock", "Pin", "check_pin", "pins_fully"]
 
 LOCK_NAME = "amplifier.lock"
-# The source of a pin whose path is outside the project: only who names the path knows it.
+# The source of a pin whose path is outside the project. The lock is shared between machines, so
+# the path itself is not written.
 ELSEWHERE = "path"
 _VERSION = 1
 _LONGEST_WHY = 200
@@ -33,7 +34,7 @@ _SECTIONS = ("bundles", "modules")
 
 
 class Pin(NamedTuple):
-    """What one module or bundle has to be.
+    """The source and content that one module or bundle must have.
 
     `accepted` has no effect; locks of earlier versions have it.
     """
@@ -46,10 +47,11 @@ class Pin(NamedTuple):
 
 
 class Lock:
-    """The pins of one project; a lock that is not there has none.
+    """The pins of one project; a lock without a file has none.
 
-    `missing` are the modules, and the addresses that bundles include, that could not be had when
-    the lock was made, each with the reason: bundles are used without them until it is made again.
+    `missing` are the modules, and the addresses that bundles include, that could not be fetched
+    when the lock was made, each with the reason. Bundles are used without them until it is made
+    again: trying at each start would make a session depend on the network.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,12 +62,12 @@ class Lock:
 
     @classmethod
     def read(cls, path: Path, text: str | None = None) -> Lock:
-        """Return the lock in a file, an empty one when there is no file.
+        """Return the lock in a file, or an empty one if there is no file.
 
-        `text` is what the file says, if that was read before.
+        `text` is the content of the file, if it was read before.
 
         Raises:
-            LockFileError: the file is there and is no lock.
+            LockFileError: the file exists and is not a valid lock.
         """
         lock = cls(path)
         try:
@@ -83,7 +85,7 @@ class Lock:
         return lock
 
     def write(self) -> None:
-        """Write the lock so that the file is the new one or the old one, whatever happens."""
+        """Write the lock atomically: after a crash it is the old one or the new one."""
         content: dict[str, Any] = {"version": _VERSION} | {
             section: {name: _as_json(pin) for name, pin in getattr(self, section).items()}
             for section in _SECTIONS
@@ -103,15 +105,15 @@ class Lock:
             unfinished.unlink(missing_ok=True)
 
     def pin(self, module_id: str, pin: Pin) -> None:
-        """Record what a module has to be; `write` puts it on the disk."""
+        """Record the pin of a module; `write` saves it."""
         self.modules[module_id] = pin
 
     def note_missing(self, name: str, error: FetchError) -> None:
-        """Record why a module or an address could not be had."""
+        """Record why a module or an address could not be fetched."""
         self.missing[name] = " ".join((error.why or error.message).split())[:_LONGEST_WHY]
 
     def refuse_missing(self, name: str) -> None:
-        """Raise MissingSourceError for what could not be had when the lock was made."""
+        """Raise MissingSourceError for what could not be fetched when the lock was made."""
         if name in self.missing:
             raise MissingSourceError(
                 f"There is no `{name}`.",
@@ -122,14 +124,14 @@ class Lock:
         """Compare a module with its pin; one without a pin passes.
 
         Raises:
-            DriftError: it comes from elsewhere, or its content is another.
+            DriftError: it has another source or another content.
         """
         pin = self.modules.get(module_id)
         if pin is not None:
             check_pin(module_id, pin, source=source, sha256=sha256)
 
     def portable(self, path: Path) -> str:
-        """Return a path as the lock writes it: relative to itself, or not at all."""
+        """Return a path as the lock writes it: relative to its folder, else only `path`."""
         folder = self.path.parent.resolve()
         if path.is_relative_to(folder):
             return f"./{path.relative_to(folder).as_posix()}"
@@ -146,7 +148,7 @@ class Lock:
 
 
 def check_pin(name: str, pin: Pin, *, source: str, sha256: str | None = None) -> None:
-    """Raise DriftError when the source, or the content if it is known, is not what is pinned."""
+    """Raise DriftError if the source, or the content if it is known, is not what is pinned."""
     if source != pin.source:
         raise DriftError(name, "source", expected=pin.source, found=source)
     if sha256 is not None and sha256 != pin.sha256:
@@ -154,7 +156,7 @@ def check_pin(name: str, pin: Pin, *, source: str, sha256: str | None = None) ->
 
 
 def pins_fully(pin: Pin | None, source: Source) -> TypeGuard[Pin]:
-    """Whether a pin says what its source needs: for git the commit besides the content."""
+    """Whether a pin is complete for its source: for git it needs a commit too."""
     return pin is not None and (source.kind != "git" or pin.commit is not None)
 
 
@@ -170,6 +172,7 @@ def _from_json(name: str, entry: dict[str, Any]) -> Pin:
     texts = [entry.get("source"), entry.get("commit", ""), entry.get("version", ""), *accepted]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError(f"`{name}` has a value that is no text, or no source")
+    # An abbreviated hash or commit would not pin anything.
     if not _SHA256.fullmatch(entry["sha256"]):
         raise ValueError(f"`{name}` has a sha256 that is not of 64 digits")
     if "commit" in entry and not _COMMIT.fullmatch(entry["commit"]):

@@ -24,7 +24,7 @@ _FOLDERS = ("", "src", "lib")
 
 
 class BundlePackages:
-    """Finds the packages of bundles for `import`, after all other finders have been asked."""
+    """Finds the packages of bundles for `import`, after all other finders."""
 
     def __init__(self) -> None:
         self._folders: dict[str, Path] = {}
@@ -59,13 +59,15 @@ def offer_packages(module: Path, tree: Path) -> None:
     finders = [each for each in sys.meta_path if isinstance(each, BundlePackages)]
     if not finders:
         finders = [BundlePackages()]
+        # Last, so that it hides no installed package. The root of the tree on `sys.path` instead
+        # would make every folder in it importable.
         sys.meta_path.append(cast("Any", finders[0]))
     for package in packages:
         finders[0].add(package)
 
 
 def bundle_packages(tree: Path) -> list[Path]:
-    """Return the packages that a project file at the root of a tree declares, and that are there.
+    """Return the existing packages that a project file at the root of a tree declares.
 
     Raises:
         ModuleSourceError: the project file cannot be read.
@@ -84,7 +86,7 @@ def bundle_packages(tree: Path) -> list[Path]:
 
 
 def declared_packages(project: dict[str, Any]) -> list[str]:
-    """Return the paths of the packages of a project file: what it lists, else named like it."""
+    """Return the paths of a project's packages: those it lists, else one of its own name."""
     tool: dict[str, Any] = project.get("tool", {})
     wheel = tool.get("hatch", {}).get("build", {}).get("targets", {}).get("wheel", {})
     listed = wheel.get("packages", tool.get("setuptools", {}).get("packages"))
@@ -96,7 +98,7 @@ def declared_packages(project: dict[str, Any]) -> list[str]:
 
 
 def _is_package_of(tree: Path, package: Path) -> bool:
-    """Tell whether a path is a package below a tree that can be imported by its name."""
+    """Return whether a path is a package below a tree that can be imported by its name."""
     if not _NAME.fullmatch(package.name) or not (package / "__init__.py").is_file():
         return False
     return package.resolve().is_relative_to(tree.resolve())
@@ -133,9 +135,10 @@ class InstalledModules:
 
         Raises:
             AmbiguousModuleError: more than one distribution declares it.
-            FetchError: it is not the named distribution that declares it.
+            FetchError: the named distribution does not declare it.
         """
         declared = self._declared.get(module_id, [])
+        # A distribution that squats on the id of a module must not be taken by chance.
         owners = sorted({_distribution(entry_point).name for entry_point in declared})
         if len(owners) > 1:
             raise AmbiguousModuleError(module_id, owners)
@@ -164,7 +167,7 @@ class InstalledModules:
 
 
 def _path_of(package: str, distribution: str) -> Path:
-    """Return the folder, or the file, of an installed top-level package."""
+    """Return the folder or file of an installed top-level package."""
     spec = importlib.util.find_spec(package)
     if spec is not None and spec.submodule_search_locations:
         return Path(next(iter(spec.submodule_search_locations)))

@@ -1,4 +1,4 @@
-"""Which package in a folder is a module: its project file says it, else the names of its packages.
+"""Find the package of a module in a folder, by its project file or by the names of packages.
 
 The kernel parses no project files. It gets the package and the entry point that are found here.
 """
@@ -46,7 +46,7 @@ def find_package(folder: Path, module_id: str | None = None) -> ModulePackage | 
 
     Raises:
         ModuleSourceError: the project file cannot be read, declares several modules and not this
-            one, or names a package that is not there.
+            one, or names a package that does not exist.
     """
     wanted = module_id or folder.resolve().name.removeprefix("amplifier-module-")
     if (folder / "__init__.py").is_file():
@@ -57,11 +57,12 @@ def find_package(folder: Path, module_id: str | None = None) -> ModulePackage | 
     if module_id is None and len(declared) == 1:
         (wanted,) = declared
         return ModulePackage(wanted, *_declared_package(folder, wanted, declared[wanted]))
+    # Before the only declared module: a family may have this one undeclared, under its own name.
     package = _named_package(folder, wanted, exact=bool(declared))
     if package is not None:
         return ModulePackage(wanted, package)
     if len(declared) == 1:
-        # Asked for by another id, the only module of a project is still the one that is meant.
+        # A plan may call the only module of a project by another id.
         ((only, entry_point),) = declared.items()
         return ModulePackage(wanted, *_declared_package(folder, only, entry_point))
     if declared:
@@ -95,7 +96,7 @@ def declared_modules(folder: Path) -> dict[str, str]:
 
 def module_type(module_id: str, package: Path | None) -> str | None:
     """Return the type that a package declares, else the one that its id suggests, else None."""
-    # The kernel: who only reads a lock does not pay for it.
+    # Loads the kernel, which commands that only read a lock do without.
     from amplifier_core.loader import declared_type, guess_type  # noqa: PLC0415
 
     is_package = package is not None and _is_package(package)
@@ -103,7 +104,7 @@ def module_type(module_id: str, package: Path | None) -> str | None:
 
 
 def read_project(folder: Path) -> dict[str, Any]:
-    """Return the content of a folder's pyproject.toml; nothing when there is none.
+    """Return the content of a folder's pyproject.toml; an empty dict if there is none.
 
     Raises:
         ModuleSourceError: it cannot be read.
@@ -124,7 +125,7 @@ def _declared_package(folder: Path, module_id: str, entry_point: str) -> tuple[P
     """Return the package that an entry point names, and the entry point.
 
     Raises:
-        ModuleSourceError: it names nothing that can be loaded from this folder.
+        ModuleSourceError: it is malformed, or this folder has no such package.
     """
     named = _ENTRY_POINT.fullmatch(entry_point)
     if named is None:
@@ -145,7 +146,7 @@ def _declared_package(folder: Path, module_id: str, entry_point: str) -> tuple[P
 
 
 def _packages_named(folder: Path, name: str) -> Iterator[Path]:
-    """Yield the packages of a name: flat, below `src`, then in the custom places of build tools."""
+    """Yield the packages of a name: flat, below `src`, then in custom layouts."""
     for root in (folder, folder / "src"):
         if _is_package(root / name):
             yield root / name
@@ -163,9 +164,10 @@ def _searched_folders(folder: Path) -> list[Path]:
 
 
 def _named_package(folder: Path, module_id: str, *, exact: bool) -> Path | None:
-    """Return the package whose name says that it is a module."""
+    """Return the package that has the conventional name of a module, or None."""
     underscored = module_id.replace("-", "_")
     names = [f"amplifier_module_{underscored}", underscored]
+    # Where modules are declared, any other `amplifier_module_*` is another member of the family.
     if not exact:
         names.insert(1, "amplifier_module_*")
     for name in names:

@@ -1,4 +1,4 @@
-"""The app's answer to where a module is: checked against the lock before anything is imported."""
+"""The resolver of module sources: checks modules against the lock before they are imported."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from amplifier_foundation.sources.errors import (
     UnpinnedError,
     command_for,
 )
+from amplifier_foundation.sources.fetch import LIMITS, Limits, ProgressListener
 from amplifier_foundation.sources.fetched import Cache, FetchedSources, Tree
-from amplifier_foundation.sources.fetching import LIMITS, Limits, ProgressListener
 from amplifier_foundation.sources.libraries import check_kernel, required_by, required_in
 from amplifier_foundation.sources.local import local_path
 from amplifier_foundation.sources.lock import LOCK_NAME, Lock, Pin, check_pin, pins_fully
@@ -45,7 +45,7 @@ class LocatedModule(NamedTuple):
     """A module that was found and passed every check; the kernel's `ModuleSource`.
 
     `path` is the module's folder, for an installed one that of its package. `package_dir` and
-    `entry_point` are what its project file says, for the kernel, which reads none.
+    `entry_point` are from its project file, which the kernel does not read.
     """
 
     module_id: str
@@ -64,10 +64,10 @@ class LocatedModule(NamedTuple):
 class SourceResolver:
     """Finds modules and bundles: installed, on disk, or fetched as `lock` pins them.
 
-    `base` is where relative paths start, `overrides` gives modules another source than the plan
-    does. A resolver that is `pinning` pins a bundle that the lock does not know instead of refusing
-    it; modules are pinned by `pin` alone. `code` says what may be loaded of the project's folder;
-    without it, all of it may. All methods but `async_resolve` block, and may fetch.
+    Relative paths are relative to `base`; `overrides` gives modules another source than the plan
+    does. With `pinning`, a bundle that is not in the lock is pinned instead of refused; modules are
+    pinned by `pin` only. `code` decides what may be loaded from the project's folder; without it,
+    everything may. All methods but `async_resolve` block, and may fetch.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class SourceResolver:
         self.lock = Lock(self.base / LOCK_NAME) if lock is None else lock
         self._overrides = dict(overrides or {})
         self._pinning = pinning
-        # The bundle that was asked for by its name, which commands in messages repeat.
+        # The bundle that the user named, which commands in messages have to repeat.
         self.bundle: str | None = None
         self._fetched = FetchedSources(Cache(paths.cache(home.resolve())), limits, progress)
         self._located: dict[tuple[str, Source], LocatedModule] = {}
@@ -97,20 +97,21 @@ class SourceResolver:
     def resolve(
         self, module_id: str, source_hint: Any = None, profile_hint: Any = None
     ) -> LocatedModule:
-        """Return where a module is that has a source of its own.
+        """Return the location of a module that has a source of its own.
 
         Raises:
-            ModuleNotFoundError: it is installed, so that the loader takes it by its entry point;
-                or nobody has it.
+            ModuleNotFoundError: it is installed, and the loader finds it by its entry point; or
+                it does not exist.
             ModuleSourceError: it must not be used; the message says why.
         """
         located = self.locate(module_id, profile_hint if source_hint is None else source_hint)
         if located.source.kind == "package":
+            # To the kernel this means to look further, which leads to the entry point.
             raise ModuleNotFoundError(
                 f"Module '{module_id}' is installed: its entry point leads to it.",
                 module_id=module_id,
             )
-        # Most sessions take only what is installed.
+        # Imported here because most sessions use installed modules only.
         from amplifier_foundation.sources.uninstalled import compile_apart  # noqa: PLC0415
 
         compile_apart(self._home)
@@ -123,10 +124,10 @@ class SourceResolver:
         return located
 
     def libraries(self, module_id: str, source_hint: Any = None) -> list[Requirement]:
-        """Return what a module requires that is not installed here, with its bundle's package.
+        """Return the libraries that a module and its bundle's package require and lack.
 
         Raises:
-            ModuleNotFoundError: nobody has it.
+            ModuleNotFoundError: it does not exist.
             ModuleSourceError: it must not be used, or its project file cannot be read.
         """
         located = self.locate(module_id, source_hint)
@@ -147,17 +148,17 @@ class SourceResolver:
     async def async_resolve(
         self, module_id: str, source_hint: Any = None, profile_hint: Any = None
     ) -> LocatedModule:
-        """Do what `resolve` does without holding up the event loop."""
-        # Who calls this has it loaded; who only reads a lock does not pay for it.
+        """Do what `resolve` does without blocking the event loop."""
+        # Callers of this have it loaded; commands that only read a lock do without it.
         import asyncio  # noqa: PLC0415
 
         return await asyncio.to_thread(self.resolve, module_id, source_hint, profile_hint)
 
     def locate(self, module_id: str, source_hint: Any = None) -> LocatedModule:
-        """Return where a module is, an installed one too, after every check of it.
+        """Return the location of a module, installed or not, after all checks.
 
         Raises:
-            ModuleNotFoundError: nobody has it.
+            ModuleNotFoundError: it does not exist.
             ModuleSourceError: it must not be used; the message says why.
         """
         source = self._source_of(module_id, source_hint)
@@ -167,15 +168,15 @@ class SourceResolver:
         return located
 
     def hints(self, module_id: str, source_hint: Any = None) -> list[Finding] | None:
-        """Return what reading the code of a fetched module noticed, None when it was not fetched.
+        """Return hints from reading the code of a fetched module; None if it was not fetched.
 
-        For whoever pins it, and for nothing else: no hint says anything about code that is meant
-        to do harm (see `inspection`), so nothing is allowed or refused by it.
+        They are for the user who pins it and decide nothing: malicious code gives no hints (see
+        `inspection`).
         """
         path = self.locate(module_id, source_hint).path
         if not path.is_relative_to(self._fetched.cache.folder):
             return None
-        # Reads all of a module's code: only who pins it waits for that.
+        # Reads all code of a module, so only pinning pays for it.
         from amplifier_foundation.sources.inspection import inspect_module  # noqa: PLC0415
 
         return inspect_module(path)
@@ -188,10 +189,10 @@ class SourceResolver:
         """Return the local folder, or file, of a bundle.
 
         Raises:
-            SourceFormatError: this is no source.
-            MissingSourceError: it is not there, and nothing is pinned for it.
+            SourceFormatError: this is not a source.
+            MissingSourceError: it does not exist, and nothing is pinned for it.
             ModuleSourceError: it is not pinned, is not what is pinned, or is pinned and cannot be
-                had: what was there when it was locked is not left out.
+                fetched: nobody can drop an include, with its guards, by making it unreachable.
         """
         source = parse_source(uri)
         if source.is_remote:
@@ -213,9 +214,9 @@ class SourceResolver:
             raise MissingSourceError(error.message, why=error.why, fix=error.fix) from error
 
     def pin(self, module_id: str, source_hint: Any = None, *, update: bool = False) -> Pin:
-        """Record in the lock what a module is now, and return it; `lock.write()` keeps it.
+        """Pin a module as it is now, and return the pin; `lock.write()` saves it.
 
-        What is pinned by commit stays at its commit unless `update` is asked for.
+        What is pinned by commit stays at its commit without `update`.
         """
         source = self._source_of(module_id, source_hint)
         old = self.lock.modules.get(module_id)
@@ -224,6 +225,7 @@ class SourceResolver:
         else:
             pin = self._pin_local(module_id, source)
         self.lock.pin(module_id, pin)
+        # Results so far were compared with the old pin.
         self._located.clear()
         return pin
 
@@ -239,13 +241,13 @@ class SourceResolver:
             require_libraries(located.module_id, required, self._home, command)
 
     def _tree_of(self, located: LocatedModule) -> Path | None:
-        """Return the whole tree that a fetched module is in: what its pinned hash is about."""
+        """Return the whole tree that a fetched module is in, which its pinned hash covers."""
         cache = self._fetched.cache.folder
         if not located.path.is_relative_to(cache):
             return None
         tree = cache / located.path.relative_to(cache).parts[0]
         if located.source.kind == "path" and tree not in self._compared:
-            # A bundle was compared when it was loaded; this is the code that is about to run.
+            # The tree was compared when its bundle was loaded, and may have changed since.
             found = self._fetched.cache.hash_of(tree.name) or "not there"
             if found != tree.name:
                 what = "content in the cache"
@@ -258,6 +260,7 @@ class SourceResolver:
         try:
             tree = self._current(source, pin)
         except FetchError as error:
+            # What was pinned once is never left out as missing.
             if pin is not None:
                 raise
             self.lock.note_missing(name, error)
@@ -291,7 +294,7 @@ class SourceResolver:
         check_kernel(module_id, required_in(located.path))
         found = find_package(located.path, module_id)
         if found is None:
-            # The kernel says what it misses.
+            # The kernel reports what is missing.
             return located
         return located._replace(package_dir=found.package, entry_point=found.entry_point)
 
@@ -311,7 +314,7 @@ class SourceResolver:
         if found is not None:
             return found
         if module_id in self.lock.modules:
-            # Passed on, the question might find a module that nobody pinned.
+            # After ModuleNotFoundError, the kernel might find another module that nobody pinned.
             check_pin(module_id, self.lock.modules[module_id], source="not installed")
         if self._code is not None:
             self._code.refuse_searched(module_id)
@@ -336,6 +339,7 @@ class SourceResolver:
         if not pins_fully(pin, source):
             self.lock.refuse_missing(module_id)
             raise UnpinnedError(module_id, str(source), self.bundle)
+        # Before anything is fetched: the plan may name another branch than the lock.
         check_pin(module_id, pin, source=str(source))
         path = _within(self._fetched.pinned(module_id, source, pin), source)
         _require_package_below(module_id, path, source)
@@ -374,7 +378,7 @@ class SourceResolver:
 
 
 def _provided(tree: Path | None) -> list[str]:
-    """Return the distribution whose package a fetched bundle has for its modules."""
+    """Return the distribution whose package a fetched bundle provides for its modules."""
     if tree is None:
         return []
     return [str(read_project(tree).get("project", {}).get("name", ""))]
@@ -390,7 +394,7 @@ def _within(tree: Tree, source: Source) -> Path:
 
 
 def _require_package_below(module_id: str, path: Path, source: Source) -> None:
-    """Raise when a fetched folder is the package itself: it would be imported by its hash."""
+    """Raise if a fetched tree is the package itself: its name would be the hash of the tree."""
     if not source.subdirectory and (path / "__init__.py").is_file():
         raise FetchError(
             f"`{module_id}` is not loaded from {source}.",

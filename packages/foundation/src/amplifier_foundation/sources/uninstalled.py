@@ -1,4 +1,4 @@
-"""Code that is not installed leaves nothing behind where it lies, and runs as it is written."""
+"""Keep the bytecode of modules that are not installed out of their own folders."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["compile_apart"]
 
 
 def compile_apart(home: Path) -> None:
-    """Have Python keep what it compiles from now on in the person's own folder.
+    """Make Python write bytecode into the user's own folder from now on.
 
-    Beside its source a compiled file would change a folder that is trusted as it was, and one that
-    came with the folder would run in place of the source that was looked at.
+    A compiled file beside its source would change a trusted folder, and one that came with the
+    folder would run instead of the source that was reviewed.
 
     Raises:
         SettingsError: another user could have put compiled files there.
     """
     if sys.pycache_prefix is None:
         folder = paths.compiled(home.resolve())
-        # Python makes the folders in it as the umask says, so this one keeps others out.
+        # Python creates the folders inside by the umask, so this one has to keep others out.
         make_private_folder(folder)
         require_own(folder, SettingsError)
         sys.pycache_prefix = os.fspath(folder)

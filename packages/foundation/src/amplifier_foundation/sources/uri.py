@@ -11,7 +11,7 @@
 
 `#path=` is the same as `#subdirectory=`.
 
-Plain `http` is for this machine alone, and an address never carries a password.
+Plain `http` is allowed for this machine only, and an address never has a password in it.
 """
 
 from __future__ import annotations
@@ -77,16 +77,16 @@ class Source(NamedTuple):
 
 
 def parse_source(given: str | Mapping[str, Any] | Source) -> Source:
-    """Return what a `source:` says.
+    """Parse the value of a `source:`.
 
     Raises:
-        SourceFormatError: it names no source, or one that is not safe to follow.
+        SourceFormatError: it is not a source, or is not safe to use.
     """
     if isinstance(given, Source):
         return given
     if not isinstance(given, str):
         return _from_mapping(given)
-    # Blanks at the ends are not part of it, so a folder whose name ends with one has no source.
+    # White space at the ends is removed, so a folder whose name ends with it cannot be named.
     text = given.strip()
     if not text or "\0" in text:
         raise _no_source(given, "It is empty or has a zero byte.")
@@ -118,6 +118,7 @@ def _from_mapping(written: Any) -> Source:
     if kind == "package" and given.get("name"):
         return _package(given, given["name"])
     if kind in _SCHEMES and given.get("url"):
+        # Parsed again as text, so that both forms pass the same checks.
         url = given["url"].removeprefix(f"{kind}+")
         ref = f"@{given['ref']}" if given.get("ref") else ""
         path = given.get("subdirectory") or path

@@ -1,4 +1,4 @@
-"""The capabilities `session.spawn` and `session.resume`, by which modules have child sessions."""
+"""The capabilities `session.spawn` and `session.resume`, by which modules start children."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from amplifier_foundation.spawn.child_plan import child_plan
 from amplifier_foundation.spawn.ended_children import EndedChildren
 from amplifier_foundation.spawn.request import SpawnRequest, as_preferences, find_agent
 from amplifier_foundation.tracing import generate_sub_session_id
+from amplifier_journal.plain import plain
 from amplifier_kit.children.orders import ChildOrder, instruction_of
 from amplifier_kit.children.registry import children_of
 from amplifier_kit.children.remote import RemoteTasks
@@ -18,22 +19,23 @@ __all__ = ["IncompleteChildError", "offer_spawning"]
 
 SPAWN = "session.spawn"
 RESUME = "session.resume"
-# What those who route requests have set up in a parent is in force in its children.
+# Set up in a parent by modules that route requests; its children use the same.
 _HANDED_DOWN = ("mention_resolver", "session.routing")
 
-# How a child ends that somebody other than its loop has ended.
+# Why a child ended that was stopped from outside, and not by its own loop.
 _STOPPED = ("cancelled", "deadline", "interrupted", "parent_ended")
 
 
 class IncompleteChildError(RuntimeError):
-    """A child was stopped or failed; the message has what it said and found."""
+    """A child was stopped or failed; the message has its output so far."""
 
 
 def offer_spawning(coordinator: Any, ended: EndedChildren | None = None) -> None:
     """Offer the capabilities to the modules of a session, and to those of its children.
 
-    `ended` knows the children that can be resumed; without it, whoever runs them does.
+    `ended` has the children that can be resumed; without it, the runtime finds them itself.
     """
+    # A child may be offered them twice: when it is prepared, and when its log is opened.
     if coordinator.get_capability(SPAWN) is not None:
         return
     spawning = _Spawning(coordinator, ended)
@@ -70,17 +72,19 @@ class _Spawning:
         session_metadata: dict[str, Any] | None = None,
         use_subprocess: bool = False,
     ) -> dict[str, Any]:
-        """Have an agent do a task in a child of this session, and return what came of it.
+        """Run an agent on a task in a child of this session, and return the result.
 
-        The result has `output`, `session_id`, `status`, `turn_count` and `metadata`. The child is
-        one of this session's, whatever `parent_session` is, and runs where sessions run, whatever
-        `use_subprocess` says.
+        The result has `output`, `session_id`, `status`, `turn_count` and `metadata`.
+        `parent_session` and `use_subprocess` are accepted and ignored: the child is always one of
+        this session's, and the app decides where sessions run.
 
         Raises:
             ValueError: there is no such agent, or a preference does not name a provider.
             RefusedError: limits or budget allow no further child; a RuntimeError.
             IncompleteChildError: the child failed or was stopped; a RuntimeError.
         """
+        own_agents: dict[str, Any] = self._coordinator.config.get("agents") or {}
+        agent = find_agent(agent_name, own_agents if agent_configs is None else agent_configs)
         request = SpawnRequest(
             agent_name=agent_name,
             tool_inheritance=tool_inheritance or {},
@@ -89,12 +93,9 @@ class _Spawning:
             provider_preferences=as_preferences(provider_preferences),
             session_metadata=session_metadata or {},
             self_delegation_depth=self_delegation_depth,
+            # Stored with the child, whose log is scrubbed: a key in it is not there on a resume.
+            agent=None if agent_configs is None else _unlike(agent_name, agent, own_agents),
         )
-        if agent_configs is None:
-            known = self._coordinator.config.get("agents")
-        else:
-            known = agent_configs
-        agent = find_agent(agent_name, known or {})
         session_id = await self._free_id(sub_session_id, agent_name)
         return await self._start(request, agent, instruction, parent_messages or [], session_id)
 
@@ -122,7 +123,7 @@ class _Spawning:
         return await _run(children, order)
 
     async def resume(self, sub_session_id: str, instruction: str) -> dict[str, Any]:
-        """Give a child of this session that has ended a further prompt; returns what `spawn` does.
+        """Run an ended child of this session with a further prompt; return what `spawn` returns.
 
         Raises:
             FileNotFoundError: this session has no such child.
@@ -136,9 +137,12 @@ class _Spawning:
                 instruction, seconds, session_id=sub_session_id, is_resumed=True, key=key
             )
             return await _run(children, order)
+        # The plan is made again from the request, because the child's log does not have its keys.
         child = await self._ended.find(sub_session_id, self._coordinator.session_id)
         request = child.request
-        agent = find_agent(request.agent_name, self._coordinator.config.get("agents") or {})
+        agent = request.agent
+        if agent is None:
+            agent = find_agent(request.agent_name, self._coordinator.config.get("agents") or {})
         order = ChildOrder(
             instruction,
             seconds,
@@ -158,14 +162,23 @@ class _Spawning:
         return await child_plan(coordinator.config, agent, request, coordinator)
 
     async def _free_id(self, wanted: str | None, agent_name: str) -> str | None:
-        """Return the id that the caller wants if it can be had, else one of the same form."""
+        """Return the id that the caller wants if it is valid and free, else a new one."""
         if self._ended is None or (wanted and await self._ended.is_free(wanted)):
             return wanted
         return generate_sub_session_id(agent_name, self._coordinator.session_id)
 
 
+def _unlike(name: str, agent: dict[str, Any], known: dict[str, Any]) -> dict[str, Any] | None:
+    """Return an agent's configuration as plain data, unless it is the one known by this name."""
+    try:
+        is_known = find_agent(name, known) == agent
+    except ValueError:
+        is_known = False
+    return None if is_known else plain(agent)
+
+
 async def _run(children: Tasks | RemoteTasks, order: ChildOrder) -> dict[str, Any]:
-    """Run a child to its end and return what came of it."""
+    """Run a child to its end and return its result."""
     if isinstance(children, RemoteTasks):
         started = await children.launch(order)
         task = await children.wait(started.handle, None)
@@ -183,7 +196,8 @@ async def _run(children: Tasks | RemoteTasks, order: ChildOrder) -> dict[str, An
 def _result(
     reason: str, text: str, session_id: str, ending: dict[str, Any], *, was_stopped: bool = False
 ) -> dict[str, Any]:
-    """Return the result of a child; one that its own loop ended early has a status that says so."""
+    """Return the result of a child; `status` says if its own loop ended it early."""
+    # Raised, and not returned: a recipe must not continue with half an answer.
     if reason == "error" or was_stopped:
         raise IncompleteChildError(text)
     status = "success" if reason == "completed" else reason

@@ -1,4 +1,4 @@
-"""The plan of a child: its parent's, the agent over it, and the wishes of the caller over that."""
+"""The plan of a child: its parent's, overridden by the agent, overridden by the caller."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ async def child_plan(
 ) -> dict[str, Any]:
     """Return the plan of a child that `coordinator`'s session starts.
 
-    A guard of the parent stays, whatever agent and caller say.
+    Neither the agent nor the caller can leave out a guard of the parent.
 
     Raises:
-        GuardError, PlanError: the agent would replace a guard, or the plan has no valid shape.
+        GuardError, PlanError: the agent would replace a guard, or the plan is malformed.
         ValueError: a preference does not name a provider or a model.
     """
     where = f"agent {request.agent_name}"
@@ -41,10 +41,10 @@ async def child_plan(
         "hooks": _inherited(hooks, request.hook_inheritance, "hooks", own_hooks),
         "agents": _agents(parent, agent),
     }
-    wishes = request.provider_preferences or as_preferences(agent.get("provider_preferences"))
-    preferences = [ProviderPreference.from_dict(each) for each in wishes]
+    preferred = request.provider_preferences or as_preferences(agent.get("provider_preferences"))
+    preferences = [ProviderPreference.from_dict(each) for each in preferred]
     plan = await apply_provider_preferences_with_resolution(plan, preferences, coordinator)
-    # Modules change what they are given; a child's must not reach its parent's.
+    # Copied, because modules may modify their configuration, and the parent's must not change.
     return with_required_guards(checked_plan(copy.deepcopy(plan)))
 
 
@@ -56,7 +56,7 @@ def _session(
     for key, value in own.items():
         session[key] = _part(session.get(key), value) if key in SESSION_PARTS else value
     inherited = _loop_config(parent, parent["session"])
-    # A tool that hands its parent's configuration on says nothing that is not there already.
+    # Some tools only pass the parent's configuration on; an agent's other loop must not get it.
     if request.orchestrator_config and request.orchestrator_config != inherited:
         config = {**_loop_config(parent, session), **request.orchestrator_config}
         session["orchestrator"] = {**session["orchestrator"], "config": config}
@@ -66,7 +66,7 @@ def _session(
 
 
 def _part(below: Any, above: Any) -> Any:
-    """Return a loop or a memory over another; the configuration of another module is left out."""
+    """Return two entries of a loop or a memory merged; another module replaces the earlier one."""
     if isinstance(below, dict) and isinstance(above, dict):
         earlier = cast("Entry", below)
         later = cast("Entry", above)
@@ -87,9 +87,9 @@ def _loop_config(plan: dict[str, Any], session: dict[str, Any]) -> dict[str, Any
 def _tools(
     parent: dict[str, Any], agent: dict[str, Any], inheritance: dict[str, list[str]]
 ) -> list[Entry]:
-    """Return the parent's tools as far as they are inherited, or the agent's.
+    """Return the agent's tools, or without any the parent's that are inherited.
 
-    The tools of a compiled agent are those of its bundle and its own, which `own_tools` names.
+    The tools of a compiled agent include those of its bundle; `own_tools` names its own.
     """
     own: list[Entry] | None = agent.get("tools")
     if own is None:
@@ -105,9 +105,9 @@ def _tools(
 def _inherited(
     entries: list[Entry], inheritance: dict[str, list[str]], kind: str, explicit: list[str]
 ) -> list[Entry]:
-    """Return what a child has of `entries`: all but those excluded, or only those named.
+    """Return the entries that a child inherits: all but those excluded, or only those named.
 
-    What the agent names itself and guards are never left out.
+    Guards, and what the agent names itself, are never left out.
     """
     only: list[str] | None = inheritance.get(f"inherit_{kind}")
     excluded: list[str] = inheritance.get(f"exclude_{kind}") or []
@@ -124,7 +124,7 @@ def _inherited(
 
 
 def _agents(parent: dict[str, Any], agent: dict[str, Any]) -> dict[str, Any]:
-    """Return the agents that an agent may ask: all, none, or those that it names."""
+    """Return the agents that an agent may delegate to: all, none, or those that it names."""
     known: dict[str, Any] = parent.get("agents") or {}
     wanted: Any = agent.get("agents")
     if wanted == "none":
@@ -149,9 +149,9 @@ def _merged(below: list[Entry], above: list[Entry]) -> list[Entry]:
 
 
 def _over(below: Entry, above: Entry) -> Entry:
-    """Return one dict over another: dicts are merged, everything else is replaced.
+    """Merge two dicts; everything but nested dicts is replaced by the later value.
 
-    Lists too, unlike where bundles are composed: an agent that lists what it may use gets no more.
+    Lists too, unlike in bundles: an agent that lists what it may use must not get more.
     """
     laid = dict(below)
     for key, value in above.items():

@@ -1,4 +1,4 @@
-"""Child sessions that have ended, as far as they can be continued: on files."""
+"""Ended child sessions in a store on files, which can be continued."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["SPAWNED", "EndedChild", "EndedChildren"]
 SPAWNED = "spawned"
 """Where the metadata of a child has the request that it was started with."""
 
-# The name of a folder; the longest that a file system takes is 255 bytes.
+# An id is the name of a folder, for which file systems allow 255 bytes.
 _LONGEST_ID = 200
 
 
@@ -39,7 +39,7 @@ class EndedChildren:
         self._store = store
 
     async def is_free(self, session_id: str) -> bool:
-        """Whether a new session may have this id: it names its own folder, and nobody has it."""
+        """Whether a new session may have this id: it is a valid folder name, and not taken."""
         if folder_name(session_id) != session_id or len(session_id.encode()) > _LONGEST_ID:
             return False
         return not await asyncio.to_thread(self._exists, session_id)
@@ -48,8 +48,8 @@ class EndedChildren:
         """Return a child of the session `parent_id`.
 
         Raises:
-            FileNotFoundError: there is none of this id, or it is somebody else's. That it is there
-                is not shown.
+            FileNotFoundError: this session has no such child. The error is the same for a session
+                that exists and is not its child, so that ids cannot be probed.
         """
         return await asyncio.to_thread(self._find, session_id, parent_id)
 

@@ -1,4 +1,4 @@
-"""The capability `mention_resolver`: the files that `@bundle:path` and `@path` mean."""
+"""The capability `mention_resolver`, which resolves `@bundle:path` and `@path` to files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["BundleFolder", "MentionResolver"]
 
 
 class BundleFolder(NamedTuple):
-    """Where a bundle is; modules look for folders of theirs in it."""
+    """The folder of a bundle, in which modules look for their own files."""
 
     base_path: Path
 
@@ -23,10 +23,10 @@ class MentionResolver:
         self._project = project
 
     def resolve(self, mention: str) -> Path | None:
-        """Return the file or folder that a mention means, or nothing.
+        """Return the file or folder that a mention leads to, or None.
 
-        What is outside of the bundle, or of the project, is not found: neither `..` nor a link
-        leads out, and files of the user elsewhere are not for bundles to name.
+        Nothing outside of the bundle or the project is found, neither by `..` nor by a link: a
+        bundle must not reach other files of the user.
         """
         if not mention.startswith("@"):
             return None
@@ -50,6 +50,6 @@ def _beneath(root: Path, path: str) -> Path | None:
 
 
 def _candidates(path: Path) -> Iterator[Path]:
-    """Yield the path as it is written, and that of a text whose ending was left out."""
+    """Yield the path as written, and with `.md` added."""
     yield path
     yield path.with_name(f"{path.name}.md")

@@ -1,4 +1,4 @@
-"""What a module asks of `session.spawn`, as plain data."""
+"""A request to `session.spawn`, as plain data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amplifier_foundation.spawn_utils import ProviderPreference
 
 __all__ = ["SpawnRequest", "as_preferences", "find_agent"]
 
-# The agent that is its parent once more.
+# The agent with the same configuration as its parent.
 _SELF = "self"
 
 
@@ -27,13 +27,16 @@ class SpawnRequest(BaseModel, frozen=True, defer_build=True):
     provider_preferences: list[dict[str, Any]] = []
     session_metadata: dict[str, Any] = {}
     self_delegation_depth: int = 0
+    # The configuration of an agent that the parent's plan does not have.
+    agent: dict[str, Any] | None = None
 
     def key(self, instruction: str, messages: list[dict[str, Any]]) -> str:
-        """Return a name for this order that is the same in every run of the code that gives it.
+        """Return a key for this request that is the same in every run of the calling code.
 
-        The metadata is not part of it: tools write numbers there that they draw anew.
+        The metadata is not part of it, because tools put values there that differ in each run. Nor
+        is the agent's configuration: turns that were begun before it was stored find their keys.
         """
-        asked = self.model_dump(mode="json", exclude={"session_metadata"})
+        asked = self.model_dump(mode="json", exclude={"session_metadata", "agent"})
         text = json.dumps([asked, instruction, messages], sort_keys=True, default=str)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -52,14 +55,14 @@ def as_preferences(given: Iterable[Any] | None) -> list[dict[str, Any]]:
             # Any class with these names: a module may bring one of its own.
             fields = {name: getattr(each, name, None) for name in ("provider", "model", "config")}
         wish = ProviderPreference.from_dict({**fields, "config": fields.get("config") or {}})
-        # A recipe whose pattern fits no model leaves the model open.
+        # A recipe whose pattern matches no model has None here; "" means the provider's own model.
         wish.model = wish.model or ""
         plain.append(wish.to_dict())
     return plain
 
 
 def find_agent(name: str, agents: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration of an agent; `self` has none, and is its parent once more.
+    """Return the configuration of an agent; that of `self` is empty, so it equals its parent.
 
     `bundle:agents/name` means the agent `bundle:name`, which is how bundles name their files.
 

@@ -1,4 +1,4 @@
-"""Sessions on disk: a log that only grows, metadata, large strings once, and an index of it all."""
+"""Sessions on disk: an append-only log, metadata, large strings stored once, and an index."""
 
 from amplifier_foundation.store.errors import (
     AmbiguousSessionError,

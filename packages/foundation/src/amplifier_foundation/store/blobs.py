@@ -1,4 +1,4 @@
-"""Blobs: the large strings of all sessions, each once, named by what it holds."""
+"""Blobs: the large strings of all sessions, each stored once, named by its hash."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class Blobs:
         self._folder = folder
 
     def put(self, text: str) -> str:
-        """Store `text`, durably, unless it is there already; return its name."""
+        """Store `text` durably, unless it is stored already; return its name."""
         data = text.encode("utf-8", "surrogatepass")
         digest = hashlib.sha256(data).hexdigest()
         path = self._path(digest)
-        # A file that has rotted must not pass for the string that is stored now.
+        # Compared by content: a file that has rotted must not pass for this string.
         if _read(path) != data:
             make_private_folder(path.parent)
             write_whole(path, data)
         return digest
 
     def get(self, digest: str) -> str | None:
-        """Return the string of that name; None when it is missing or no longer what it was."""
+        """Return the string of that name; None if it is missing or damaged."""
         if _DIGEST.fullmatch(digest):
             data = _read(self._path(digest))
         else:
@@ -48,7 +48,7 @@ class Blobs:
 
     @contextmanager
     def in_use(self, *, alone: bool = False) -> Generator[None]:
-        """Keep blobs from being swept until their record is written; `alone`, to sweep them."""
+        """Keep blobs from being swept until their record is written; `alone` is for the sweep."""
         make_private_folder(self._folder)
         fd = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -64,7 +64,7 @@ class Blobs:
                 yield path.name, path, path.stat().st_size
 
     def remove_unfinished(self) -> None:
-        """Remove what processes that were killed left; call this `alone`."""
+        """Remove what killed processes left; call this inside `in_use(alone=True)`."""
         for folder in self._folder.glob("[0-9a-f][0-9a-f]"):
             remove_unfinished(folder)
 
@@ -75,7 +75,7 @@ class Blobs:
 def shelve(value: Any, put: Callable[[str], str]) -> Any:
     """Return `value` with each large string replaced by a reference to its blob.
 
-    What looks like a reference, but came from outside, is wrapped: it must not read another's blob.
+    Data that only looks like a reference is wrapped, so that it cannot read another session's blob.
     """
     if isinstance(value, str):
         if len(value) > LARGE:
@@ -93,7 +93,7 @@ def shelve(value: Any, put: Callable[[str], str]) -> Any:
 
 
 def unshelve(value: Any, get: Callable[[str, Any], Any]) -> Any:
-    """Return `value` as it was before `shelve`; `get` is given a digest and what stands there."""
+    """Return `value` as it was before `shelve`; `get` is given a digest and its reference."""
     if isinstance(value, list):
         return [unshelve(each, get) for each in cast("list[Any]", value)]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What can go wrong with a session on disk."""
+"""Errors of the session store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 class StoreError(SessionStoreError):
-    """The disk did not do what it was asked; what was written before is still there."""
+    """The disk refused an operation; what was written before is still there."""
 
 
 class StoreFullError(StoreError):
@@ -32,7 +32,7 @@ class SessionFullError(SessionStoreError):
         super().__init__(
             f"Session `{session_id}` is full; the last record was not saved.",
             why=f"It has reached its limit of {limit:,} bytes.",
-            fix=f"Go on in a fork of it: amplifier session fork {session_id}",
+            fix=f"Continue in a fork of it: amplifier session fork {session_id}",
         )
         self.session_id = session_id
         self.limit = limit
@@ -63,13 +63,13 @@ class LeaseLostError(SessionStoreError):
         super().__init__(
             f"Nothing more is saved here: session `{session_id}` is no longer this process's.",
             why="Another process has taken it over.",
-            fix=f"Take it back or go on there: amplifier continue {session_id}",
+            fix=f"Take it back or continue there: amplifier continue {session_id}",
         )
         self.session_id = session_id
 
 
 class SessionExistsError(SessionStoreError):
-    """A new session was to have the id of one that is there already."""
+    """There is already a session with the id of a new one."""
 
     def __init__(self, session_id: str) -> None:
         super().__init__(
@@ -80,7 +80,7 @@ class SessionExistsError(SessionStoreError):
 
 
 class SessionNotFoundError(SessionStoreError):
-    """No session has this id, or one that begins like it."""
+    """No session has this id, or an id that begins with it."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"There is no session `{text}`.", fix="amplifier session list")
@@ -88,7 +88,7 @@ class SessionNotFoundError(SessionStoreError):
 
 
 class AmbiguousSessionError(SessionStoreError):
-    """Several sessions begin like this; `candidates` are their ids."""
+    """Several sessions have an id that begins like this; `candidates` are their ids."""
 
     def __init__(self, text: str, candidates: list[str]) -> None:
         shown = ", ".join(f"`{each}`" for each in candidates[:5])

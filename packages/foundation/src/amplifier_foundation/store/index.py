@@ -1,4 +1,4 @@
-"""The index: what lists show of all sessions, made from their folders and made again if need be."""
+"""The index of all sessions, for lists; it is built from their folders, and rebuilt if needed."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Progress = Callable[[int, int], None]  # sessions read so far, sessions to read
 
+# The `user_version` in `_TABLES`; a table of another version is made again.
 _SCHEMA = 1
 _MEMORY = ":memory:"
 _TABLES = """
@@ -38,7 +39,7 @@ _SUMMARY = (
 )
 _WAIT_SECONDS = 5.0
 _LARGEST = 2**63 - 1
-_WRITERS_WAIT_SECONDS = 0.2  # a list puts right what a writer could not
+_WRITERS_WAIT_SECONDS = 0.2  # short, because the next list repairs what a writer could not set
 _STEP = 100
 
 
@@ -58,14 +59,14 @@ class SessionSummary(NamedTuple):
 
 
 class Page(NamedTuple):
-    """The newest sessions, and how many there are in all."""
+    """The newest sessions, and the total number."""
 
     sessions: list[SessionSummary]
     total: int
 
 
 class Index:
-    """A table with one row for each session; the folders are what is true."""
+    """A table with one row for each session; the folders are authoritative."""
 
     def __init__(self, home: Path, progress: Progress | None = None) -> None:
         self._home, self._path = home, index_file(home)
@@ -74,12 +75,21 @@ class Index:
     def list(
         self, project: str | None = None, limit: int | None = None, part: str = ""
     ) -> list[SessionSummary]:
-        """Return the sessions of a project, or of all, whose id has `part` somewhere."""
+        """Return the sessions of a project, or of all projects, whose id contains `part`."""
         return self.page(project, limit, part).sessions
 
-    def page(self, project: str | None = None, limit: int | None = None, part: str = "") -> Page:
-        """Return what `list` does, and how many there would be without the limit."""
+    def page(
+        self,
+        project: str | None = None,
+        limit: int | None = None,
+        part: str = "",
+        *,
+        children: bool = True,
+    ) -> Page:
+        """Return what `list` returns, and how many there would be without the limit."""
         query = f"SELECT {_SUMMARY}, count(*) OVER () FROM sessions WHERE true"
+        if not children:
+            query = f"{query} AND parent_id = ''"
         values = list[Any]()
         if project is not None:
             query = f"{query} AND project = ?"
@@ -93,34 +103,35 @@ class Index:
         return Page([SessionSummary._make(row[:-1]) for row in rows], total)
 
     def last(self, project: str | None = None) -> list[SessionSummary]:
-        """Return the session used last that did open; only without one, one that did not."""
-        query = f"SELECT {_SUMMARY} FROM sessions"
+        """Return the most recent session that did open, or if none did, one that did not."""
+        # Not a child, which is the last one written if a process was killed while it ran.
+        query = f"SELECT {_SUMMARY} FROM sessions WHERE parent_id = ''"
         values = list[Any]()
         if project is not None:
-            query = f"{query} WHERE project = ?"
+            query = f"{query} AND project = ?"
             values = [valid_text(project)]
         # A failed turn makes a session `failed` too, but counts as a turn.
         query += " ORDER BY status = 'failed' AND turns = 0, touched DESC LIMIT 1"
         return [SessionSummary._make(row) for row in self._ask(query, values)]
 
     def put(self, folder: Path, stamp: Stamp, metadata: dict[str, Any]) -> None:
-        """Set the row of one session; a failure is put right by the next list."""
+        """Set the row of one session; after a failure, the next list repairs it."""
         row = _row(os.fspath(folder.relative_to(self._home)), stamp, metadata)
         self._attempt(lambda table: _write(table, [row]))
 
     def remove(self, folder: Path) -> None:
-        """Take the row of one session out; a failure is put right by the next list."""
+        """Delete the row of one session; after a failure, the next list repairs it."""
         name = os.fspath(folder.relative_to(self._home))
         self._attempt(lambda table: table.execute("DELETE FROM sessions WHERE folder = ?", (name,)))
 
     def newest(self) -> int:
-        """Return the highest number by which sessions are ordered; 0 when there is none."""
+        """Return the highest number by which sessions are ordered; 0 if there is none."""
         newest = "SELECT max(touched) FROM sessions"
         found: Any = self._attempt(lambda table: table.execute(newest).fetchone())
         return found[0] or 0 if found else 0
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the table, and put nothing right."""
+        """Return what is wrong with the table, without repairing it."""
         import sqlite3  # noqa: PLC0415 - a reader of one session does without
 
         if not self._path.exists():
@@ -133,24 +144,24 @@ class Index:
             return [f"it cannot be read: {error}"]
         there = self._there()
         changed = [folder for folder, stamp in there.items() if known.get(folder) != stamp]
-        # Metadata of others, which has no row, is not a difference.
+        # Metadata of other programs has no row, and is not a difference.
         differ = sum(folder in known or self._is_session(folder) for folder in changed)
         differ += sum(folder not in there for folder in known)
         wrong = [] if state == "ok" else [f"it is damaged: {state}"]
         return [*wrong, *([f"{differ:,} sessions are not as it says"] if differ else [])]
 
     def rebuild(self) -> int:
-        """Make the table anew from the folders, and return how many sessions there are."""
+        """Rebuild the table from the folders, and return how many sessions there are."""
         self._discard()
         return len(self.list())
 
     def folders(self) -> Generator[Path]:
-        """Yield the folder of every session, as the disk has them."""
+        """Yield the folder of every session on disk, indexed or not."""
         for sessions in map(self._home.joinpath, _sessions(self._home)):
             yield from map(sessions.joinpath, names(sessions))
 
     def _attempt(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Do a little work on the table, unless it is busy or broken."""
+        """Run `work` on the table; return None if the table is busy or broken."""
         import sqlite3  # noqa: PLC0415 - a reader of one session does without
 
         try:
@@ -161,7 +172,7 @@ class Index:
             return None
 
     def _ask(self, query: str, values: list[Any]) -> list[tuple[Any, ...]]:
-        """Make the table say what the folders say, whatever state it is in, then ask it."""
+        """Refresh the table from the folders, rebuilding it if it is broken, then query it."""
         import sqlite3  # noqa: PLC0415 - a reader of one session does without
 
         if not self._home.is_dir():
@@ -177,6 +188,7 @@ class Index:
                 return self._asked(os.fspath(self._path), query, values)
             except sqlite3.Error as again:
                 self._log("WARNING", "index cannot be kept", again)
+        # Busy, or not writable: a table in memory costs reading all folders, but answers.
         return self._asked(_MEMORY, query, values)
 
     def _discard(self) -> None:
@@ -196,12 +208,13 @@ class Index:
             return table.execute(query, values).fetchall()
 
     def _refresh(self, table: sqlite3.Connection) -> None:
-        """Read again what has changed on disk since its row was written."""
+        """Update the rows of sessions that have changed on disk since."""
         there = self._there()
         known = dict(table.execute("SELECT folder, stamp FROM sessions"))
         if there == known:
             return
         changed = [each for each in there.items() if known.get(each[0]) != each[1]]
+        # Read before the transaction begins, so that writers do not wait for all these files.
         rows = list(self._read(changed))
         unchanged = there.keys() - dict(changed).keys()
         sessions = unchanged | {row[0] for row in rows}
@@ -212,7 +225,7 @@ class Index:
         table.execute("COMMIT")
 
     def _there(self) -> dict[str, Stamp]:
-        """Return the stamp of every session's folder, as the disk has them."""
+        """Return the stamp of the folder of every session on disk."""
         there: dict[str, Stamp] = {}
         for sessions in _sessions(self._home):
             there.update(stamps(self._home, sessions))
@@ -236,8 +249,8 @@ def _connected(path: str, wait_seconds: float) -> Generator[sqlite3.Connection]:
     import sqlite3  # noqa: PLC0415 - a reader of one session does without
 
     if path != _MEMORY:
-        # SQLite would make it readable for others. Of a file that is there it must not be closed
-        # behind its back.
+        # SQLite would create it readable for others. Only a new file may be opened and closed
+        # here: closing any descriptor of a database drops SQLite's POSIX locks on it.
         with suppress(OSError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     table = sqlite3.connect(path, timeout=wait_seconds, isolation_level=None)
@@ -245,7 +258,7 @@ def _connected(path: str, wait_seconds: float) -> Generator[sqlite3.Connection]:
         if table.execute("PRAGMA user_version").fetchone()[0] != _SCHEMA:
             table.execute("PRAGMA journal_mode = WAL")
             table.executescript(_TABLES)
-        # Losing the last rows with the power costs one reading of the folders.
+        # A power failure may lose rows, which costs one reading of the folders.
         table.execute("PRAGMA synchronous = OFF")
         yield table
     finally:
@@ -253,7 +266,7 @@ def _connected(path: str, wait_seconds: float) -> Generator[sqlite3.Connection]:
 
 
 def _is_broken(error: sqlite3.Error) -> bool:
-    """Return whether it is the file's own fault, and not that it is busy or cannot be written."""
+    """Return whether the file is corrupt, and not just busy or not writable."""
     import sqlite3  # noqa: PLC0415 - a reader of one session does without
 
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
@@ -280,11 +293,11 @@ def _write(table: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
 
 
 def _row(folder: str, stamp: Stamp, metadata: dict[str, Any]) -> tuple[Any, ...]:
-    """Return what the table holds of a session; metadata may come from anywhere."""
+    """Return the row of a session; its metadata is untrusted and may have any types."""
 
     def text(name: str) -> str:
         value = metadata.get(name)
-        # The name of a folder may be any bytes, which SQLite does not take.
+        # The name of a folder may be any bytes, which SQLite does not accept as text.
         if value is None:
             return ""
         return valid_text(str(value))
@@ -313,7 +326,7 @@ def _row(folder: str, stamp: Stamp, metadata: dict[str, Any]) -> tuple[Any, ...]
 
 
 def _microseconds(at: str) -> int:
-    """Return a time as a number; 0 when it is none."""
+    """Return an ISO time as a number; 0 if it is not one."""
     try:
         return int(datetime.fromisoformat(at).timestamp() * 1_000_000)
     except ValueError:

@@ -29,22 +29,23 @@ class Lease:
 
     @property
     def fence(self) -> int:
-        """The number of this writer, higher than that of every one before it."""
+        """The number of this writer, higher than that of every writer before it."""
         return self._lock.fence
 
     def sign(self, at_least: int) -> Holder:
-        """Write down who writes now, with a number above every one seen so far."""
+        """Record this process as the writer, with a higher fence than all seen so far."""
+        # The log's highest fence counts as well, in case the lock file was lost.
         return self._lock.sign(max(self._lock.fence, at_least) + 1, self._session_id)
 
     def require(self) -> None:
-        """Raise LeaseLostError when another process has taken the session over."""
+        """Raise LeaseLostError if another process has taken the session over."""
         try:
             self._lock.require()
         except LostError as error:
             raise LeaseLostError(self._session_id) from error
 
     def release(self) -> None:
-        """Let the next process in; a second time, do nothing."""
+        """Release the lease; a second call does nothing."""
         if not self._released:
             self._released = True
             self._lock.release()
@@ -52,9 +53,9 @@ class Lease:
 
 @contextmanager
 def taking(folder: Path, session_id: str, *, takeover: bool = False) -> Generator[Lease]:
-    """Take the lease on a session; nobody else opens it before the block ends.
+    """Take the lease on a session; no other process can open it before the block ends.
 
-    The lease outlives the block unless the block fails.
+    The lease outlives the block unless the block raises.
 
     Raises:
         SessionHeldError: another process has it and `takeover` is False.
@@ -77,9 +78,9 @@ def taking(folder: Path, session_id: str, *, takeover: bool = False) -> Generato
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """Return who writes a session now; None when nobody does."""
+    """Return the process that writes a session now, or None."""
     try:
-        # Looking must not get in the way of a process that is about to take the lease.
+        # A mere look must not make a process fail that is about to take the lease.
         with opening(folder):
             return read_holder(folder / _LOCK)
     except HeldError as error:

@@ -1,4 +1,4 @@
-"""The file that a log is in: its lines with their checksums, and what can be wrong with them."""
+"""The log file of a session: its lines with their checksums, and the damage they can have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from amplifier_journal.records import SCHEMA, Record
 
 LEASE = "lease"  # the kind of the line that each writer begins with; it is not a record
 
-# How much damage is listed, and after how many lines without a record reading ends.
+# How much damage is listed, and after how many lines without a record reading ends. Without these
+# limits, 100 MB of junk take minutes and more memory than there is.
 MOST_DAMAGE = 50
 MOST_IDLE_LINES = 100_000
 
@@ -40,7 +41,7 @@ class Damage(NamedTuple):
 
 
 class DamageList(list[Damage]):
-    """What is wrong with a log: the first of it, the last, and how much is in between."""
+    """The damage of a log: the first entries, the last one, and a count of the others."""
 
     def __init__(self, known: Iterable[Damage] = ()) -> None:
         super().__init__(known)
@@ -62,7 +63,7 @@ class DamageList(list[Damage]):
 class TooDamagedError(StoreError):
     """So many lines of a log are not records that the rest of it is not read."""
 
-    def __init__(self, session_id: str = "SESSION") -> None:
+    def __init__(self, session_id: str) -> None:
         super().__init__(
             f"The log of session `{session_id}` is damaged.",
             why=f"More than {MOST_IDLE_LINES:,} of its lines are no records.",
@@ -73,16 +74,22 @@ class TooDamagedError(StoreError):
 def encode_line(seq: int, at: str, fence: int, kind: str, data: str) -> bytes:
     """Return one line of a log, with a checksum; `data` is JSON."""
     head = f'{{"v":{SCHEMA},"seq":{seq},"at":{_quoted(at)},"fence":{fence},"kind":{_quoted(kind)}'
-    try:
-        body = f'{head},"data":{data}'.encode()
-    except UnicodeEncodeError:
-        # Half of a surrogate pair, as a broken tool prints it; JSON can spell it in ASCII.
-        body = f'{head},"data":{json.dumps(json.loads(data), separators=(",", ":"))}'.encode()
+    body = b'%b,"data":%b' % (head.encode(), encode_json(data))
     return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
 
 
+def encode_json(text: str) -> bytes:
+    """Return JSON as bytes, with all its values unchanged."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        # A lone surrogate, as broken tools print it and as the name of a folder can have it: UTF-8
+        # cannot encode it, escaped JSON can.
+        return json.dumps(json.loads(text), separators=(",", ":")).encode()
+
+
 def checked(line: bytes) -> bool | None:
-    """Return whether a line is as it was written; None when it has no checksum."""
+    """Return whether a line is as it was written; None if it has no checksum."""
     if line[-_CHECK_BYTES:-10] != _CHECK:
         return None
     try:
@@ -92,9 +99,10 @@ def checked(line: bytes) -> bool | None:
 
 
 class Sieve:
-    """Takes the lines of a log in order and lets through those that count."""
+    """Reads the lines of a log in order, and returns the records that count."""
 
-    def __init__(self, report: Callable[[Damage], None]) -> None:
+    def __init__(self, session_id: str, report: Callable[[Damage], None]) -> None:
+        self._session_id = session_id
         self._report = report
         self.line = 0
         self.seq = 0
@@ -109,10 +117,10 @@ class Sieve:
         self._refuse(kind, detail)
 
     def take(self, line: bytes) -> Record | None:
-        """Return the record that a line (without its end) holds, if it counts.
+        """Return the record in a line (without its end), or None if it does not count.
 
         Raises:
-            TooDamagedError: far too many lines did not count.
+            TooDamagedError: too many lines were not records.
         """
         self.line += 1
         if line.endswith(b"\r"):
@@ -124,7 +132,7 @@ class Sieve:
             self._count_idle()
             return None
         if checked(line) is False:
-            # Whoever reads a record may rely on every byte of it.
+            # Refused although it may parse: readers rely on every byte of a record.
             return self._refuse("checksum", f"One of {len(line):,} bytes has changed.")
         fields = _fields(line)
         if fields is None:
@@ -132,6 +140,7 @@ class Sieve:
         return self._ordered(*fields)
 
     def _ordered(self, record: Record, fence: int) -> Record | None:
+        # A stopped process may wake up after a takeover and write: its fence is the lower one.
         if fence < self.fence:
             detail = f"Record {record.seq} came from a process that had lost the session."
             return self._refuse("fenced", detail, lost=False)
@@ -143,6 +152,7 @@ class Sieve:
         if record.seq != self.seq + 1 and not self._after_damage:
             missing = record.seq - self.seq - 1
             self._report(Damage(self.line, "gap", f"{missing} records before it are missing."))
+        # Before the version is checked, so that the number of a newer record is not used again.
         self.seq = record.seq
         self._after_damage = False
         if record.v > SCHEMA:
@@ -158,11 +168,11 @@ class Sieve:
     def _count_idle(self) -> None:
         self._idle += 1
         if self._idle > MOST_IDLE_LINES:
-            raise TooDamagedError()
+            raise TooDamagedError(self._session_id)
 
 
 def _fields(line: bytes) -> tuple[Record, int] | None:
-    """Return the record and the number of its writer; None when the line is none."""
+    """Return the record in a line and the fence of its writer; None if it is not a record."""
     try:
         found: Any = json.loads(line)
     except (ValueError, RecursionError):
@@ -192,7 +202,7 @@ _PIECE = 1024 * 1024
 
 
 def open_log(path: Path) -> int:
-    """Open a log for appending, for the owner alone."""
+    """Open a log for appending, readable for its owner only."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
 
 
@@ -210,27 +220,27 @@ def append_whole(fd: int, line: bytes, still_ours: Callable[[], None]) -> None:
             done += os.write(fd, line[done:])
     except OSError as error:
         if done:
-            # Half a line would spoil the next; but only the writer may cut the file.
+            # Half a line would damage the next record; but only who has the lease may truncate.
             still_ours()
             os.ftruncate(fd, os.fstat(fd).st_size - done)
         raise store_error(NOT_SAVED, error) from error
 
 
 def store_error(what: str, error: OSError) -> StoreError:
-    """Return the error that says what the disk refused and what to do about it."""
+    """Return the error for what the disk refused, with what to do about it."""
     kind = StoreFullError if error.errno in _FULL else StoreError
     if kind is StoreFullError:
-        fix = "Make room on the disk"
+        remedy = "Make room on the disk."
     else:
-        fix = "Check the disk and its rights"
-    return kind(f"{what}.", why=f"{error.strerror or error}.", fix=f"{fix}, then: amplifier doctor")
+        remedy = "Check the disk and its rights."
+    return kind(f"{what}.", why=f"{error.strerror or error}. {remedy}", fix="amplifier doctor")
 
 
 def read_lines(file: BinaryIO) -> Iterator[bytes | int]:
-    """Yield the whole lines from where `file` stands, without their end.
+    """Yield the whole lines from the position of `file` on, without their end.
 
-    Of a line that is too long only its length is yielded. Behind the last whole line it stops and
-    leaves `file` there, so that a later call goes on from it.
+    For a line that is too long, its length is yielded. After the last whole line it stops and
+    leaves `file` there, so that a later call continues from it.
     """
     while True:
         start = file.tell()
@@ -249,9 +259,9 @@ def read_lines(file: BinaryIO) -> Iterator[bytes | int]:
 
 
 def set_torn_aside(file: BinaryIO, fd: int) -> int:
-    """Move what follows the last whole line, where `file` stands, out of the log; return its size.
+    """Move what follows the position of `file`, half a line, out of the log; return its size.
 
-    What comes behind half a line would be lost with it.
+    A record that is appended to half a line would be lost with it.
     """
     whole = file.tell()
     moved = file.seek(0, os.SEEK_END) - whole
@@ -263,13 +273,14 @@ def set_torn_aside(file: BinaryIO, fd: int) -> int:
                 aside.write(piece)
             aside.write(b"\n")
             aside.flush()
+            # On disk before the log is cut, so that a crash cannot lose it.
             os.fsync(aside.fileno())
         os.ftruncate(fd, whole)
     return moved
 
 
 def _skip_line(file: BinaryIO, length: int) -> int | None:
-    """Read to the end of a long line and return its length; None when it has no end."""
+    """Read to the end of a long line and return its length; None if it has no end."""
     while piece := file.readline(_PIECE):
         length += len(piece)
         if piece.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""A session's metadata: the few facts that lists show, in one small file."""
+"""The metadata of a session: the few facts that lists show, in one small file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from amplifier_foundation.store.log_file import LEASE, LOG, read_lines
+from amplifier_foundation.store.log_file import LEASE, LOG, encode_json, read_lines
 from amplifier_journal.records import SCHEMA, json_text
 from amplifier_kit.durable_files import write_whole
 
@@ -23,13 +23,13 @@ Stamp = int  # changes whenever the file is written
 def write_metadata(
     folder: Path, metadata: dict[str, Any], allowed: Callable[[], None] | None = None
 ) -> Stamp:
-    """Write the metadata whole and durably, unless `allowed` raises at the last moment."""
+    """Replace the metadata atomically and durably, unless `allowed` raises just before."""
     text = json_text({"v": SCHEMA, **metadata})[0]
-    return _stamp(write_whole(folder / METADATA, text.encode("utf-8", "replace"), allowed))
+    return _stamp(write_whole(folder / METADATA, encode_json(text), allowed))
 
 
 def read_metadata(folder: Path) -> tuple[dict[str, Any], str]:
-    """Return the metadata, and what is wrong with it; without the file, what the log knows."""
+    """Return the metadata, and what is wrong with it; if it is unusable, what the log has."""
     try:
         found: Any = json.loads((folder / METADATA).read_bytes())
         if isinstance(found, dict) and "session_id" in found:
@@ -43,13 +43,13 @@ def read_metadata(folder: Path) -> tuple[dict[str, Any], str]:
 
 
 def set_damaged_aside(folder: Path) -> None:
-    """Keep a file that cannot be read, before the next one takes its place."""
+    """Keep a copy of a file that cannot be read, before it is replaced."""
     if (folder / METADATA).exists():
         (folder / METADATA).replace(folder / _DAMAGED)
 
 
 def stamp_of(folder: Path) -> Stamp:
-    """Return the stamp of a session's metadata; 0 when it has none."""
+    """Return the stamp of a session's metadata; 0 if it has none."""
     try:
         return _stamp((folder / METADATA).stat())
     except FileNotFoundError:
@@ -59,8 +59,8 @@ def stamp_of(folder: Path) -> Stamp:
 def stamps(home: Path, sessions: str) -> dict[str, Stamp]:
     """Return the stamp of each session's folder in `sessions`, by its path below `home`.
 
-    A folder with neither metadata nor a log is not a session: modules of others keep files of
-    their own in folders beside ours.
+    A folder with neither metadata nor a log is not a session: published logging modules write
+    their files into folders beside ours.
     """
     found: dict[str, Stamp] = {}
     try:
@@ -68,7 +68,7 @@ def stamps(home: Path, sessions: str) -> dict[str, Stamp]:
     except (FileNotFoundError, NotADirectoryError):
         return found
     try:
-        # There are thousands: every call in here is felt in each list.
+        # Every list does this for thousands of folders, so each system call counts.
         for name in names(fd):
             try:
                 stat = os.stat(f"{name}/{METADATA}", dir_fd=fd)
@@ -83,7 +83,7 @@ def stamps(home: Path, sessions: str) -> dict[str, Stamp]:
 
 
 def names(folder: Path | int) -> list[str]:
-    """Return what a folder holds, without what is on its way in or out; nothing when it is none."""
+    """Return the names in a folder, without those of unfinished or deleted entries (`.`)."""
     try:
         return [name for name in os.listdir(folder) if not name.startswith(".")]  # noqa: PTH208
     except (FileNotFoundError, NotADirectoryError):
@@ -103,10 +103,10 @@ def _stamp(stat: os.stat_result) -> Stamp:
 
 
 def _from_log(folder: Path) -> dict[str, Any]:
-    """Return what the first writer wrote down about the session into its log."""
+    """Return the facts that the first writer of a session recorded in its log."""
     try:
         with (folder / LOG).open("rb") as file:
-            # A writer's name is in its first line; one that is deep inside is not worth a hang.
+            # Each writer begins with such a line; a damaged log is not searched to its end.
             lines = (line for line in islice(read_lines(file), _MOST_LINES))
             lines = (line for line in lines if isinstance(line, bytes))
             known = next((facts for line in lines if (facts := _from_line(line))), None)

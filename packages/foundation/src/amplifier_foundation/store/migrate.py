@@ -1,4 +1,4 @@
-"""Migration: bringing sessions of an older format to this one, the old files kept."""
+"""Convert sessions of an older format to this one; the old files are kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from amplifier_foundation.store.blobs import Blobs, shelve
 from amplifier_foundation.store.errors import SessionHeldError
 from amplifier_foundation.store.lease import taking
-from amplifier_foundation.store.log_file import LOG, Damage, Sieve, encode_line
+from amplifier_foundation.store.log_file import LOG, Damage, Sieve, TooDamagedError, encode_line
 from amplifier_foundation.store.metadata import METADATA, write_metadata
 from amplifier_journal.records import SCHEMA, json_text
 from amplifier_kit.durable_files import write_whole
@@ -21,7 +21,7 @@ TRANSCRIPT = "transcript.jsonl"  # bare messages, as published apps write them
 
 Fields = dict[str, Any]
 
-# What this version calls the facts that published apps keep in their metadata.
+# Our names for facts in the metadata of published apps, each with the names used there.
 _NAMES = {
     "project": ("project", "working_dir", "cwd"),
     "created_at": ("created_at", "created"),
@@ -32,7 +32,7 @@ _NAMES = {
 
 
 class Moved(NamedTuple):
-    """What became of one session; with a `problem`, it is as it was."""
+    """The outcome for one session; with a `problem`, it is unchanged."""
 
     session_id: str
     records: int
@@ -41,7 +41,7 @@ class Moved(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """What was moved, or in a dry run can be."""
+    """What was moved, or in a dry run would be."""
 
     sessions: list[Moved]
     dry_run: bool
@@ -53,7 +53,7 @@ class Migration(NamedTuple):
 
 
 class _NotMovedError(Exception):
-    """The new file would not hold all that the old one does."""
+    """The new log would lack records of the old one."""
 
 
 def migrate(folders: Iterable[Path], blobs: Blobs, *, dry_run: bool) -> Migration:
@@ -64,23 +64,29 @@ def migrate(folders: Iterable[Path], blobs: Blobs, *, dry_run: bool) -> Migratio
 
 def _migrate(folder: Path, source: Path, blobs: Blobs, dry_run: bool) -> Moved:
     facts = _facts(folder)
-    lines = [line for line in source.read_bytes().splitlines() if line.strip()]
+    lines = _lines(source)
     session_id = facts["session_id"]
-    count = len(lines)
     try:
         if dry_run:
             _new_log(lines, facts, lambda text: text)
         else:
             with taking(folder, session_id) as lease, blobs.in_use():
+                # Read again: until here, another process may have written to it.
+                lines = _lines(source)
                 _replace(folder, source, facts, _new_log(lines, facts, blobs.put))
                 lease.release()
-    except (SessionHeldError, _NotMovedError) as error:
-        return Moved(session_id, count, 0, str(error))
-    return Moved(session_id, count, count, "")
+    except (SessionHeldError, TooDamagedError, _NotMovedError) as error:
+        return Moved(session_id, len(lines), 0, str(error))
+    return Moved(session_id, len(lines), len(lines), "")
+
+
+def _lines(source: Path) -> list[bytes]:
+    return [line for line in source.read_bytes().splitlines() if line.strip()]
 
 
 def _replace(folder: Path, source: Path, facts: Fields, log: bytes) -> None:
-    """Put the new files in place; until the log is there, the session counts as older."""
+    """Put the new files in place, keeping the old ones under other names."""
+    # The log comes last: without it a session counts as older, so a crash repeats all of this.
     _keep(folder / METADATA, folder / f"metadata.v{facts.get('v', 0)}.json")
     if source.name == LOG:
         _keep(source, folder / f"log.v{_version(source)}.jsonl")
@@ -89,7 +95,7 @@ def _replace(folder: Path, source: Path, facts: Fields, log: bytes) -> None:
 
 
 def _new_log(lines: list[bytes], facts: Fields, put: Callable[[str], str]) -> bytes:
-    """Return the log that holds what `lines` hold, after counting that it does."""
+    """Return the new log of `lines`, after checking that it has all of them."""
     new: list[bytes] = []
     for number, line in enumerate(lines, 1):
         fields = _upgraded(line, number, facts)
@@ -98,7 +104,7 @@ def _new_log(lines: list[bytes], facts: Fields, put: Callable[[str], str]) -> by
         fence = int(fields.get("fence", 0))
         new.append(encode_line(int(fields["seq"]), at, fence, fields["kind"], data))
     damage: list[Damage] = []
-    sieve = Sieve(damage.append)
+    sieve = Sieve(facts["session_id"], damage.append)
     for line in new:
         sieve.take(line[:-1])
     if damage or len(new) != len(lines):
@@ -116,6 +122,8 @@ def _upgraded(line: bytes, number: int, facts: Fields) -> Fields:
         raise _NotMovedError(f"Line {number:,} is no record.")
     fields = cast("Fields", found)
     if fields.get("v") == SCHEMA:
+        if not _is_record(fields):
+            raise _NotMovedError(f"Line {number:,} is no record.")
         return fields
     if "role" not in fields:
         raise _NotMovedError(f"Line {number:,} is no message.")
@@ -123,8 +131,18 @@ def _upgraded(line: bytes, number: int, facts: Fields) -> Fields:
     return {"seq": number, "at": at, "kind": "message", "data": {"message": fields}}
 
 
+def _is_record(fields: Fields) -> bool:
+    numbers = (fields.get("seq"), fields.get("fence", 0))
+    texts = (fields.get("at"), fields.get("kind"))
+    return (
+        all(isinstance(each, int) for each in numbers)
+        and all(isinstance(each, str) for each in texts)
+        and isinstance(fields.get("data"), dict)
+    )
+
+
 def _older(folder: Path) -> Path | None:
-    """Return the file that holds a session's records in an older format, if one does."""
+    """Return the file with a session's records in an older format, or None."""
     log = folder / LOG
     if log.exists():
         if _version(log) < SCHEMA:
@@ -137,19 +155,22 @@ def _older(folder: Path) -> Path | None:
 
 
 def _version(log: Path) -> int:
-    """Return the version of the first record; a file that begins with none is left alone."""
+    """Return the version of the first record; a file that does not begin with one is current."""
     with log.open("rb") as file:
         try:
             first: Any = json.loads(file.readline())
         except (ValueError, RecursionError):
             return SCHEMA
-    if isinstance(first, dict):
-        return cast("Fields", first).get("v", 0)
+    if not isinstance(first, dict):
+        return SCHEMA
+    version = cast("Fields", first).get("v", 0)
+    if isinstance(version, int):
+        return version
     return SCHEMA
 
 
 def _facts(folder: Path) -> Fields:
-    """Return the older metadata, with the names that this version gives to its facts."""
+    """Return the older metadata, with our names for its facts added."""
     try:
         found: Any = json.loads((folder / METADATA).read_bytes())
     except (FileNotFoundError, ValueError, RecursionError):
@@ -164,6 +185,6 @@ def _facts(folder: Path) -> Fields:
 
 
 def _keep(path: Path, name: Path) -> None:
-    """Give a file a second name, under which it stays."""
+    """Link a file under a second name, which survives when the file is replaced."""
     with suppress(FileNotFoundError, FileExistsError):
         os.link(path, name)

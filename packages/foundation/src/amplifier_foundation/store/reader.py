@@ -1,4 +1,4 @@
-"""The reader of a session: whoever wants to see its records, also while another writes them."""
+"""Read the records of a session, also while another process writes them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.05
 
 
 class SessionReader:
-    """Reads what can be read; what cannot is in `damage` once the records were read."""
+    """Reads a session as far as possible; `damage` lists the rest once the records were read."""
 
     def __init__(self, folder: Path, session_id: str, blobs: Blobs) -> None:
         self.folder = folder
@@ -37,11 +37,11 @@ class SessionReader:
 
     @property
     def holder(self) -> Holder | None:
-        """Who writes the session now; None when nobody does."""
+        """The process that writes the session now, or None."""
         return holder_of(self.folder)
 
     def records(self, after: int = 0) -> Generator[Record]:
-        """Yield the records behind number `after`, in order."""
+        """Yield the records after number `after`, in order."""
         self.damage = DamageList(self._known)
         try:
             file = (self.folder / LOG).open("rb")
@@ -49,7 +49,7 @@ class SessionReader:
             self.damage.append(Damage(0, "unreadable", "There is no log."))
             return
         with file:
-            sieve = Sieve(self._report)
+            sieve = Sieve(self.session_id, self._report)
             for record, special in self._passing(file, sieve):
                 if record.seq > after:
                     yield self._unshelved(record, sieve.line) if special else record
@@ -58,24 +58,25 @@ class SessionReader:
                 self._report(Damage(sieve.line + 1, "torn", f"{rest:,} bytes have no end."))
 
     def stored(self, upto: int | None = None) -> Generator[Record]:
-        """Yield the records up to number `upto` as they are stored, their blobs not read."""
+        """Yield the records up to number `upto` as they are stored, without reading blobs."""
         with (self.folder / LOG).open("rb") as file:
-            for record, _ in self._passing(file, Sieve(self._report)):
+            for record, _ in self._passing(file, Sieve(self.session_id, self._report)):
                 if upto is not None and record.seq > upto:
                     return
                 yield record
 
     async def tail(self, after: int = 0) -> AsyncGenerator[Record]:
-        """Yield the records behind number `after`, and then each as it is written.
+        """Yield the records after number `after`, and then each as it is written.
 
-        It goes on when another process takes the session over, and ends when it is deleted.
+        It continues when another process takes the session over, and ends when it is deleted.
         """
         from asyncio import sleep  # noqa: PLC0415 - most commands only read what is there
 
         seen = after
+        # Opened again whenever the file is replaced; records that were seen are skipped.
         while (file := _opened(self.folder / LOG)) is not None:
             with file:
-                sieve = Sieve(self._report)
+                sieve = Sieve(self.session_id, self._report)
                 while _in_place(file):
                     for record, special in self._passing(file, sieve):
                         if record.seq > seen:
@@ -84,7 +85,7 @@ class SessionReader:
                     await sleep(_POLL_SECONDS)
 
     def _passing(self, file: BinaryIO, sieve: Sieve) -> Generator[tuple[Record, bool]]:
-        """Yield the records that count, and whether something in them is a reference."""
+        """Yield the records that count, and whether they may have references to blobs."""
         for line in read_lines(file):
             try:
                 if isinstance(line, int):
@@ -120,7 +121,7 @@ def _opened(path: Path) -> BinaryIO | None:
 
 
 def _in_place(file: BinaryIO) -> bool:
-    """Return whether an open file is still the one of its name; a migration replaces it."""
+    """Return whether an open file is still the one at its path; a migration replaces it."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), Path(file.name).stat())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Retention: deleting old sessions, none that is in use, and texts that nobody refers to."""
+"""Delete old sessions that are not in use, and large strings without references."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Swept(NamedTuple):
 
 
 class References(NamedTuple):
-    """The blobs that a session refers to; without `sure`, there may be more."""
+    """The blobs that a session refers to; if not `sure`, there may be more."""
 
     digests: set[str]
     sure: bool
@@ -36,7 +36,7 @@ class References(NamedTuple):
 
 
 def references(folder: Path) -> References:
-    """Return what a session refers to; a line that was changed may hide a reference."""
+    """Return the blobs that a session refers to; a damaged line may hide a reference."""
     digests: set[str] = set()
     mark = mark_of(folder)
     sure = True
@@ -45,6 +45,7 @@ def references(folder: Path) -> References:
             with path.open("rb") as file:
                 for line in read_lines(file):
                     whole = isinstance(line, bytes) and checked(line.removesuffix(b"\r"))
+                    # The other files are backups: they are searched, but need not be intact.
                     sure = sure and (bool(whole) or path.name != LOG)
                     if isinstance(line, bytes) and b"$blob" in line:
                         digests.update(each.decode() for each in _REFERENCE.findall(line))
@@ -56,7 +57,7 @@ def references(folder: Path) -> References:
 
 
 def mark_of(folder: Path) -> str:
-    """Return something that changes whenever the session's records do."""
+    """Return a value that changes whenever the session's records do."""
     try:
         stat = (folder / LOG).stat()
     except FileNotFoundError:
@@ -67,8 +68,10 @@ def mark_of(folder: Path) -> str:
 def sweep(folders: Callable[[], Iterable[Path]], blobs: Blobs) -> Swept:
     """Delete the blobs that no session refers to, if that is certain for every session.
 
-    Sessions are read before writers are kept out, and then only those that have changed again.
+    Sessions are read before writers are locked out; under the lock, only those that have changed
+    are read again.
     """
+    # Every folder, also one that is not listed as a session: a missed reference would lose data.
     before = {folder: references(folder) for folder in folders()}
     with blobs.in_use(alone=True):
         found: dict[Path, References] = {}
@@ -78,6 +81,7 @@ def sweep(folders: Callable[[], Iterable[Path]], blobs: Blobs) -> Swept:
             found[folder] = old if old is not None and unchanged else references(folder)
         unsure = [folder.name for folder, each in found.items() if not each.sure]
         used = set[str]().union(*(each.digests for each in found.values()))
+        # One damaged log may refer to any blob, so none is deleted.
         if unsure:
             doomed = []
         else:
@@ -92,7 +96,7 @@ _DELETED = ".deleted-"
 
 
 class Candidate(NamedTuple):
-    """A session, and what the rules ask about it."""
+    """A session with the facts that the rules need."""
 
     session_id: str
     folder: Path
@@ -102,7 +106,7 @@ class Candidate(NamedTuple):
 
 
 class Doomed(NamedTuple):
-    """A session that is deleted, and why."""
+    """A session to be deleted, and why."""
 
     session_id: str
     why: str
@@ -112,14 +116,14 @@ class Doomed(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A session that stays although a rule is against it, and why."""
+    """A session that is kept against a rule, and why."""
 
     session_id: str
     why: str
 
 
 class Deleted(NamedTuple):
-    """What applying a plan did."""
+    """The result of applying a plan."""
 
     sessions: list[str]
     bytes: int
@@ -128,7 +132,7 @@ class Deleted(NamedTuple):
 
 
 class RetentionPlan:
-    """What is to be deleted and what stays all the same; nothing happens before `apply`."""
+    """What is to be deleted, and what is kept against a rule; `apply` deletes."""
 
     def __init__(self, index: Index, blobs: Blobs) -> None:
         self.sessions: list[Doomed] = []
@@ -138,11 +142,11 @@ class RetentionPlan:
 
     @property
     def bytes(self) -> int:
-        """What the folders of the sessions take; their blobs may come on top."""
+        """The size of the sessions' folders, without their blobs."""
         return sum(each.bytes for each in self.sessions)
 
     def doom(self, candidate: Candidate, why: str) -> bool:
-        """Plan to delete a session, unless it is pinned or a process writes it."""
+        """Plan to delete a session, unless it is pinned or a process writes it; return whether."""
         holder = holder_of(candidate.folder)
         if holder is not None:
             self.kept.append(Kept(candidate.session_id, f"It is open in process {holder.pid}."))
@@ -155,7 +159,7 @@ class RetentionPlan:
         return False
 
     def apply(self) -> Deleted:
-        """Delete the sessions, unless one was used meanwhile, and the blobs nobody refers to."""
+        """Delete the sessions that were not used meanwhile, and the blobs without references."""
         deleted: list[Doomed] = []
         kept: list[Kept] = []
         for each in self.sessions:
@@ -180,7 +184,7 @@ class _UsedError(Exception):
 def plan_retention(
     index: Index, blobs: Blobs, *, max_age_days: float | None, max_bytes: int | None, keep: int
 ) -> RetentionPlan:
-    """Return which sessions the rules delete: the too old, then the oldest above a size."""
+    """Return which sessions the rules delete: those too old, then the oldest above a size."""
     plan = RetentionPlan(index, blobs)
     newest_first = sorted(_candidates(index), key=_order, reverse=True)
     old: list[Candidate] = []
@@ -196,11 +200,11 @@ def plan_retention(
 
 
 def remove_session(folder: Path, session_id: str, *, state: str | None = None) -> None:
-    """Delete a session that nobody writes and that is still as `state` says.
+    """Delete a session that no process writes, if it still has this `state`.
 
     Raises:
         SessionHeldError: a process writes it.
-        SessionNotFoundError: it is gone already.
+        SessionNotFoundError: it is already gone.
     """
     from shutil import rmtree  # noqa: PLC0415 - it costs more than the rest of the store
 
@@ -209,7 +213,7 @@ def remove_session(folder: Path, session_id: str, *, state: str | None = None) -
         if state is not None and _state(folder) != state:
             raise _UsedError("It was used after the plan was made.")
         rmtree(doomed, ignore_errors=True)
-        # It disappears at once; what a crash leaves of it is no session.
+        # Renamed first, so that it disappears atomically: names with a dot are not sessions.
         folder.replace(doomed)
         lease.release()
     for left in folder.parent.glob(f"{_DELETED}*"):
@@ -219,7 +223,7 @@ def remove_session(folder: Path, session_id: str, *, state: str | None = None) -
 def _fit(
     plan: RetentionPlan, left: list[Candidate], keep: int, max_bytes: int, blobs: dict[str, int]
 ) -> None:
-    """Doom the oldest of `left` until the rest, with the blobs they share, fits."""
+    """Plan to delete the oldest of `left` until the rest, with their shared blobs, fits."""
     uses = {each.session_id: references(each.folder).digests for each in left}
     shared = Counter(digest for digests in uses.values() for digest in digests)
     total = sum(each.bytes for each in left) + sum(blobs.get(each, 0) for each in shared)
@@ -228,6 +232,7 @@ def _fit(
             return
         if plan.doom(each, f"The sessions take more than {max_bytes:,} bytes."):
             shared.subtract(uses[each.session_id])
+            # A blob is freed only with the last session that refers to it.
             gone = (digest for digest in uses[each.session_id] if not shared[digest])
             total -= each.bytes + sum(blobs.get(digest, 0) for digest in gone)
 
@@ -238,7 +243,7 @@ def _candidates(index: Index) -> Generator[Candidate]:
         metadata, _ = read_metadata(folder)
         if "session_id" in metadata:
             size = sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())
-            yield Candidate(metadata["session_id"], folder, metadata, size, state)
+            yield Candidate(str(metadata["session_id"]), folder, metadata, size, state)
 
 
 def _state(folder: Path) -> str:
@@ -246,9 +251,11 @@ def _state(folder: Path) -> str:
 
 
 def _order(candidate: Candidate) -> tuple[int, str]:
-    return candidate.metadata.get("touched", 0), _last_used(candidate)
+    touched = candidate.metadata.get("touched")
+    # The metadata is untrusted and may have any types.
+    return touched if isinstance(touched, int) else 0, _last_used(candidate)
 
 
 def _last_used(candidate: Candidate) -> str:
-    """Return when the session was last used; never long ago when nobody knows."""
+    """Return when the session was last used, in ISO form; `unknown` sorts after every time."""
     return str(candidate.metadata.get("updated_at") or "unknown")

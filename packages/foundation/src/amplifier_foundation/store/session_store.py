@@ -1,4 +1,4 @@
-"""The session store: one folder for each session, below the person's own folder."""
+"""The session store: one folder for each session, below the user's own folder."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from amplifier_kit.writer_lock import Holder
 if TYPE_CHECKING:
     from amplifier_foundation.store.migrate import Migration
     from amplifier_foundation.store.retention import RetentionPlan
-    from amplifier_foundation.store.rewriting import Rewritten
+    from amplifier_foundation.store.rewrite import Rewritten
 
 MAX_SESSION_BYTES = 1024 * 1024 * 1024
 _INHERITED = ("title", "model", "bundle")
 
 
 class SessionStore:
-    """Makes, opens, lists and deletes sessions."""
+    """Creates, opens, lists and deletes sessions."""
 
     def __init__(
         self,
@@ -60,11 +60,11 @@ class SessionStore:
         metadata: dict[str, Any] | None = None,
         scrub: Scrub | None = None,
     ) -> SessionWriter:
-        """Make a session and become its writer; `scrub` is applied to every record.
+        """Create a session and become its writer; `scrub` is applied to every record.
 
         Raises:
             SessionExistsError: there is one of that id already.
-            StoreError: the disk does not take it.
+            StoreError: it cannot be written.
         """
         project = project.absolute()
         if self._located(session_id) is not None:
@@ -73,6 +73,7 @@ class SessionStore:
         with _disk_errors(f"Session `{session_id}` was not made"):
             make_private_folder(folder)
             with taking(folder, session_id) as lease:
+                # Checked again under the lease: another process may have created it meanwhile.
                 if (folder / METADATA).exists():
                     raise SessionExistsError(session_id)
                 start = now()
@@ -83,16 +84,16 @@ class SessionStore:
     def open(
         self, session_id: str, *, takeover: bool = False, scrub: Scrub | None = None
     ) -> SessionWriter:
-        """Become the writer of a session that is there; `scrub` is applied to every record.
+        """Become the writer of an existing session; `scrub` is applied to every record.
 
         Raises:
             SessionNotFoundError: there is none of that id.
             SessionHeldError: another process writes it and `takeover` is False.
-            StoreError: the disk does not let it be written.
+            StoreError: it cannot be written.
             SessionStoreError: another user could have written it.
         """
         folder = self._locate(session_id)
-        # What it remembers is said to a model, and what it allows is done.
+        # Its messages go to a model and its approvals are honoured, so nobody else may write it.
         require_own_folder(folder, SessionStoreError)
         with (
             _disk_errors(f"Session `{session_id}` cannot be opened for writing"),
@@ -115,22 +116,24 @@ class SessionStore:
         return SessionReader(self._locate(session_id), session_id, self._blobs)
 
     def list(self, project: Path | None = None, limit: int | None = None) -> list[SessionSummary]:
-        """Return the sessions of a project, or of all, the last one used first."""
+        """Return the sessions of a project, or of all projects, most recently used first."""
         return self._index.list(_name(project), limit)
 
-    def page(self, project: Path | None = None, limit: int | None = None) -> Page:
-        """Return what `list` does, and how many sessions there are in all."""
-        return self._index.page(_name(project), limit)
+    def page(
+        self, project: Path | None = None, limit: int | None = None, *, children: bool = True
+    ) -> Page:
+        """Return what `list` returns, and the total number of sessions."""
+        return self._index.page(_name(project), limit, children=children)
 
     def find(self, text: str, project: Path | None = None) -> str:
-        """Return the id that `text` stands for: an id, the beginning of one, or `last`.
+        """Return the id that `text` means: an id, a prefix of one, or `last`.
 
-        A child is found by the beginning of its own part, too (`short_id`). `last` means a session
-        that failed to open only where none did open.
+        A child is also found by a prefix of its own part (`short_id`). `last` means a session that
+        failed to open only if no session did open.
 
         Raises:
-            SessionNotFoundError: no session is meant.
-            AmbiguousSessionError: several sessions begin like this.
+            SessionNotFoundError: no session matches.
+            AmbiguousSessionError: several sessions match.
         """
         if text == "last":
             found = self._index.last(_name(project))
@@ -157,12 +160,12 @@ class SessionStore:
         metadata: dict[str, Any] | None = None,
         scrub: Scrub | None = None,
     ) -> SessionWriter:
-        """Make a session with the records of another up to number `upto`, and become its writer.
+        """Create a session with the records of another up to `upto`, and become its writer.
 
         Raises:
             SessionNotFoundError: there is none of `session_id`.
             SessionExistsError: there is one of `new_id` already.
-            StoreError: the disk does not take it; there is no new session then.
+            StoreError: it cannot be written; there is no new session then.
         """
         reader = self.read(session_id)
         inherited = {name: reader.metadata[name] for name in _INHERITED if name in reader.metadata}
@@ -174,6 +177,8 @@ class SessionStore:
             scrub=scrub,
         )
         try:
+            # The original may be deleted meanwhile: its blobs must not be swept before they are
+            # referred to here.
             with _disk_errors(f"Session `{new_id}` was not made"), self._blobs.in_use():
                 writer.adopt(reader.stored(upto))
             writer.sync()
@@ -185,33 +190,43 @@ class SessionStore:
         return writer
 
     def rewrite(self, session_id: str, change: Callable[[Any], Any]) -> Rewritten:
-        """Write a session anew in its place: each record, text and file as `change` returns it.
+        """Rewrite a session in place: each record, text and file as `change` returns it.
 
         Raises:
             SessionNotFoundError: there is none of that id.
             SessionHeldError: a process writes it.
-            StoreError: it could not be done; the session is as it was.
+            StoreError: it could not be rewritten; the session is unchanged.
         """
-        from amplifier_foundation.store.rewriting import rewrite_session  # noqa: PLC0415 - rare
+        from amplifier_foundation.store.rewrite import rewrite_session  # noqa: PLC0415 - rare
 
         folder = self._locate(session_id)
         with _disk_errors(f"Session `{session_id}` was not changed"):
             return rewrite_session(folder, session_id, self._blobs, self._index, change)
 
     def index_problems(self) -> list[str]:
-        """Return what is wrong with the list of sessions; the next `list` puts most of it right."""
+        """Return what is wrong with the list of sessions; the next `list` repairs most of it."""
         return self._index.problems()
 
     def rebuild_index(self) -> int:
-        """Make the list of sessions anew from their folders; return how many there are."""
+        """Rebuild the list of sessions from their folders; return how many there are."""
         return self._index.rebuild()
 
     def holder(self, session_id: str) -> Holder | None:
-        """Return who writes a session now; None when nobody does."""
+        """Return the process that writes a session now, or None."""
         return holder_of(self._locate(session_id))
 
+    def status(self, session_id: str, stated: str) -> str:
+        """Return the status of a session whose metadata states `stated`.
+
+        A process that was killed could not say so: a running session that nobody writes was
+        interrupted.
+        """
+        if stated == "running" and self.holder(session_id) is None:
+            return "interrupted"
+        return stated
+
     def delete(self, session_id: str) -> None:
-        """Delete a session; its large strings go with the next `retention`.
+        """Delete a session; its large strings are deleted by the next `retention`.
 
         Raises:
             SessionNotFoundError: there is none of that id.
@@ -230,10 +245,10 @@ class SessionStore:
         max_bytes: int | None = None,
         keep: int = 0,
     ) -> RetentionPlan:
-        """Plan which sessions to delete: those unused for so long, then the oldest above a size.
+        """Plan which sessions to delete: those unused for too long, then the oldest above a size.
 
-        The `keep` used last, pinned ones and those that a process writes stay. Nothing is deleted
-        before `apply` of the plan.
+        The `keep` most recently used, pinned ones and those that a process writes are kept. Nothing
+        is deleted before `apply` of the plan.
         """
         from amplifier_foundation.store.retention import plan_retention  # noqa: PLC0415 - rare
 
@@ -242,7 +257,7 @@ class SessionStore:
         )
 
     def migrate(self, *, dry_run: bool = False) -> Migration:
-        """Bring sessions of an older format to this one; the old files stay beside the new."""
+        """Convert sessions of an older format to this one; the old files are kept."""
         from amplifier_foundation.store.migrate import migrate  # noqa: PLC0415 - rare
 
         return migrate(self._index.folders(), self._blobs, dry_run=dry_run)
@@ -252,6 +267,7 @@ class SessionStore:
         try:
             writer.update()
         except BaseException:
+            # Nobody gets this writer, so nobody else would release its lease.
             writer.abandon()
             raise
         return writer
@@ -276,10 +292,10 @@ class SessionStore:
         return folder
 
     def _located(self, session_id: str) -> Path | None:
-        """Return the folder of a session; two ids can share a folder's name, but not a folder."""
+        """Return the folder of a session, or None; several ids can have the same folder name."""
         for folder in self.home.glob(f"projects/*/sessions/{folder_name(session_id)}"):
             metadata, wrong = read_metadata(folder)
-            # Of a session whose files are both damaged, its folder's name is all that is left.
+            # If metadata and log are both damaged, only the name of the folder identifies it.
             if metadata.get("session_id") == session_id or (metadata and wrong):
                 return folder
         return None

@@ -1,4 +1,4 @@
-"""The writer of a session: the one process that may add to its log."""
+"""The writer of a session: the one process that may append to its log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from amplifier_foundation.store.log_file import (
     Damage,
     DamageList,
     Sieve,
-    TooDamagedError,
     append_whole,
     encode_line,
     open_log,
@@ -41,7 +40,10 @@ _REFERENCE = re.compile(rb'"\$blob":"[0-9a-f]{64}","chars":(\d+)')
 
 
 class SessionWriter:
-    """Appends records; each is in the hands of the operating system when `append` returns."""
+    """Appends records; each has reached the operating system when `append` returns.
+
+    So a killed process loses nothing; `sync` protects against a power failure as well.
+    """
 
     def __init__(
         self,
@@ -70,9 +72,6 @@ class SessionWriter:
         self._fd: int | None = open_log(folder / LOG)
         try:
             self._load()
-        except TooDamagedError as error:
-            os.close(self._fd)
-            raise TooDamagedError(self.session_id) from error
         except BaseException:
             os.close(self._fd)
             raise
@@ -84,18 +83,18 @@ class SessionWriter:
 
     @property
     def bytes(self) -> int:
-        """What the session takes: its log and the large strings that it refers to."""
+        """The size of the session: its log and the large strings that it refers to."""
         return self._bytes
 
     def append(self, kind: str, data: dict[str, Any], *, is_clean: bool = False) -> int:
-        """Write one record and return its number; one that `is_clean` was scrubbed before.
+        """Write one record and return its number; with `is_clean` it is not scrubbed again.
 
         Raises:
             LeaseLostError: another process has taken the session over.
             SessionFullError: the session has reached its size limit; nothing was written.
             StoreFullError: the disk is full; nothing was written.
             StoreError: the disk failed; what was written before can still be read.
-            ValueError: the record holds something that JSON cannot.
+            ValueError: the record has something in it that JSON cannot represent.
         """
         if kind == LEASE:
             raise ValueError(f"Records of kind `{LEASE}` are the store's own.")
@@ -109,26 +108,28 @@ class SessionWriter:
             if len(text) <= LARGE and '"$' not in text:
                 return self._append(kind, text)
             try:
+                # Until its record is written, a blob has no reference and could be swept.
                 with self._blobs.in_use():
                     return self._append(kind, *self._shelved(text))
             except OSError as error:
                 raise store_error(NOT_SAVED, error) from error
 
     def sync(self) -> None:
-        """Put what was written onto the disk; blocks, also while another thread does it.
+        """Flush what was written to disk; blocks, also while another thread does it.
 
         Raises:
-            StoreError: it is not certain what is on the disk; the session takes no more records.
+            StoreError: it is unknown what is on disk; the session accepts no more records.
         """
         with self._syncing:
             fd = self._open_fd()
             if self._unsynced:
+                # Reset before the flush: a record that another thread appends now needs the next.
                 self._unsynced = False
                 try:
                     os.fsync(fd)
                 except OSError as error:
-                    # The system may have dropped what it could not write, and the next call would
-                    # succeed all the same.
+                    # The system may drop the pages that it could not write, and the next fsync
+                    # then succeeds: only failing from here on is honest.
                     self._failure = store_error("The disk did not save the session", error)
                     raise self._failure from error
 
@@ -137,13 +138,13 @@ class SessionWriter:
 
         Raises:
             LeaseLostError: another process has taken the session over.
-            StoreError: the disk did not take it; the old metadata is still there.
+            StoreError: it cannot be written; the old metadata is still there.
         """
         with self._syncing:
             self._update(fields)
 
     def close(self) -> None:
-        """Save everything and let the next process in; a second time, do nothing."""
+        """Save everything and release the lease; a second call does nothing."""
         if self._fd is None:
             return
         try:
@@ -152,13 +153,13 @@ class SessionWriter:
                 if self._changed:
                     self.update()
         except LeaseLostError:
-            # Everything up to the take-over is in the log, and the new writer goes on from there.
+            # Everything up to the takeover is in the log, and the new writer continues from there.
             pass
         finally:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let the next process in without saving anything more."""
+        """Release the lease without saving anything more."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -167,7 +168,7 @@ class SessionWriter:
     def adopt(self, records: Iterable[Record]) -> None:
         """Write the records of another session, under their own numbers; for a fork.
 
-        They are as stored: their large strings are references, and are not scrubbed again.
+        They are copied as stored: large strings stay references, and nothing is scrubbed again.
         """
         for record in records:
             text = json_text(record.data)[0]
@@ -184,6 +185,7 @@ class SessionWriter:
     def _update(self, fields: dict[str, Any]) -> None:
         self._open_fd()
         self._lease.require()
+        # Higher than any other session's even if the clock was set back: lists are sorted by it.
         touched = max(time.time_ns() // 1000, self._index.newest() + 1)
         facts = {"updated_at": now(), "touched": touched, "bytes": self._bytes}
         metadata = {**self.metadata, **facts, **fields}
@@ -198,7 +200,7 @@ class SessionWriter:
     def _append(self, kind: str, text: str, shelved: int = 0) -> int:
         self._write(encode_line(self._seq + 1, now(), self._lease.fence, kind, text), shelved)
         self._seq += 1
-        # Who was taken over just before the write must not believe that it counts.
+        # Checked after the write too: after a takeover just before it, the record does not count.
         self._lease.require()
         return self._seq
 
@@ -213,7 +215,7 @@ class SessionWriter:
         self._unsynced = self._changed = True
 
     def _shelved(self, text: str) -> tuple[str, int]:
-        """Return the data with its large strings in blobs, and how much those are."""
+        """Return the data with its large strings moved to blobs, and the size of those."""
         shelved = 0
 
         def put(large: str) -> str:
@@ -229,8 +231,8 @@ class SessionWriter:
             raise SessionFullError(self.session_id, self._limit)
 
     def _load(self) -> None:
-        """Find where the log ends, set half a line aside, and write down who writes from here."""
-        sieve = Sieve(self.damage.append)
+        """Find the end of the log, move half a line aside, and record the new writer."""
+        sieve = Sieve(self.session_id, self.damage.append)
         fd = self._open_fd()
         with (self.folder / LOG).open("rb") as file:
             self._scan(file, sieve)
@@ -242,7 +244,8 @@ class SessionWriter:
             who = {**holder._asdict(), "project": self.metadata.get("project", "")}
             line = encode_line(sieve.seq, now(), holder.fence, LEASE, json_text(who)[0])
             append_whole(fd, line, self._lease.require)
-            # A process that was just taken over may have written one more record before this line.
+            # A process that was just taken over may have written one more record before this line,
+            # which counts: its number must not be used again.
             file.seek(whole)
             self._scan(file, sieve)
             self._bytes += file.tell()

@@ -1,1 +1,1 @@
-"""Readings: what the records of a session say, for whoever shows or continues it."""
+"""Readings: views of a session's records, for showing and for continuing it."""

@@ -1,4 +1,4 @@
-"""The last request explained: what was in it and from whom, what it cost, and why it stopped."""
+"""Explains a request: what was in it, who added it, what it cost, and why the turn stopped."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _DECISIONS = ("approval:granted", "approval:denied", "approval:required")
 
 
 class Part(NamedTuple):
-    """One part of a request: who put it there, and what it takes.
+    """One part of a request: who added it, and its size.
 
     `tokens` is an estimate by length, scaled to what the provider reports for the whole request.
-    `role` is that of a message, or `tool_spec`. `cached` says whether the provider can have read
-    it from its cache; None when it does not tell.
+    `role` is that of a message, or `tool_spec`. `cached` is whether the provider can have read it
+    from its cache; None if it does not report that.
     """
 
     role: str
@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What was decided about a tool call, and by which rule or person."""
+    """A decision about a tool call, with the rule or the user that decided."""
 
     seq: int
     tool: str
@@ -39,7 +39,7 @@ class Decision(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """Everything about the last model call of a session, and the turn it belongs to."""
+    """The explanation of one model call, and of the turn it belongs to."""
 
     request: SentRequest
     parts: list[Part]
@@ -50,23 +50,23 @@ class Explanation(NamedTuple):
 
 
 class Explanations:
-    """What a request can be explained with, record by record."""
+    """Collects what explains requests, record by record."""
 
     def __init__(self) -> None:
         self._requests = Requests()
-        # By digest: the turn in which a stored message came.
+        # The turn in which a stored message was added, by its digest.
         self._origins: dict[str, int] = {}
-        # By tool: its module.
+        # The module of each tool.
         self._modules: dict[str, str] = {}
-        # By call: what the model answered.
+        # The answer of each model call.
         self._responses: dict[str, dict[str, Any]] = {}
-        # By turn: what was decided in it, by rule or by the user, and how it ended.
+        # Decisions by rules or the user, and the end of the turn, by turn.
         self._decisions: dict[int, list[Decision]] = {}
         self._endings: dict[int, dict[str, Any]] = {}
         self._turn = 0
 
     def take(self, record: Any) -> None:
-        """Add one record; they come in the order of the log."""
+        """Add one record, in the order of the log."""
         self._requests.take(record)
         data: dict[str, Any] = record.data
         if record.kind == "prompt":
@@ -83,7 +83,7 @@ class Explanations:
             self._endings[data["turn"]] = data
 
     def get(self, call: str | None = None) -> Explanation | None:
-        """Return the explanation of a call, or of the last one; None when there is none."""
+        """Return the explanation of a call, or of the last one; None if there is none."""
         request = self._requests.get(call)
         if request is None:
             return None
@@ -116,7 +116,7 @@ class Explanations:
 
 
 def explain(records: Iterable[Any], call: str | None = None) -> Explanation | None:
-    """Return the explanation of the last request, or of `call`; None when there is none."""
+    """Return the explanation of `call`, or of the last request; None if there is none."""
     explanations = Explanations()
     for record in records:
         explanations.take(record)
@@ -124,10 +124,10 @@ def explain(records: Iterable[Any], call: str | None = None) -> Explanation | No
 
 
 def _with_cache(parts: list[Part], read: int | None) -> list[Part]:
-    """Return the parts with those marked that a cache of so many tokens, from the start, covers."""
+    """Return the parts, marked by whether the first `read` tokens of the request cover them."""
     if read is None:
         return parts
-    # Vendors put the tools before the messages.
+    # Vendors put the tools before the messages, and a cache covers a prefix.
     in_order = sorted(range(len(parts)), key=lambda at: parts[at].role != "tool_spec")
     marked = [*parts]
     seen = 0
@@ -138,7 +138,7 @@ def _with_cache(parts: list[Part], read: int | None) -> list[Part]:
 
 
 def _pieces(role: str, message: dict[str, Any], stored: Any) -> list[tuple[str, str, Any]]:
-    """Return a message in the pieces it was made of, each with its origin."""
+    """Return the pieces that a message was composed of, each with its origin."""
     metadata: dict[str, Any] = message.get("metadata") or {}
     content: Any = message.get("content")
     if metadata.get("source") == "bundle" and isinstance(content, str):
@@ -149,7 +149,7 @@ def _pieces(role: str, message: dict[str, Any], stored: Any) -> list[tuple[str, 
         return [(role, "added to this request only, by a hook, the loop or the memory", content)]
     if role == "tool":
         return [(role, f"result of `{message.get('name')}` in turn {stored}", content)]
-    whose = {"user": "the person", "assistant": "the model", "system": "the app"}.get(role, role)
+    whose = {"user": "the user", "assistant": "the model", "system": "the app"}.get(role, role)
     return [(role, f"{whose}, in turn {stored}", content)]
 
 
@@ -158,6 +158,7 @@ def _instructions(role: str, content: str, parts: list[Any]) -> list[tuple[str, 
     at = 0
     for part in parts:
         pieces.append((role, str(part["origin"]), content[at : at + part["chars"]]))
+        # The bundle joins its parts with an empty line.
         at += part["chars"] + len("\n\n")
     return pieces or [(role, "the bundle", content)]
 
@@ -174,7 +175,7 @@ def _decision(record: Any) -> Decision:
 
 
 def _ending(ended: dict[str, Any] | None, finish_reason: str | None) -> tuple[str, str]:
-    """Return how a turn stopped, and why."""
+    """Return the stop reason of a turn, and its explanation."""
     if ended is None:
         return "running", "the turn has not ended in the record"
     reason = ended["stop_reason"]

@@ -1,7 +1,7 @@
-"""What a session consists of for whoever looks at it: prompts, answers, tool calls, questions.
+"""The items of a session that are displayed: prompts, answers, tool calls, questions.
 
-Items are facts. Words, widths and colours, and making text from outside visible, are left to those
-who draw them.
+Items are data. Wording, widths, colours and escaping of untrusted text are left to the code that
+draws them: a terminal and a page draw the same items differently.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ITEM_EVENTS = ("orchestrator:steering_injected", "provider:retry", "hook:failed"
 
 @dataclass(frozen=True)
 class Prompt:
-    """What the user said; `steers` when it was said into a running turn."""
+    """A text of the user; `steers` if it was sent to a running turn."""
 
     text: str
     turn: int | None = None
@@ -30,24 +30,24 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model said, or one finished block of it, as Markdown."""
+    """An answer of the model, or one finished block of it, as Markdown."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Thinking:
-    """What the model thought before it said something."""
+    """Reasoning of the model."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """One call of a tool; `number` counts them from 1.
+    """One tool call; `number` counts them from 1.
 
-    A call that ended without a result of its own was denied or interrupted: `said` is what the
-    model read instead, `written` what the tool had put out until then.
+    A call that ended without a result was denied or interrupted: `said` is what the model read
+    instead, `written` the output of the tool up to then.
     """
 
     number: int
@@ -62,7 +62,7 @@ class ToolCall:
     written: str = ""
 
     def ended(self, result: Any, error: Any, seconds: Any = None) -> ToolCall:
-        """Return the call with what it came to."""
+        """Return the call with its result or error."""
         refused = isinstance(result, dict) and cast("Any", result).get("success") is False
         return replace(
             self,
@@ -73,14 +73,14 @@ class ToolCall:
         )
 
     def settled(self, said: str, written: str = "") -> ToolCall:
-        """Return the call as one that gets no result of its own."""
+        """Return the call as denied or interrupted, without a result."""
         state: ToolState = "denied" if said.startswith("Denied") else "interrupted"
         return replace(self, state=state, said=said, written=written)
 
 
 @dataclass(frozen=True)
 class Question:
-    """What the user was asked, and the decision; None while there is none."""
+    """A question to the user, and the decision, None while it is open."""
 
     prompt: str
     options: tuple[str, ...]
@@ -98,7 +98,7 @@ class Notice:
 
 @dataclass(frozen=True)
 class Retry:
-    """A model call failed and is made again after so many seconds, if that is known."""
+    """A model call failed and is retried after `seconds`, if that is known."""
 
     error_type: str
     seconds: float | None
@@ -130,7 +130,7 @@ class Cancellation:
 
 @dataclass(frozen=True)
 class TurnEnd:
-    """How a turn ended; its answer is an item of its own too, if it has not been said before."""
+    """The end of a turn; its answer is an item of its own, unless it was one before."""
 
     stop_reason: str
     answer: str | None = None
@@ -145,7 +145,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Rewind:
-    """What was set back, and to before which record."""
+    """A rewind: what was rewound, and to before which record."""
 
     at: int
     what: str
@@ -153,7 +153,7 @@ class Rewind:
 
 @dataclass(frozen=True)
 class Fork:
-    """What comes before are the records of another session, up to the number `at`."""
+    """A fork: the items before it are those of another session, up to record `at`."""
 
     session_id: str
     at: int | None
@@ -178,7 +178,7 @@ Item: TypeAlias = (
 
 
 def is_open(item: Item) -> bool:
-    """Whether an item comes again, changed, when what it is about has ended."""
+    """Whether an item will be returned again, changed, when it has ended."""
     if isinstance(item, ToolCall):
         return item.state in ("waiting", "running")
     if isinstance(item, Question):
@@ -187,7 +187,7 @@ def is_open(item: Item) -> bool:
 
 
 def event_item(name: str, data: dict[str, Any]) -> Item | None:
-    """Return the item that an event is; most are none."""
+    """Return the item for an event; None for most events."""
     if name == "orchestrator:steering_injected":
         return Prompt(str(data.get("text", "")), steers=True)
     if name == "provider:retry":
@@ -200,28 +200,28 @@ def event_item(name: str, data: dict[str, Any]) -> Item | None:
 
 
 def notice_of(message: str, level: Any, source: str) -> Notice:
-    """Return a message that was shown, as the display system has it."""
+    """Return a notice for a message of the display system."""
     return Notice(message, level if level in ("info", "warning", "error") else "info", source)
 
 
 def question_key(data: dict[str, Any]) -> str:
-    """Return what the record of a question and that of its decision have in common."""
+    """Return the key that the record of a question shares with that of its decision."""
     return str(data.get("approval_id") or data.get("prompt", ""))
 
 
 class Items:
     """The items of a session, record by record.
 
-    `calls_before` says how many tool calls were numbered before these.
+    `calls_before` is how many tool calls were numbered before these.
     """
 
     def __init__(self, calls_before: int = 0) -> None:
         self._calls = calls_before
         self._open: dict[str, ToolCall] = {}
-        # By the id of the recorded call: that of the model's tool call.
+        # The model's tool call ids, by the ids of the recorded calls.
         self._call_ids: dict[str, str] = {}
         self._written: dict[str, list[str]] = {}
-        # Model calls from inside of other calls: what is said there is not said to the user.
+        # Model calls inside of other calls: their answers are not for the user.
         self._inner_calls: set[str] = set()
         self._stream: list[tuple[str, list[str]]] = []
         self._request: Any = None
@@ -258,11 +258,11 @@ class Items:
         return list(take(record.data))
 
     def finished(self, record: Any) -> list[Item]:
-        """Return the items that a record completes, for whoever draws each of them once."""
+        """Return the items that a record completes, for output that draws each item once."""
         return [each for each in self.take(record) if not is_open(each)]
 
     def cut_short(self) -> list[Item]:
-        """Return what is to be shown when the log ends, or continues, in the middle of a turn."""
+        """Return the items that close a turn which was cut off by the end of its process."""
         items = list(self._rest())
         if self._in_turn:
             self._in_turn = False
@@ -271,11 +271,11 @@ class Items:
 
     @property
     def unfinished_text(self) -> str:
-        """What the model had said of an answer that was never completed."""
+        """The text so far of an answer that was never completed."""
         return "\n\n".join("".join(words) for kind, words in self._stream if kind == "text")
 
     def _rest(self) -> Iterator[Item]:
-        """Close what is under way: half an answer, open questions, calls without a result."""
+        """Close what is open: a partial answer, questions, calls without a result."""
         yield from self._flush()
         for questions in self._questions.values():
             for question in questions:
@@ -285,6 +285,7 @@ class Items:
             yield from self._settle(call_id, "")
 
     def _opened(self, data: dict[str, Any]) -> Iterable[Item]:
+        # Opened in the middle of a turn: the process that ran it had died.
         return self.cut_short()
 
     def _prompt(self, data: dict[str, Any]) -> Iterator[Item]:
@@ -297,12 +298,13 @@ class Items:
         self._in_turn = False
         yield from self._rest()
         answer = data.get("answer")
+        # Most answers were items before, as the text of the last model call.
         if isinstance(answer, str) and answer.strip() and answer.strip() not in self._said:
             yield Answer(answer)
         seconds = float(data.get("seconds") or 0)
         yield TurnEnd(str(data.get("stop_reason", "?")), answer, data.get("error"), seconds)
 
-    # --- what the model says ---------------------------------------------------------------------
+    # --- answers of the model --------------------------------------------------------------------
 
     def _streamed(self, data: dict[str, Any]) -> Iterator[Item]:
         if data.get("request_id") != self._request:
@@ -334,6 +336,7 @@ class Items:
         if not isinstance(response, dict):
             yield from self._flush()
             return
+        # The whole response replaces the pieces that were streamed.
         self._stream = []
         for block in _blocks(cast("dict[str, Any]", response).get("content")):
             if block.get("type") == "thinking" and str(block.get("thinking", "")).strip():
@@ -366,13 +369,14 @@ class Items:
     def _tool_result(self, data: dict[str, Any]) -> Iterator[Item]:
         call_id = self._call_ids.pop(str(data.get("call")), "")
         error = data.get("error")
+        # A cancelled call stays open until the message that the model reads in its place.
         if call_id not in self._open or _facts(error).get("type") == "CancelledError":
             return
         self._written.pop(call_id, None)
         yield self._open.pop(call_id).ended(data.get("result"), error, data.get("seconds"))
 
     def _settle(self, call_id: str, said: str) -> Iterator[Item]:
-        """End a call without a result of its own: it was denied, or the turn ended before it."""
+        """End a call without a result: it was denied, or the turn ended first."""
         call = self._open.pop(call_id, None)
         if call is not None:
             yield call.settled(said, "".join(self._written.pop(call_id, ())))
@@ -385,13 +389,14 @@ class Items:
         yield question
 
     def _asked_by_chat(self, data: dict[str, Any]) -> Iterable[Item]:
-        """Take a question as chats of earlier versions recorded it, unless it is known already."""
+        """Take a question that the chat of an earlier version recorded, unless it is known."""
         if self._questions.get(question_key(data)):
             return ()
         return self._asked(data)
 
     def _decided(self, data: dict[str, Any]) -> Iterator[Item]:
         waiting = self._questions.get(question_key(data))
+        # Equal questions are decided in the order they were asked.
         question = waiting.pop(0) if waiting else _question(data)
         yield replace(question, decision=str(data.get("decision") or "no answer"))
 
@@ -431,7 +436,7 @@ class Items:
 
 
 def items_of(records: Iterable[Any]) -> Iterator[Item]:
-    """Return the finished items of a whole log, in the order in which they ended."""
+    """Yield the finished items of a whole log, in the order in which they ended."""
     reading = Items()
     for record in records:
         yield from reading.finished(record)

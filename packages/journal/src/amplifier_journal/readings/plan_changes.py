@@ -1,4 +1,4 @@
-"""How one mount plan differs from another, in lines that a person reads."""
+"""The differences between two mount plans, as lines for users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MISSING = object()
 
 
 def plan_changes(before: Any, after: Any) -> list[str]:
-    """Return a line for each difference: where it is, what was there, what is there now."""
+    """Return a line for each difference: its place, the old and the new value."""
     if before is None:
         return []
     return list(_changes("", before, after))
@@ -31,7 +31,10 @@ def _changes(place: str, before: Any, after: Any) -> Iterator[str]:
 
 
 def _entries(value: Any) -> dict[str, Any] | None:
-    """Return what a mapping holds, or a list of modules by their ids; None for anything else."""
+    """Return a mapping, or a list of modules by their ids; None for anything else.
+
+    By ids, so that a module that moved within its list is not a difference.
+    """
     if isinstance(value, dict):
         return cast("dict[str, Any]", value)
     if not isinstance(value, list):

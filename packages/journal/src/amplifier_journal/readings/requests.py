@@ -1,4 +1,4 @@
-"""The exact requests that were sent to models, rebuilt from a log that has each part once."""
+"""Rebuilds the exact requests that were sent to models from a log that has each part once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Requests", "SentRequest", "requests_in"]
 
 
 class SentRequest(NamedTuple):
-    """One request: where it stands in the log, to whom it went, and all of it."""
+    """One complete request, with its position in the log and its provider."""
 
     seq: int
     call: str
@@ -29,9 +29,9 @@ class SentRequest(NamedTuple):
 
 
 class _LoggedRequest(NamedTuple):
-    """A request as the log has it: the first `same` messages of `of`, and then others.
+    """A request as it is logged: the first `same` messages of `of`, and then others.
 
-    `of` is the request itself and not its call id, so that a damaged log cannot make a circle.
+    `of` is the request itself and not its call id, so that a damaged log cannot create a cycle.
     """
 
     seq: int
@@ -40,23 +40,24 @@ class _LoggedRequest(NamedTuple):
 
 
 class Requests:
-    """The requests of a session, record by record; each is rebuilt when it is asked for."""
+    """The requests of a session, record by record; each is rebuilt on demand."""
 
     def __init__(self) -> None:
         self._parts: dict[str, Any] = {}
         self._sent: dict[str, _LoggedRequest] = {}
         self._last: _LoggedRequest | None = None
-        # The one rebuilt last: asked in order, all 3,000 of a long session take 3 s instead of 11.
+        # A cache of the one rebuilt last: in order, 3,000 of a long session take 3 s instead of 11.
         self._rebuilt: tuple[_LoggedRequest | None, tuple[str, ...]] = (None, ())
 
     def take(self, record: Any) -> None:
-        """Add one record; they come in the order of the log."""
+        """Add one record, in the order of the log."""
         data: dict[str, Any] = record.data
         if record.kind == "part":
             self._parts[data["digest"]] = data["value"]
         elif record.kind == "message" and data.get("digest"):
             self._parts[data["digest"]] = data["message"]
         elif record.kind == "session.opened":
+            # In logs without `of`, a request never refers to one of an earlier opening.
             self._last = None
         elif record.kind == "model.call":
             self._last = _LoggedRequest(record.seq, data, self._shared_with(data["request"]))
@@ -68,7 +69,7 @@ class Requests:
         return list(self._sent)
 
     def get(self, call: str | None = None) -> SentRequest | None:
-        """Return the request of a call, or the last one; None when there is none."""
+        """Return the request of a call, or the last one; None if there is none."""
         if call is None:
             call = next(reversed(self._sent), "")
         sent = self._sent.get(call)
@@ -95,17 +96,19 @@ class Requests:
         )
 
     def _shared_with(self, request: dict[str, Any]) -> _LoggedRequest | None:
-        """Return the request whose first messages are repeated in this one."""
+        """Return the request that this one shares its first messages with."""
         if "of" not in request:
+            # Logs of earlier versions have no `of`; they refer to the request before.
             return self._last
         return self._sent.get(request["of"] or "")
 
     def _digests_of(self, sent: _LoggedRequest) -> tuple[str, ...]:
-        """Return the digests of all messages, collected from the request back to the first."""
+        """Return the digests of all messages, collected backwards from the request."""
         known, known_digests = self._rebuilt
         pieces: list[Sequence[str]] = []
         wanted: int | None = None
         at: _LoggedRequest | None = sent
+        # Not recursive: a long session is a chain of thousands of requests.
         while at is not None and wanted != 0:
             if at is known:
                 pieces.append(known_digests[:wanted])
@@ -130,5 +133,5 @@ def requests_in(records: Iterable[Any]) -> list[SentRequest]:
 
 
 def _lost(digest: str) -> dict[str, Any]:
-    """Return what stands for a part whose record is damaged."""
+    """Return a placeholder for a part whose record is damaged."""
     return {"role": "unknown", "content": f"[part {digest} is not in the log]"}

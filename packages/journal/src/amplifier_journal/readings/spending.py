@@ -1,4 +1,4 @@
-"""What a session took: time, tokens and money, by the module that took them."""
+"""The time, tokens and money that a session used, by module."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 __all__ = ["Leaf", "Share", "Spending", "cost_of_result", "is_unpriced", "spending"]
 
 LOOP = "loop"
-PERSON = "person"
+USER = "user"
 _NO_CHILDREN: Mapping[str, Iterable[Any]] = {}
 
 
 class Leaf(NamedTuple):
-    """One call that asked no other, one answer of a person, or what a turn took besides these.
+    """One call, one answer of the user, or the rest of a turn's time.
 
-    A cost of None is one that nobody has told; `is_unpriced` says that there was one all the same.
+    The cost is None if it was not reported; `is_unpriced` if there was one all the same.
     `session_id` is empty for the session itself.
     """
 
@@ -36,7 +36,7 @@ class Leaf(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What one module took, in all."""
+    """The totals of one module."""
 
     module: str
     calls: int
@@ -48,26 +48,26 @@ class Share(NamedTuple):
 
 
 class Spending:
-    """What a session took, record by record; the leaves add up to it."""
+    """What a session used, record by record, as the sum of its leaves."""
 
     def __init__(self, session_id: str = "") -> None:
-        """`session_id` names the session in its leaves, if it is the child of another."""
+        """`session_id` is that of a child session, for its leaves."""
         self.leaves: list[Leaf] = []
-        # The sum of all costs that were told; None when none was.
+        # The sum of all reported costs; None if there are none.
         self.cost_usd: Decimal | None = None
-        # How many model calls have no cost, so that the sum is less than what was spent.
+        # How many model calls have an unknown cost, so that the sum is less than what was spent.
         self.unpriced_calls = 0
         self._session_id = session_id
         self._shares: dict[str, Share] = {}
         self._turn = 0
         self._open: dict[str, dict[str, Any]] = {}
-        # By call: how long the calls inside of it took.
+        # The time of the calls inside of a call, by that call.
         self._inner: dict[str, float] = {}
-        # By turn: when its calls and questions ran.
+        # When the calls and questions of a turn ran; they may overlap.
         self._busy: dict[int, list[tuple[float, float]]] = {}
 
     def take(self, record: Any) -> None:
-        """Add one record; they come in the order of the log."""
+        """Add one record, in the order of the log."""
         data: dict[str, Any] = record.data
         if record.kind == "prompt":
             self._turn = data["turn"]
@@ -79,19 +79,19 @@ class Spending:
             self._end_call(record)
         elif record.kind == "approval":
             seconds = self._note_busy(record, self._turn)
-            self._add_rest(PERSON, self._turn, seconds)
+            self._add_rest(USER, self._turn, seconds)
         elif record.kind == "turn.ended":
             covered = _covered(self._busy.pop(data["turn"], []))
             rest = max(0.0, float(data.get("seconds") or 0.0) - covered)
             self._add_rest(LOOP, data["turn"], rest)
 
     def include(self, child: Spending) -> None:
-        """Add what a child of the session took."""
+        """Add what a child of the session used."""
         for leaf in child.leaves:
             self._add(leaf)
 
     def by_module(self) -> list[Share]:
-        """Return the share of each module: the dearest first, then the slowest."""
+        """Return the share of each module, the most expensive first, then the slowest."""
         return sorted(
             self._shares.values(), key=lambda each: (-(each.cost_usd or 0), -each.seconds)
         )
@@ -99,6 +99,7 @@ class Spending:
     def _end_call(self, record: Any) -> None:
         call = self._open.pop(record.data["call"])
         outer = call.get("inside")
+        # The time of an inner call is part of that of the outer one.
         if outer:
             seconds = float(record.data.get("seconds") or 0.0)
             self._inner[outer] = self._inner.get(outer, 0.0) + seconds
@@ -133,7 +134,7 @@ class Spending:
 
 
 def cost_of_result(data: dict[str, Any]) -> Decimal | None:
-    """Return what a `model.result` says that the call did cost."""
+    """Return the reported cost of a `model.result`, or None."""
     cost = _usage_of(data).get("cost_usd")
     if cost is None:
         return None
@@ -141,16 +142,16 @@ def cost_of_result(data: dict[str, Any]) -> Decimal | None:
 
 
 def is_unpriced(data: dict[str, Any]) -> bool:
-    """Tell whether a `model.result` is of a call that may have been billed, nobody knows for what.
+    """Whether a `model.result` is of a call that may have been billed at an unknown cost.
 
-    A failure from before a model began to work is not billed.
+    A failure before a model began to work is not billed.
     """
     if cost_of_result(data) is not None:
         return False
     error: dict[str, Any] = data.get("error") or {}
     if not error:
         return True
-    from amplifier_kit.calls.call_costs import FREE_FAILURES  # noqa: PLC0415 - brings the kernel
+    from amplifier_kit.calls.call_costs import FREE_FAILURES  # noqa: PLC0415 - imports the kernel, which most readers do without
 
     return error.get("type") not in (*FREE_FAILURES, "UnknownPriceError")
 
@@ -161,9 +162,9 @@ def spending(
     *,
     session_id: str = "",
 ) -> Spending:
-    """Return what a session took, with those of its children whose records are given.
+    """Return what a session used, with the children whose records are given.
 
-    The time of a call is without the recorded calls inside of it.
+    The time of a call does not include the recorded calls inside of it.
     """
     took = Spending(session_id)
     included = set[str]()
@@ -172,7 +173,7 @@ def spending(
         if record.kind != "child":
             continue
         child = record.data["session_id"]
-        # One that was resumed is there once more, and its records are all of its runs.
+        # A resumed child has several records here, but all of its runs are in its one log.
         if child in children and child not in included:
             included.add(child)
             took.include(spending(children[child], children, session_id=child))
@@ -189,7 +190,7 @@ def _leaf(
     leaf = Leaf(kind, call["module"], name, call["turn"], call["call"], seconds)
     leaf = leaf._replace(session_id=session_id)
     if kind != "model":
-        # Who only asked others has told their usage once more.
+        # A provider that only calls others reports their usage again.
         return leaf
     usage = _usage_of(result)
     return leaf._replace(
@@ -215,7 +216,7 @@ def _sum(known: Decimal | None, cost: Decimal | None) -> Decimal | None:
 
 
 def _covered(spans: list[tuple[float, float]]) -> float:
-    """Return how long at least one of the spans lasted."""
+    """Return the length of the union of the spans."""
     total = 0.0
     end = float("-inf")
     for start, stop in sorted(spans):

@@ -1,4 +1,4 @@
-"""Where a session stands: what its records add up to, so that it can be continued."""
+"""The state of a session that its records add up to, for continuing it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["SessionState", "state_of"]
 
 @dataclass
 class SessionState:
-    """The conversation and everything else that outlives the process that recorded it.
+    """The conversation and everything else that survives the process that recorded it.
 
-    `was_rewound` says that the messages were set back on purpose, and not by the memory itself.
+    `was_rewound` is set if the user rewound the messages, and not if the context replaced them.
     """
 
     messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -32,17 +32,17 @@ class SessionState:
     # An ordered set of session ids: a child that was resumed is recorded again.
     children: dict[str, None] = field(default_factory=dict[str, None])
     first_prompt: str | None = None
-    # Calls that only asked other models; what they cost is the cost of those.
+    # Calls that only called other models; their cost is that of those calls.
     composite_calls: set[str] = field(default_factory=set[str], repr=False)
 
     def take(self, record: Any) -> None:
-        """Add one record; they come in the order of the log."""
+        """Add one record, in the order of the log."""
         take = _TAKERS.get(record.kind)
         if take is not None:
             take(self, record.data)
 
     def copy(self) -> SessionState:
-        """Return a state that further records can be added to without changing this one."""
+        """Return a copy that further records can be added to without changing this one."""
         return replace(
             self,
             messages=[*self.messages],
@@ -54,9 +54,9 @@ class SessionState:
 
 
 def state_of(records: Iterable[Any], before: SessionState | None = None) -> SessionState:
-    """Return what the records add up to; any number of them, from the first on, will do.
+    """Return the state after the records, which may be any prefix of a log.
 
-    With `before`, they are the ones that follow it.
+    With `before`, they are the ones that follow that state.
     """
     state = SessionState() if before is None else before.copy()
     for record in records:

@@ -1,4 +1,4 @@
-"""When what happened: the spans of a session, for a waterfall."""
+"""The spans of a session over time, for a waterfall chart."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SpanKind: TypeAlias = Literal["turn", "model", "tool", "approval", "child"]
 
 
 class Span(NamedTuple):
-    """Something that lasted, in seconds since the first record; `parent` is the span around it.
+    """A span in seconds since the first record; `parent` is the id of the span around it.
 
-    An `ok` of None means that the record ends before it does.
+    `ok` is None for a span that has not ended in the log.
     """
 
     id: str
@@ -54,18 +54,18 @@ class Timeline:
 
     @property
     def spans(self) -> list[Span]:
-        """The spans in the order they began; each comes after the one around it."""
+        """The spans in the order they began, each after the one around it."""
         return [
             each._replace(end=self._now) if each.ok is None else each
             for each in self._spans.values()
         ]
 
     def take(self, record: Any) -> None:
-        """Add one record; they come in the order of the log."""
+        """Add one record, in the order of the log."""
         moment = datetime.fromisoformat(record.at).timestamp()
         if self._origin is None:
             self._origin = moment
-        # The clock may be set back while a session runs; time in a picture only moves forward.
+        # The clock may be set back while a session runs; no span may have a negative length.
         self._now = max(self._now, moment - self._origin)
         take = self._takers.get(record.kind)
         if take is not None:

@@ -1,4 +1,4 @@
-"""Replay: recorded sessions run again, become tests, and are compared."""
+"""Replay: runs recorded sessions again, turns them into tests, and compares them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from amplifier_journal.replay.cassette import assert_replays, to_test
     from amplifier_journal.replay.comparison import Difference, diff
-    from amplifier_journal.replay.replaying import Replay, replay
+    from amplifier_journal.replay.replayer import Replay, replay
 
 __all__ = ["Difference", "Replay", "assert_replays", "diff", "replay", "to_test"]
 
-# Looked up on first use: comparing needs none of the kernel.
+# Imported on first use: comparing does not need the kernel.
 _FILES = {
     "Difference": "comparison",
-    "Replay": "replaying",
+    "Replay": "replayer",
     "assert_replays": "cassette",
     "diff": "comparison",
-    "replay": "replaying",
+    "replay": "replayer",
     "to_test": "cassette",
 }
 

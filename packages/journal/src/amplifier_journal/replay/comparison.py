@@ -1,4 +1,4 @@
-"""Comparing what was recorded with what happened now, and saying where they part."""
+"""Compares two runs of a session, and reports where they differ."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-[0-9a-f]{8
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?")
 _CLOCK = frozenset({"timestamp", "seconds", "at", "since", "began", "started_at", "ended_at"})
 _CLOCK_ENDS = ("_ms", "_seconds", "_at")
-# Made anew in every run, in whatever form their makers like.
+# Ids that are new in every run and may have any form.
 _FRESH = frozenset({"request_id", "session_id", "parent_id", "child_session_id", "grant_id"})
 
 
-class Normal:
-    """Brings the data of one run into a form that another run can have too."""
+class Normalizer:
+    """Removes from the data of one run what differs in every run: times and random ids."""
 
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}
 
     def data(self, value: Any) -> Any:
-        """Return data of a message or request: texts without ids and times."""
+        """Return the data of a message or request without times, and with numbered ids."""
         return self._walk(value, drop_clock=False)
 
     def event(self, value: Any) -> Any:
-        """Return the data of an event, without what a clock says as well."""
+        """Return the data of an event, also without fields that have times and durations."""
         return self._walk(value, drop_clock=True)
 
     def _walk(self, value: Any, *, drop_clock: bool) -> Any:
         if isinstance(value, str):
+            # Shorter texts have no room for a time or an id.
             if len(value) > 9:
                 return _TIME.sub("<time>", _UUID.sub(self._name, value))
             return value
@@ -59,6 +60,7 @@ class Normal:
         return self._id(match[0])
 
     def _id(self, value: str) -> str:
+        # Numbered and not dropped: both runs have to use the same id in the same places.
         return self._ids.setdefault(value, f"<id {len(self._ids) + 1}>")
 
 
@@ -66,9 +68,9 @@ def _is_clock(key: str) -> bool:
     return key in _CLOCK or key.endswith(_CLOCK_ENDS)
 
 
-# Announced by the clock, by the app or by the process that runs a turn, not by what a session does
-# in its turns. That a call was denied is in its result, which is compared; logs of earlier versions
-# do not have the event.
+# Emitted by a timer, the app or the process that runs a turn, and not by what a session does in its
+# turns. A denial is in the result of the call, which is compared; logs of earlier versions do not
+# have the event.
 _UNCOMPARED = (
     ":heartbeat",
     ":progress",
@@ -84,7 +86,7 @@ _SIDES = ("recorded", "replayed")
 
 
 class Difference(NamedTuple):
-    """One place where two runs part: the record's number, its turn, and what changed."""
+    """One place where two runs differ: the record's number, its turn, and what changed."""
 
     kind: str
     turn: int
@@ -100,7 +102,7 @@ class Difference(NamedTuple):
 
 
 class _Fact(NamedTuple):
-    """Something comparable that a record says."""
+    """The part of a record that is compared."""
 
     kind: str
     turn: int
@@ -124,8 +126,8 @@ def compare(
     """Return how the turns of the second run differ from those of the first, from `since` on.
 
     Compared are messages, tool inputs, requests, events and answers. The numbers are those of the
-    first run's records; a message that differs is told once. With `open_ended` the first run was
-    cut short, and what the second has beyond it does not count.
+    first run's records; a message that differs is reported once. With `open_ended` the first run
+    was cut short, and what the second has beyond it does not count.
     """
     found: list[Difference] = []
     old_turns = _in_turns(before, since)
@@ -133,12 +135,14 @@ def compare(
     is_child = any(e.kind == "session.opened" and e.data.get("parent_id") for e in before)
     old, new = (_facts(each, is_child=is_child) for each in (old_turns, new_turns))
     told: set[str] = set()
+    # Messages first: one that differs is not reported again for each request that has it.
     for kind in ("message", "tool input", "answer", "event"):
         for was, now in zip_longest(old.get(kind, ()), new.get(kind, ())):
             if was is not None or not open_ended:
                 found += _differences(was, now)
                 told |= _texts_of(was, now) if kind == "message" else set()
-    normals = Normal(), Normal()
+    # One for each run, because ids are numbered in the order in which a run has them.
+    normals = Normalizer(), Normalizer()
     old_requests = _requests(before, old_turns)
     new_requests = _requests(after, new_turns)
     if _absent_hooks(before, after):
@@ -154,7 +158,7 @@ def compare(
 
 
 def _in_turns(records: list[Any], since: int = 0) -> list[Any]:
-    """Return the records of turns: between them it is the app that acts, not the session."""
+    """Return the records inside of turns: between turns the app acts, not the session."""
     inside = list[Any]()
     is_running = False
     for record in records:
@@ -166,7 +170,7 @@ def _in_turns(records: list[Any], since: int = 0) -> list[Any]:
 
 
 def _absent_hooks(before: list[Any], after: list[Any]) -> set[str]:
-    """Return the handlers that only the first run had: those of modules that are played."""
+    """Return the handlers that only the first run had: those of modules that are mocked."""
     ours, theirs = (
         {
             name
@@ -185,9 +189,9 @@ def _stored(records: list[Any]) -> set[str]:
 
 
 def _without_absent(was: SentRequest, now: SentRequest, stored: set[str]) -> SentRequest:
-    """Return a request without what absent hooks added to it alone.
+    """Return a request without the messages that absent hooks added to this request only.
 
-    What a played module's own hooks say is given, as its results are; it is not there to compare.
+    What the hooks of a mocked module add is taken as given, like its results.
     """
     known = [_text(each) for each in now.messages]
     kept = [
@@ -207,7 +211,7 @@ def _requests(records: list[Any], in_turns: list[Any]) -> list[SentRequest]:
 
 def _facts(records: list[Any], *, is_child: bool) -> dict[str, list[_Fact]]:
     facts: dict[str, list[_Fact]] = {}
-    normal = Normal()
+    normal = Normalizer()
     turn = 0
     for record in records:
         if record.kind == "prompt":
@@ -216,8 +220,8 @@ def _facts(records: list[Any], *, is_child: bool) -> dict[str, list[_Fact]]:
         if fact is None:
             continue
         known = facts.setdefault(fact.kind, [])
-        # In a child the guards of its parent act beside its own, and say the same again; a replay
-        # has only its own.
+        # In a child, the guards of its parent emit the same events as its own; a replay has only
+        # its own.
         is_again = (
             is_child and fact.kind == "event" and bool(known) and known[-1].value == fact.value
         )
@@ -226,7 +230,7 @@ def _facts(records: list[Any], *, is_child: bool) -> dict[str, list[_Fact]]:
     return facts
 
 
-def _fact(record: Any, turn: int, normal: Normal) -> _Fact | None:
+def _fact(record: Any, turn: int, normal: Normalizer) -> _Fact | None:
     data = record.data
     kind = record.kind
     if kind == "message":
@@ -269,7 +273,7 @@ def _differences(was: _Fact | None, now: _Fact | None) -> list[Difference]:
 def _request_differences(
     was: SentRequest | None,
     now: SentRequest | None,
-    normals: tuple[Normal, Normal],
+    normals: tuple[Normalizer, Normalizer],
     told: set[str],
 ) -> list[Difference]:
     if was is None or now is None:
@@ -306,7 +310,7 @@ def _texts_of(was: _Fact | None, now: _Fact | None) -> set[str]:
 
 
 def unified(before: Any, after: Any) -> str:
-    """Return the difference of two values as people read it."""
+    """Return the difference of two values as a unified diff."""
     sides = _lines(before), _lines(after)
     lines = list(difflib.unified_diff(*sides, *_SIDES, n=2, lineterm=""))
     more = len(lines) - _LONGEST_DIFF

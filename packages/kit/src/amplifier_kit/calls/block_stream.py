@@ -1,4 +1,4 @@
-"""One streamed answer on its way to the hooks: `llm:stream_*` events, block by block."""
+"""Announcing a streamed answer to the hooks: `llm:stream_*` events, block by block."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BlockKind = Literal["text", "thinking", "tool_use"]
 
 
 class _Nothing:
-    """Awaited at once."""
+    """An awaitable that is done immediately and, unlike a coroutine, can be awaited again."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield from ()
@@ -39,8 +39,8 @@ class BlockStream:
     """Announces the blocks of one answer; all its events carry one `request_id`.
 
     Block indices are 0-based over all blocks of the answer. Fragments of tool input are not
-    announced, nor are calls after the first `MOST_ANNOUNCED_CALLS`, and nothing is built for events
-    that nobody hears.
+    announced, nor are calls after the first `MOST_ANNOUNCED_CALLS`. No data is built for events
+    without handlers.
     """
 
     __slots__ = ("_calls", "_emit", "_hears", "_open", "_sent_any", "request_id")
@@ -49,8 +49,8 @@ class BlockStream:
         self.request_id = request_id or new_request_id()
         self._emit = hooks.emit
         self._hears: Callable[[str], bool] = getattr(hooks, "has_handlers", _yes)
-        # Of each block that has begun and not ended: its kind, its next sequence number, and what
-        # makes its text valid once a piece needs it.
+        # For each open block: its kind, its next sequence number, and a TextStream as soon as a
+        # fragment needs one.
         self._open: dict[int, list[Any]] = {}
         self._sent_any = False
         self._calls = 0
@@ -67,10 +67,10 @@ class BlockStream:
             await self._emit(BLOCK_START, facts if name is None else {**facts, "name": name})
 
     def delta(self, index: int, text: str) -> Awaitable[object]:
-        """Announce a fragment of block `index`; empty ones are not worth an event.
+        """Announce a fragment of block `index`, unless it is empty; await the result.
 
-        Half of a character waits for its other half. To be awaited like the others. It is no
-        coroutine itself, for it is called for every token.
+        Half of a surrogate pair waits for its other half. This is not a coroutine function,
+        because it is called for every token.
 
         Raises:
             TypeError: the server sent something that is not a text.
@@ -80,6 +80,7 @@ class BlockStream:
         block = self._open.get(index)
         if block is None:
             return _NOTHING
+        # Most fragments are plain ASCII and skip this.
         if block[2] is not None or not text.isascii() or "\0" in text:
             block[2] = block[2] or TextStream()
             text = block[2].feed(text)
@@ -103,7 +104,7 @@ class BlockStream:
         return self._emit(BLOCK_DELTA, facts)
 
     async def end(self, index: int) -> None:
-        """Announce that block `index` is complete; without effect on a block that never began."""
+        """Announce that block `index` is complete; ignored for a block that never began."""
         block = self._open.pop(index, None)
         if block is not None and block[2] is not None:
             await self._announce(index, block, block[2].rest())
@@ -117,7 +118,7 @@ class BlockStream:
             await self.end(index)
 
     async def abort(self, error: BaseException) -> None:
-        """Announce that the answer broke off, if anybody has seen a part of it."""
+        """Announce that the answer was aborted, if any part of it was announced."""
         if self._sent_any and self._hears(ABORTED):
             failure = {"type": type(error).__name__, "msg": error_text(error)}
             await self._emit(ABORTED, {"request_id": self.request_id, "error": failure})

@@ -1,4 +1,4 @@
-"""What a model call costs: at most, before it is made; and in truth, as far as that can be seen."""
+"""The cost of a model call: its worst case before it is made, and its charge afterwards."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from amplifier_kit.calls.messages import blocks_of
 from amplifier_kit.calls.prices import Price, UnknownPriceError
 from amplifier_kit.tokens import CHARS_PER_TOKEN
 
-# Failures before a model began to work, as `provider:retry` names them; what fails in any other way
-# may have been billed.
+# Failures before the model started, by the names that `provider:retry` reports; after any other
+# failure the call may have been billed.
 FREE_FAILURES = (
     "AccessDeniedError",
     "AuthenticationError",
@@ -26,22 +26,22 @@ FREE_FAILURES = (
     "RateLimitError",
 )
 
-# Vendors add instructions of their own, for tools above all.
+# For instructions that vendors add to a request, above all for tools.
 _UNSEEN = 1_024
-# Pictures are billed by their pixels; their bytes, or their address, may be few.
+# Images are billed by their pixels, which neither their bytes nor their URL bound.
 _MOST_OF_IMAGE = 10_000
 _LIKELY_OF_IMAGE = 1_000
-# Tokens of an answer: where nobody tells a limit, when it need not wait for more, and when it is
-# worth a call at all.
+# Tokens of an answer: assumed without a known limit; enough to start without waiting for more
+# budget; the least that is worth a call.
 _ASSUMED = 8_192
 _ENOUGH = 4_096
 _LEAST = 256
-# What of a block is certainly read or written as text; vendors leave out earlier thoughts.
+# The fields that are certainly billed as text; vendors drop the thinking of earlier turns.
 _TEXTS = {"text": "text", "tool_call": "input", "tool_result": "output"}
 
 
 def is_free(error: BaseException) -> bool:
-    """Whether a call that failed so was certainly not billed."""
+    """Whether a call that failed with this error was certainly not billed."""
     return type(error).__name__ in FREE_FAILURES or isinstance(error, UnknownPriceError)
 
 
@@ -69,7 +69,7 @@ class Amount(NamedTuple):
         return Amount(*map(max, self, other))
 
     def lacking(self) -> str | None:
-        """Return the name of what is below zero."""
+        """Return the name of the first value below zero; None without one."""
         return next((name for name, value in self._asdict().items() if value < 0), None)
 
     def record(self) -> dict[str, str]:
@@ -84,14 +84,14 @@ ENDLESS = Amount(_INFINITE, _INFINITE, _INFINITE)
 
 
 class Fit(NamedTuple):
-    """What a call needs when its answer has at most `output_tokens`."""
+    """What a call needs if its answer has at most `output_tokens`."""
 
     amount: Amount
     output_tokens: int
 
 
 class WorstCase(NamedTuple):
-    """A call that is not made yet, with an answer of `least` to `wanted` tokens."""
+    """A call before it is made, with an answer of `least` to `wanted` tokens."""
 
     price: Price
     input_tokens: int
@@ -100,11 +100,11 @@ class WorstCase(NamedTuple):
 
     @property
     def enough(self) -> int:
-        """How long an answer may be at least without waiting for more to be left."""
+        """The length of an answer for which a call need not wait for more budget."""
         return min(_ENOUGH, self.wanted)
 
     def fit(self, left: Amount) -> Fit | str:
-        """Return what the call needs with the longest answer that fits; or what is lacking."""
+        """Return what the call needs with the longest answer that fits, or the name of the lack."""
         if left.steps < 1:
             return "steps"
         least = min(self.least, self.wanted)
@@ -132,7 +132,7 @@ class WorstCase(NamedTuple):
         return output
 
     def _cost(self, output_tokens: int) -> Decimal:
-        """Return the highest price; some vendors take more for what they write into a cache."""
+        """Return the highest possible cost; some vendors charge more for cache writes."""
         total = self.input_tokens + output_tokens
         plain = Usage(
             input_tokens=self.input_tokens, output_tokens=output_tokens, total_tokens=total
@@ -142,7 +142,7 @@ class WorstCase(NamedTuple):
 
 
 def most_input_tokens(request: ChatRequest) -> int:
-    """Return how many tokens a request has at most: one for each byte, for none has less."""
+    """Return the most tokens a request can have: one per byte, as no token is shorter."""
     return len(_dumped(request).encode()) + _images(request) * _MOST_OF_IMAGE + _UNSEEN
 
 
@@ -161,10 +161,10 @@ def likely_tokens(request: ChatRequest, output_tokens: int) -> int:
 
 
 def charge_for(request: ChatRequest, response: ChatResponse, price: Price) -> Amount | None:
-    """Return what a call costs: what the provider reports, unless more than that was seen.
+    """Return the charge for a call: what the provider reports, unless more than that was seen.
 
-    None when the report cannot be true: it is missing, contradicts itself, or has less than half of
-    what was seen. The call itself is not in it: that is counted where it is set aside.
+    None if the report cannot be true: it is missing, contradicts itself, or has less than half of
+    what was seen. The charge has no step: that is counted when the call is held.
     """
     tools = [tool.model_dump_json(exclude_none=True, fallback=str) for tool in request.tools or ()]
     read = sum(map(len, tools)) + sum(_chars(blocks_of(message)) for message in request.messages)
@@ -173,7 +173,7 @@ def charge_for(request: ChatRequest, response: ChatResponse, price: Price) -> Am
     usage = response.usage
     if usage is None or 2 * usage.input_tokens < asked or 2 * usage.output_tokens < answered:
         return None
-    # What was seen beyond the report is taken to be cached to the same part as the rest.
+    # Tokens beyond the report are assumed to be cached in the same proportion as the others.
     more = max(Decimal(1), Decimal(asked) / max(1, usage.input_tokens))
     counts = {
         "input_tokens": max(usage.input_tokens, asked),

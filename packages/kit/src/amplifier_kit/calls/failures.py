@@ -1,4 +1,4 @@
-"""From what an SDK or its transport raises to the kernel's tree of model errors."""
+"""Translation of what an SDK or its transport raises to the kernel's model errors."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from amplifier_core.llm_errors import (
 )
 from amplifier_core.retry import classify_error_message
 
-# A status that says more than its hundred; the rest is the kernel's own table.
+# Statuses with a meaning of their own; the others are in the kernel's table.
 _PASSING: dict[int, type[LLMError]] = {408: LLMTimeoutError, 409: ProviderUnavailableError}
-# Words in which vendors say that a conversation is too long, that an account is empty, or that a
-# key is wrong, under a status that says less.
+# Phrases that report a conversation that is too long, an empty account or a wrong key, under a
+# status that vendors use for other errors as well.
 _TOO_LONG = (
     "context length", "context_length", "maximum context", "context window", "context size",
     "prompt is too long", "too many tokens", "input token count", "maximum number of tokens",
@@ -35,11 +35,11 @@ _TOO_LONG = (
 _NO_MONEY = (
     "insufficient_quota", "credit balance", "spend_limit_reached", "exceeded your current quota",
 )  # fmt: skip
-# By status: under a 400, `billing` may as well be a word of the caller's.
+# By status: the message of a 400 may quote the request, and `billing` may be the caller's word.
 _EMPTY = {400: _NO_MONEY, 429: (*_NO_MONEY, "billing")}
 _WRONG_KEY = ("api key not valid", "api_key_invalid")
 
-# Overload passes more slowly than a glitch: wait this many times longer.
+# An overload lasts longer than a glitch: multiply the delay.
 OVERLOAD_PATIENCE = 3.0
 
 
@@ -72,7 +72,7 @@ def _kind_of(status: int, words: str, message: str) -> type[LLMError]:
     if status == 400 and any(word in words for word in _WRONG_KEY):
         return AuthenticationError
     kind = classify_error_message(message, status_code=status)
-    # The kernel reads words before it reads a plain 400; a refusal for words is ours to decide.
+    # Any other 4xx is a fault of the request, which a retry would not fix.
     if kind is LLMError and 400 <= status < 500:
         return InvalidRequestError
     return kind
@@ -81,20 +81,22 @@ def _kind_of(status: int, words: str, message: str) -> type[LLMError]:
 def error_from_transport(
     error: BaseException, *, provider: str, model: str | None = None
 ) -> LLMError | None:
-    """Return the error for a failure below the SDK: a transport's, or unreadable data.
+    """Return the error for a failure below the SDK: of the transport, or unreadable data.
 
-    None means that it is neither, and nobody should pretend otherwise.
+    None means that it is neither: a bug of ours must not be reported as one of the network.
     """
     facts: dict[str, Any] = {"provider": provider, "model": model}
     text = describe_error(error)
     if isinstance(error, LLMError):
         return error
+    # Before OSError, of which TimeoutError is a subclass.
     if isinstance(error, TimeoutError) or _is_of_transport(error, "TimeoutException"):
         return LLMTimeoutError(f"no answer in time ({text})", **facts)
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         return StreamError(f"the server sent what is not JSON ({text})", **facts)
     if isinstance(error, RecursionError):
         return StreamError("the server sent JSON that is nested too deep", **facts)
+    # Before TransportError, the base class of some of these.
     if _is_of_transport(error, "RemoteProtocolError", "ReadError", "DecodingError", "StreamError"):
         return StreamError(f"the connection broke off ({text})", **facts)
     if isinstance(error, OSError) or _is_of_transport(error, "TransportError"):
@@ -103,7 +105,7 @@ def error_from_transport(
 
 
 def _is_of_transport(error: BaseException, *names: str) -> bool:
-    """Whether the HTTP library under an SDK raised it; a library that did is already imported."""
+    """Whether the HTTP library of an SDK raised it; if it did, it is already imported."""
     libraries = [sys.modules.get(name) for name in ("httpx2", "httpx")]
     # A library that is still being imported lacks some of its names, and has raised nothing yet.
     kinds = [getattr(library, name, ()) for library in libraries if library for name in names]
@@ -113,15 +115,21 @@ def _is_of_transport(error: BaseException, *names: str) -> bool:
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     """Return the wait a server asks for, in seconds; it may name milliseconds or a date."""
     lowered = {key.lower(): value for key, value in headers.items()}
+    milliseconds = _number(lowered.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return max(0.0, milliseconds / 1_000)
+    asked = lowered.get("retry-after", "")
+    seconds = _number(asked)
+    if seconds is not None:
+        return max(0.0, seconds)
+    return _until(asked)
+
+
+def _number(text: str) -> float | None:
     try:
-        if "retry-after-ms" in lowered:
-            return max(0.0, float(lowered["retry-after-ms"]) / 1_000)
-        asked = lowered.get("retry-after")
-        if asked is None:
-            return None
-        return max(0.0, float(asked))
+        return float(text)
     except ValueError:
-        return _until(lowered.get("retry-after", ""))
+        return None
 
 
 def _until(date: str) -> float | None:

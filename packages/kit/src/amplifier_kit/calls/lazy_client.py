@@ -1,4 +1,4 @@
-"""A vendor's SDK client: made in a thread, so that the event loop never waits, and bounded."""
+"""A vendor's SDK client, made in a thread so that the event loop never blocks, and its limits."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ MOST_ANSWER_BYTES = 64 * 1024 * 1024
 """Bytes of one answer on the wire: 128,000 tokens, each in an event of its own, take 40 MB."""
 
 # Every client of this process that is being made. SDKs look at each other's half-imported libraries
-# in `sys.modules`, so no client is handed out while another one is on its way.
+# in `sys.modules`, so no client is returned while another one is being made.
 _being_made: set[Future[Any]] = set()
-# What HTTP clients would load with their first request, on the loop.
+# HTTP clients import this with their first request, which would block the event loop.
 _LOADED_LATE = "anyio._backends._asyncio"
 
 
 class LazyClient(Generic[C]):
-    """Makes its client once: when `start` is called, or else when it is first asked for.
+    """Makes its client once: on `start`, else on the first `get`.
 
-    `make` imports the SDK and returns the client; it runs in a thread of its own. A failed attempt
-    is not remembered: the next `get` tries again.
+    `make` imports the SDK and returns the client; it runs in a thread of its own. A failure is not
+    cached: the next `get` tries again.
     """
 
     def __init__(self, make: Callable[[], C]) -> None:
@@ -35,7 +35,7 @@ class LazyClient(Generic[C]):
         self._making: Future[C] | None = None
 
     def start(self) -> None:
-        """Begin in the background; returns at once."""
+        """Start making the client in the background; return immediately."""
         if self._making is None:
             thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sdk-import")
             self._making = thread.submit(self._prepared)
@@ -55,9 +55,10 @@ class LazyClient(Generic[C]):
         if making.done() and making.exception() is None:
             return making.result()
         try:
-            # Shielded: a caller who leaves must not cancel what others wait for.
+            # Shielded: a cancelled caller must not cancel what others wait for.
             return await asyncio.shield(asyncio.wrap_future(making))
         except Exception:
+            # Unless another caller has already started the next attempt.
             if self._making is making:
                 self._making = None
             raise
@@ -76,7 +77,7 @@ class LazyClient(Generic[C]):
             return
         try:
             client: Any = await asyncio.wrap_future(making)
-        except Exception:  # noqa: BLE001 - whoever asked for the client was told; nothing to close
+        except Exception:  # noqa: BLE001 - `get` has raised it to its caller; nothing to close
             return
         close = getattr(client, "aclose", None) or getattr(client, "close", None)
         closing = None if close is None else close()
@@ -85,15 +86,16 @@ class LazyClient(Generic[C]):
 
 
 async def bound_answer(response: Any) -> None:
-    """Have the body of a response end with an error where it gets too long."""
-    # Whoever has a response has imported the library; here it would cost every module's start.
+    """Make reading the body of a response fail after `MOST_ANSWER_BYTES`."""
+    # Not imported at the top, which would slow every module's start; a response exists by now.
     library: Any = sys.modules["httpx2"]
     inner: Any = response.stream
 
     class BoundedStream(library.AsyncByteStream):  # pyright: ignore[reportUntypedBaseClass] - imported late
-        """Counts what passes."""
+        """Counts the bytes that pass."""
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
+            # Bytes, not tokens: a hostile server does not report how many it sends.
             size = 0
             async for chunk in inner:
                 size += len(chunk)

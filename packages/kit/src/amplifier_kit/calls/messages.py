@@ -35,7 +35,7 @@ _RICH_OUTPUT: TypeAdapter[list[TextBlock | ImageBlock]] = TypeAdapter(RichOutput
 def repaired(messages: list[Message]) -> tuple[list[Message], list[Repair]]:
     """Return messages in which every call has its result and every result its call.
 
-    A loop that repairs its own history costs nothing here: a valid list comes back as it is.
+    A valid list comes back as the same object, without the cost of a repair.
     """
     if not _may_be_broken(messages):
         return messages, []
@@ -47,7 +47,7 @@ def repaired(messages: list[Message]) -> tuple[list[Message], list[Repair]]:
 
 
 def _may_be_broken(messages: list[Message]) -> bool:
-    """Whether a closer look is needed; quick, and sure only when it says no."""
+    """Whether the messages need a closer look; a quick check, in which only False is certain."""
     waiting: set[str] = set()
     for message in messages:
         if message.role == "tool":
@@ -68,8 +68,8 @@ def _may_be_broken(messages: list[Message]) -> bool:
 def stored_calls(message: Message) -> list[ToolCall]:
     """Return the calls an assistant message makes, in order, each once.
 
-    Loops keep calls as blocks, in `tool_calls`, or in both. Arguments that are no JSON object are
-    kept whole as `{"raw": ...}`: a call that was made once must not end the conversation.
+    Loops keep calls as blocks, in `tool_calls`, or in both. Arguments that are not a JSON object
+    are kept as `{"raw": ...}`: one bad call must not make every later request fail.
     """
     found: dict[str, ToolCall] = {}
     if not isinstance(message.content, str):
@@ -107,7 +107,7 @@ def split_system(messages: list[Message]) -> tuple[list[Message], list[Message]]
 
 
 def blocks_of(message: Message) -> list[ContentBlockUnion]:
-    """Return what a message consists of; a plain text is one block."""
+    """Return the content blocks of a message; a plain text is one block."""
     content = message.content
     if isinstance(content, str):
         return [TextBlock(text=content)]
@@ -115,7 +115,7 @@ def blocks_of(message: Message) -> list[ContentBlockUnion]:
 
 
 def rich_output(output: Any) -> list[TextBlock | ImageBlock] | None:
-    """Return the texts and images that a tool's output consists of; None: it is something else."""
+    """Return a tool's output as texts and images; None if it is anything else."""
     try:
         return _RICH_OUTPUT.validate_python(output) or None
     except ValidationError:
@@ -144,10 +144,10 @@ def text_of(message: Message) -> str:
 
 
 class Converted(Generic[W]):
-    """The wire form of each message of the last request, so that only what is new is converted.
+    """Cache of the wire forms of the last request, so that only new messages are converted.
 
-    A message that is the same object at the same place keeps its wire form, also the same object:
-    whoever uses it must not change it.
+    A message that is the same object at the same place keeps its wire form. That is the same
+    object too, so callers must not change it.
     """
 
     def __init__(self, convert: Callable[[Message], W]) -> None:
@@ -169,19 +169,19 @@ class Converted(Generic[W]):
         return self._wire.copy()
 
 
-# The one keyword that is no field of a request: loops ask for thinking with it.
+# The one known keyword that is not a field of a request: loops ask for thinking with it.
 _THINKING = "extended_thinking"
 
 
 def overridden(
     request: ChatRequest, arguments: Mapping[str, Any], *, provider: str
 ) -> tuple[ChatRequest, list[Degradation]]:
-    """Return the request with what keyword arguments replace, and a shortfall for each unknown one.
+    """Return the request with keyword arguments applied, and a shortfall for each unknown one.
 
-    Only the arguments are validated, and the request that was given stays as it is.
+    Only the arguments are validated. The given request is not changed.
 
     Raises:
-        InvalidRequestError: it is no request, or an argument does not fit its field.
+        InvalidRequestError: it is not a ChatRequest, or an argument does not fit its field.
     """
     if not isinstance(request, ChatRequest):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not checked
         message = f"A request is a ChatRequest, not a {type(request).__name__}"
@@ -205,9 +205,9 @@ def overridden(
 def with_options(
     request: ChatRequest, options: dict[str, Any]
 ) -> tuple[ChatRequest, dict[str, Any]]:
-    """Return a request with those of the options that are fields of it, and the other options.
+    """Return a request with the options that are fields of it applied, and the other options.
 
-    For whoever passes both on to a provider, which validates them with `overridden`.
+    For callers that pass both on to a provider, which validates them with `overridden`.
     """
     rest = dict(options)
     if "max_tokens" in rest:
@@ -217,7 +217,7 @@ def with_options(
 
 
 def extended_thinking(request: ChatRequest) -> bool | None:
-    """Return whether the caller asked for thinking; None: not a word about it."""
+    """Return whether the caller asked for thinking; None if it did not say."""
     return (request.model_extra or {}).get(_THINKING)
 
 
@@ -226,9 +226,9 @@ _LONGEST_REASON = 300
 
 @contextmanager
 def reading_answer(provider: str, model: str | None) -> Generator[None]:
-    """Raise a StreamError for what goes wrong while a server's answer is read.
+    """Turn errors in parsing a server's answer into a StreamError.
 
-    Only around code that reads: elsewhere these exceptions are mistakes of ours.
+    Use it only around parsing: elsewhere these exceptions are bugs of ours.
     """
     try:
         yield
@@ -242,15 +242,15 @@ def reading_answer(provider: str, model: str | None) -> Generator[None]:
 
 
 def in_one_line(error: BaseException) -> str:
-    """Return what is wrong with an answer; a validation error takes many lines to say it."""
+    """Return the message of an error in one line; that of a validation error has many."""
     return " ".join(describe_error(error).split())[:_LONGEST_REASON]
 
 
 def expected(value: Any, kind: type, name: str) -> Any:
-    """Return a field of an answer when it is of this kind, or None when it is left out.
+    """Return a field of an answer if it is of this kind, or None if it is missing.
 
     Raises:
-        TypeError: it is anything else, which must not pass for an empty field.
+        TypeError: it is anything else, which must not be mistaken for an empty field.
     """
     if value is None or isinstance(value, kind):
         return value
@@ -260,9 +260,9 @@ def expected(value: Any, kind: type, name: str) -> Any:
 def parse_arguments(raw: str, *, cut_off: bool = False) -> dict[str, Any]:
     """Return the arguments as a dict; an empty text is an empty dict.
 
-    Never guesses: half an argument could name half a file. Of a text that is not a JSON object, the
-    model reads in the result of its call what is wrong and where. Asking again for the whole answer
-    would be paid for as often, and the model would not know why.
+    Never guesses: half an argument could name half a file. If the text is not a JSON object, the
+    model reads what is wrong, and where, in the result of its call. Retrying the whole answer
+    would be paid for each time, and the model would not know why.
     """
     problem = "are not a JSON object"
     try:

@@ -1,4 +1,4 @@
-"""A provider's calls: announced, retried, limited in time, priced, and watched for cache misses."""
+"""A provider's calls: announced, retried, timed out, priced, and checked for cache misses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from amplifier_core.message_models import ChatRequest, ChatResponse, Degradation
 from amplifier_core.redaction import redact_secrets
 from amplifier_core.retry import retry_with_backoff
 from amplifier_kit.calls.block_stream import STREAM_EVENTS, BlockStream
-from amplifier_kit.calls.budget_news import DEGRADED, joined
+from amplifier_kit.calls.budget_notices import DEGRADED, joined
 from amplifier_kit.calls.failures import error_from_transport
 from amplifier_kit.calls.prefix import Miss, Prefix, PrefixWatch
 from amplifier_kit.calls.prices import price_table
@@ -38,8 +38,8 @@ _ANNOUNCED = (
     "cost_usd",
 )
 
-# Turns an exception of the vendor's SDK into one of ours; None: it is not the vendor's. It is given
-# the name of the model, or None for a question that concerns no model.
+# Translates an exception of the vendor's SDK; None if it is not one. The second argument is the
+# name of the model, or None for a request without one, such as a list of models.
 Translate = Callable[[BaseException, str | None], LLMError | None]
 # Makes one attempt; with a stream, it announces the answer as it arrives.
 Attempt = Callable[[BlockStream | None], Awaitable[ChatResponse]]
@@ -51,14 +51,14 @@ class Call:
 
     model: str
     request: ChatRequest
-    # What goes over the wire, for `raw` events.
+    # What is sent over the wire, for `raw` events.
     parameters: dict[str, Any]
     streaming: bool
     prefix: Prefix | None = None
     repairs: list[Repair] = field(default_factory=list[Repair])
     # Filled by the attempt when the vendor reports them.
     rate_limits: dict[str, Any] = field(default_factory=dict[str, Any])
-    # What is done otherwise than asked; the attempt adds what only the answer shows.
+    # What is done differently than asked; the attempt adds what only the answer shows.
     shortfalls: list[Degradation] = field(default_factory=list[Degradation])
 
 
@@ -78,21 +78,22 @@ class ModelCalls:
         self._coordinator = coordinator
         self._hooks = getattr(coordinator, "hooks", None)
         self._translate = translate
-        # Also for whoever pays for these calls.
+        # Public: a budget prices the calls by the same table.
         self.prices = price_table(coordinator)
         self.prices.take_provider(provider, price_vendor, settings.pricing)
         self._watch = PrefixWatch(coordinator, f"provider-{provider}")
-        # None until a call with a known price was made; it is of no use after one of unknown price.
+        # None until a call was priced. After a call of unknown price it is not reported at all,
+        # because a reader would take the sum for the whole cost.
         self._total: Decimal | None = None
         self._has_unpriced = False
         self._retry = settings.retry_config()
-        # The lines that the person has seen.
+        # Messages that the user has seen, to show each of them once.
         self._shown: set[str] = set()
 
     def cost(self) -> dict[str, Any] | None:
         """Return what this session's calls cost so far, for the channel `session.cost`.
 
-        None before the first call, and when the price of one is not known.
+        None before the first call, and if the price of any call is unknown.
         """
         if self._total is None or self._has_unpriced:
             return None
@@ -103,16 +104,17 @@ class ModelCalls:
         return self._settings.use_streaming and (request.metadata or {}).get("stream") is not False
 
     async def make(self, call: Call, attempt: Attempt) -> ChatResponse:
-        """Make the call, as often as it takes and is allowed, and return its priced answer.
+        """Make the call, with retries, and return its priced answer.
 
-        What falls short is announced and is the answer's `degradation`.
+        Shortfalls are announced and become the answer's `degradation`.
 
         Raises:
-            LLMError: what the vendor's or the transport's failure means. Anything else that the
-                attempt raises leaves unchanged.
+            LLMError: the vendor or the transport failed. Anything else that the attempt raises
+                is passed on unchanged.
         """
         facts = {"provider": self.provider, "model": call.model, "request_id": new_request_id()}
         await self._announce_request(call, facts)
+        # Announced before the call too, because it may fail.
         foreseen = len(call.shortfalls)
         await self._admit(call.shortfalls, facts)
         started = time.monotonic()
@@ -130,6 +132,7 @@ class ModelCalls:
             outcome = {"status": "error", "error": failure, **_since(started)}
             await self._emit(events.LLM_RESPONSE, {**facts, **outcome})
             raise
+        # Made valid where it enters: half a character in it would break every later request.
         priced = self._price(call, valid(response))
         await self._announce_response(call, facts, priced, started)
         await self._admit(call.shortfalls[foreseen:], facts)
@@ -138,7 +141,7 @@ class ModelCalls:
 
     @contextmanager
     def translated(self, model: str | None = None) -> Generator[None]:
-        """Raise what goes wrong inside as an `LLMError`, for questions beside a call."""
+        """Translate exceptions to `LLMError`, for requests besides calls, such as model lists."""
         try:
             yield
         except Exception as raised:
@@ -148,7 +151,7 @@ class ModelCalls:
             raise error from raised
 
     def tell_once(self, line: str) -> None:
-        """Show a line to the person, unless it was shown before."""
+        """Show a message to the user, unless it was shown before."""
         if line not in self._shown:
             self._shown.add(line)
             show(self._coordinator, line, source=f"provider-{self.provider}")
@@ -164,6 +167,8 @@ class ModelCalls:
             async with clock:
                 return await attempt(stream)
         except BaseException as raised:
+            # Also for a cancellation, which has to announce the end of the stream. A TimeoutError
+            # may be the transport's own, so `expired` decides.
             late = clock.expired() and isinstance(raised, TimeoutError)
             if late:
                 error = self._too_late(call, limit)
@@ -192,7 +197,7 @@ class ModelCalls:
             return raised
         asked = error.retry_after
         if asked is not None and asked > self._settings.max_retry_after_seconds:
-            # Longer than anybody waits: let a failover or a person decide now.
+            # Longer than we are configured to wait: let a failover or the user decide now.
             error.retryable = False
         return error
 
@@ -220,7 +225,7 @@ class ModelCalls:
         await self._emit(events.LLM_REQUEST, request)
 
     async def _admit(self, shortfalls: Sequence[Degradation], facts: dict[str, Any]) -> None:
-        """Say what is done otherwise than asked: an event each time, a line once."""
+        """Announce what is done differently than asked: an event each time, a message once."""
         lost = joined(shortfalls)
         if lost is not None:
             await self._emit(DEGRADED, {**facts, **lost.model_dump()})
@@ -232,7 +237,7 @@ class ModelCalls:
         limits = {"attempt": number, "max_retries": self._retry.max_retries, "delay": delay}
         failure = {"error_type": type(error).__name__, "error_message": error_text(error)}
         if await self._is_denied(events.PROVIDER_RETRY, {**facts, **limits, **failure}):
-            # Whoever pays for retries, or could not find out whether it can, wants no other one.
+            # A budget does not pay for another attempt, or a guard failed and denied it.
             raise error
         count = f"{number} of {self._retry.max_retries}"
         line = f"{error_text(error)}; trying again in {delay:.1f} s ({count})"

@@ -1,4 +1,4 @@
-"""Mounting a provider: into its place, with its costs and its events where apps look for them."""
+"""Mounting a provider, with its costs and events on the channels that apps read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amplifier_core.message_models import ChatResponse, ToolCall, ToolCallBlock
 from amplifier_kit.calls.lazy_client import LazyClient
 from amplifier_kit.calls.model_calls import OWN_EVENTS, ModelCalls
 from amplifier_kit.calls.settings import ProviderSettings
-from amplifier_kit.notices import show
+from amplifier_kit.notices import absence_capability, show
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +42,9 @@ class MountableProvider(Protocol):
 async def mount_provider(
     coordinator: Any, provider: MountableProvider, *events: str
 ) -> Callable[[], Awaitable[None]]:
-    """Mount `provider`, begin the import of its SDK, and return what closes it.
+    """Mount `provider`, start importing its SDK, and return its cleanup.
 
-    `events` are those the provider announces besides the ones every provider has.
+    `events` are the ones that it emits in addition to those of every provider.
     """
     await coordinator.mount("providers", provider, name=provider.name)
     source = f"provider-{provider.name}"
@@ -58,7 +58,7 @@ async def mount_provider(
 def with_key(coordinator: Any, settings: S, name: str, *variables: str) -> S | None:
     """Return settings with a key: their own, or that of the first variable that is set.
 
-    None means that there is no key, that nothing is to be mounted, and that the person was told.
+    None means that there is no key: mount nothing. A message to the user says what to set.
     """
     if settings.api_key:
         own = settings.api_key.get_secret_value()
@@ -73,8 +73,10 @@ def with_key(coordinator: Any, settings: S, name: str, *variables: str) -> S | N
 
 
 def explain_absence(coordinator: Any, name: str, remedy: str) -> None:
-    """Say that the provider of this name is not mounted, and what to do about it."""
+    """Report to the user that a provider is not mounted, and what to do about it."""
     logger.warning("provider not mounted name=%s remedy=%s", name, remedy)
+    # For the error of a session that has no provider at all.
+    coordinator.register_capability(absence_capability(f"provider-{name}"), remedy)
     show(coordinator, f"not mounted: {remedy}", source=f"provider-{name}")
 
 

@@ -1,4 +1,4 @@
-"""A provider whose calls are paid for in advance, and the ledger that they are paid from."""
+"""A provider whose calls are paid for in advance, and the ledger that pays for them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from amplifier_core.llm_errors import InvalidRequestError, LLMError
 from amplifier_core.message_models import ChatRequest, ChatResponse
-from amplifier_kit.calls.budget_news import (
+from amplifier_kit.calls.budget_notices import (
     EXHAUSTED,
-    News,
+    Notice,
     announce,
     closing_answer,
-    news_of_charge,
-    news_of_unpriced,
+    notice_of_charge,
+    notice_of_unpriced,
 )
 from amplifier_kit.calls.call_costs import (
     FREE_FAILURES,
@@ -80,7 +80,7 @@ class BudgetTerms(Protocol):
 
     @property
     def settle(self) -> str:
-        """`usage`, or `worst_case` where nothing of what was set aside is given back."""
+        """`usage`, or `worst_case` if nothing that was set aside is given back."""
         ...
 
     @property
@@ -95,17 +95,17 @@ class BudgetTerms(Protocol):
 
 
 def is_composite(provider: Any) -> bool:
-    """Whether a provider says that it only asks other mounted ones, which pay for their calls."""
-    # A mock may have any attribute one asks for; only True says it.
+    """Whether a provider declares that it only calls other mounted ones, which pay themselves."""
+    # A mock has every attribute, so only True itself counts.
     return getattr(provider, "is_composite", False) is True
 
 
 @dataclass(slots=True)
 class Hold:
-    """What is set aside for one attempt at a call; a ledger adds what it finds it again by."""
+    """What is set aside for one attempt at a call; a ledger subclasses it to identify its entry."""
 
     amount: Amount
-    # How long the answer may be; None where nothing limits that.
+    # The longest answer; None if nothing limits it.
     output_tokens: int | None
 
 
@@ -114,7 +114,7 @@ class Shortage(Protocol):
 
     @property
     def cause(self) -> str:
-        """How much of which limit is used, at the moment when it is asked for."""
+        """How much of which limit is used, at the moment of reading."""
         ...
 
 
@@ -126,12 +126,12 @@ class Ledger(Protocol[H]):
 
     @property
     def name(self) -> str:
-        """In whose name events and messages are announced."""
+        """The source of events and messages."""
         ...
 
     @property
     def coordinator(self) -> Any:
-        """The session to whose hooks and user news is announced."""
+        """The session whose hooks and user receive the notices."""
         ...
 
     @property
@@ -150,7 +150,7 @@ class Ledger(Protocol[H]):
         ...
 
     async def left(self) -> Amount:
-        """Return what may be used now; infinite is what nobody limits."""
+        """Return what may be used now; infinite where there is no limit."""
         ...
 
     def seconds_left(self) -> float | None:
@@ -158,21 +158,21 @@ class Ledger(Protocol[H]):
         ...
 
     def out_of_time(self) -> Shortage:
-        """Return why a call was stopped that took longer than that."""
+        """Return the shortage of a call that was stopped after `seconds_left`."""
         ...
 
     async def hold(self, call: WorstCase) -> H | Shortage:
-        """Set aside what a call costs at most, with a shorter answer if need be."""
+        """Set aside the worst case of a call, with a shorter answer if necessary."""
         ...
 
     async def hold_again(self, hold: H, call: WorstCase) -> H | Shortage:
-        """Charge an attempt that failed in full, and set aside what the next one costs at most."""
+        """Charge a failed attempt in full, and set aside the worst case of the next one."""
         ...
 
     async def settle(self, hold: H, charge: Amount | None) -> None:
-        """Charge what a call did cost, or without that all of `hold`, and give back the rest.
+        """Charge the cost of a call, or all of `hold` if it is None, and give back the rest.
 
-        It does so even when the task is cancelled meanwhile. What is settled stays as it is.
+        Completes even if the task is cancelled meanwhile. Settling again has no effect.
         """
         ...
 
@@ -186,8 +186,8 @@ class _Flight(Generic[H]):
     call: WorstCase
     hold: H
     clock: asyncio.Timeout
-    # A session may have two budgets, its own and that of a fleet: the calls of the one are made
-    # inside those of the other.
+    # A session may have two budgets, its own and that of a fleet: the paid call of one is made
+    # inside that of the other, and each payer has to find its own.
     outer: _Flight[Any] | None
     shortage: Shortage | None = None
 
@@ -196,9 +196,9 @@ _flight: ContextVar[_Flight[Any] | None] = ContextVar("amplifier_paid_call", def
 
 
 async def pay_retry(payer: object, data: dict[str, Any]) -> None:
-    """Charge an attempt that failed, and stop the call when another does not fit.
+    """Charge an attempt that failed, and stop the call if another one does not fit.
 
-    For the event `provider:retry`, whose facts are `data`; calls of other payers are left alone.
+    For the event `provider:retry`, whose facts are `data`; calls of other payers are ignored.
     """
     if data.get("error_type") in FREE_FAILURES:
         return
@@ -212,11 +212,12 @@ async def pay_retry(payer: object, data: dict[str, Any]) -> None:
         flight.hold = held
         return
     flight.shortage = held
+    # This runs in a hook handler, whose exceptions do not reach the call: expire its timeout.
     flight.clock.reschedule(asyncio.get_running_loop().time())
 
 
 class PriceFinder:
-    """Finds each price once, and says once of a model that it has none."""
+    """Looks up each price once, and reports each model without one once."""
 
     def __init__(self, provider: str, module: Any) -> None:
         """`provider` is the name under which `module` is mounted."""
@@ -228,10 +229,10 @@ class PriceFinder:
     async def find(
         self, model: str, tables: Iterable[PriceTable | None], *, is_limited: bool
     ) -> Price | None:
-        """Return what calls of a model cost, None when it is unknown.
+        """Return the price of a model's calls, None if it is unknown.
 
-        The first of `tables` is that of the root: nobody makes calls cheaper for those above. Where
-        dollars are limited, the provider's list of models is asked too.
+        The first of `tables` is that of the root, so that no child makes its calls cheaper for the
+        budgets above it. If dollars are limited, the provider's list of models is asked too.
         """
         price = self._known.get(model)
         if price is None and (is_limited or model not in self._known):
@@ -246,12 +247,12 @@ class PriceFinder:
     async def admit_unpriced(
         self, model: str, coordinator: Any, source: str, *, is_refused: bool
     ) -> None:
-        """Say once, in the name of `source`, that a model without a price is called all the same.
+        """Report once, in the name of `source`, that a model without a price is called anyway.
 
         Raises:
-            UnknownPriceError: it is not. The error says so; a line besides it would say it twice.
+            UnknownPriceError: the call is refused. The error says so, without another message.
         """
-        event, facts, line = news_of_unpriced(self._provider, model, is_refused=is_refused)
+        event, facts, line = notice_of_unpriced(self._provider, model, is_refused=is_refused)
         if is_refused or model not in self._admitted:
             await coordinator.hooks.emit(event, facts)
         if is_refused:
@@ -262,10 +263,10 @@ class PriceFinder:
 
 
 class PaidProvider(Generic[H]):
-    """A provider as its session sees it: no call is made that is not paid for in advance.
+    """A wrapper of a provider that makes no call without paying for it in advance.
 
-    The worst case of a call is set aside before it is sent. Afterwards it is charged what it took,
-    as far as that can be seen, and else its worst case.
+    The worst case of a call is set aside before it is sent. Afterwards the actual cost is charged,
+    or the worst case if the cost cannot be known.
     """
 
     def __init__(self, name: str, module: Any, ledger: Ledger[H]) -> None:
@@ -276,12 +277,12 @@ class PaidProvider(Generic[H]):
         self._prices = PriceFinder(name, module)
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        """Set the worst case aside, call the model, and charge what it took.
+        """Set the worst case aside, call the model, and charge the actual cost.
 
-        Where the budget does not allow that, the answer says so and calls no tools.
+        If the budget does not allow that, the answer says so and calls no tools.
 
         Raises:
-            UnknownPriceError: dollars are limited, and the price is not known.
+            UnknownPriceError: dollars are limited, and the price is unknown.
             LLMError: as the provider raised it.
         """
         if not isinstance(request, ChatRequest):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
@@ -297,30 +298,30 @@ class PaidProvider(Generic[H]):
         if isinstance(outcome, ChatResponse):
             return outcome
         answer = await self._last_answer(request)
-        # Only now: what the last answer took is used too.
+        # `cause` is read only now, so that it includes the last answer.
         cause = f"{outcome.cause} are used, and the next call does not fit"
         return await self._close(request, cause, answer)
 
     def _reminded(self, request: ChatRequest) -> ChatRequest:
-        """Return the request as it is sent, with what the model should know of the budget."""
+        """Return the request to send; a subclass adds what the model should know of the budget."""
         return request
 
     async def _last_answer(self, request: ChatRequest) -> ChatResponse | None:
-        """Return what the model says at the end, where a budget keeps something for that."""
+        """Return the model's final answer, if the budget has a reserve for one."""
         return None
 
     async def _close(
         self, request: ChatRequest, cause: str, answer: ChatResponse | None = None
     ) -> ChatResponse:
-        """Return the last answer of a turn, and announce that it is."""
+        """Announce the end of the turn and return its last answer."""
         facts = {"cause": cause, "answered_by": "budget" if answer is None else "model"}
-        await self._announce(News(EXHAUSTED, facts, f"The turn ends: {cause}."))
+        await self._announce(Notice(EXHAUSTED, facts, f"The turn ends: {cause}."))
         if answer is not None:
             return answer
         return closing_answer(cause, request)
 
-    async def _announce(self, news: News) -> None:
-        await announce(self._ledger.coordinator, news, source=self._ledger.name)
+    async def _announce(self, notice: Notice) -> None:
+        await announce(self._ledger.coordinator, notice, source=self._ledger.name)
 
     async def _pay(
         self, request: ChatRequest, options: dict[str, Any], ledger: Ledger[H]
@@ -338,7 +339,7 @@ class PaidProvider(Generic[H]):
         return WorstCase(price, most_input_tokens(request), most_output_tokens(request, defaults))
 
     async def _price(self, model: str, ledger: Ledger[H]) -> Price:
-        """Return what calls of a model cost; the ledger decides about one without a price."""
+        """Return the price of a model's calls; the ledger decides about a model without one."""
         is_limited = (await ledger.left()).usd.is_finite()
         price = await self._prices.find(model, ledger.price_tables, is_limited=is_limited)
         if price is None and is_limited:
@@ -355,13 +356,13 @@ class PaidProvider(Generic[H]):
         call: WorstCase,
         hold: H,
     ) -> ChatResponse | Shortage:
-        """Make a call that is paid for; a Shortage when it cannot be brought to its end."""
+        """Make a call that is paid for; return a Shortage if it has to be stopped."""
         if hold.output_tokens is not None:
             request = request.model_copy(update={"max_output_tokens": hold.output_tokens})
         clock = asyncio.timeout(ledger.seconds_left())
         flight = _Flight(self._ledger, ledger, call, hold, clock, _flight.get())
         token = _flight.set(flight)
-        # Where nobody can tell what a call cost, that is its worst case.
+        # None charges the worst case: the call may be cancelled or fail after it was billed.
         charge: Amount | None = None
         try:
             async with clock:
@@ -385,12 +386,14 @@ class PaidProvider(Generic[H]):
         return response
 
     async def _report(self, ledger: Ledger[H], hold: H, charge: Amount | None) -> None:
-        """Announce what is strange about a charge."""
+        """Announce a charge that is implausible or above its worst case."""
         left = await ledger.left()
         limits_dollars = left.usd.is_finite()
-        # What nobody limits has no worst case that could be exceeded.
+        # Without a limit there is no worst case to exceed.
         if not limits_dollars and not left.tokens.is_finite():
             return
-        news = news_of_charge(self._mounted_as, hold.amount, charge, limits_dollars=limits_dollars)
-        if news is not None:
-            await self._announce(news)
+        notice = notice_of_charge(
+            self._mounted_as, hold.amount, charge, limits_dollars=limits_dollars
+        )
+        if notice is not None:
+            await self._announce(notice)

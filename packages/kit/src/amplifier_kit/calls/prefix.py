@@ -9,7 +9,7 @@ from amplifier_kit.module_ids import module_of
 
 # Below this vendors do not cache at all.
 SMALLEST_CACHED = 1_024
-# A cache that gives back this share of what was sent before has worked.
+# A cache that returns this share of the previous request counts as a hit.
 _ENOUGH = 0.8
 
 
@@ -33,11 +33,11 @@ class Change(NamedTuple):
 
 
 class Miss(NamedTuple):
-    """A request that the vendor's cache should have known and did not."""
+    """A request that should have been in the vendor's cache and was not."""
 
     expected_tokens: int
     cache_read_tokens: int
-    # None: nothing changed here; the vendor dropped it by itself, or it had expired.
+    # None: nothing changed on our side; the vendor dropped the entry, or it expired.
     change: Change | None
 
 
@@ -51,7 +51,7 @@ class PrefixWatch:
         self._cached = 0
 
     def judge(self, prefix: Prefix, usage: Usage | None) -> Miss | None:
-        """Take an answered request; returns what its cache should have read and did not."""
+        """Take an answered request; return a Miss if the cache read less than it should have."""
         previous = self._previous
         self._previous = prefix
         expected = self._cached
@@ -95,12 +95,12 @@ class PrefixWatch:
         return module_of(self._mounted("context"))
 
     def _mounted(self, mount_point: str) -> Any:
-        # Raw, not through `get`: what an interposer put around a module is not the module.
+        # Not through `get`, which returns an interposer's wrapper: that is another module's object.
         return getattr(self._coordinator, "mount_points", {}).get(mount_point)
 
 
 def _cacheable(usage: Usage | None) -> int:
-    """Return how much of a request the vendor can be expected to remember."""
+    """Return how many tokens of a request the vendor's cache can be expected to have."""
     if usage is None or usage.cache_read_tokens is None:
         return 0
     if usage.cache_write_tokens is not None:

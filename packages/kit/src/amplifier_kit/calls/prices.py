@@ -1,4 +1,4 @@
-"""What model calls cost: prices, the table of them, and finding the one of a model."""
+"""Prices of model calls: the price data, a session's table, and the lookup for a model."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def load_price_data() -> None:
 
 
 def free(usage: Usage) -> Decimal:
-    """Return the price of what costs nothing, or of what no money is counted for."""
+    """The price of calls that cost nothing, or whose cost nobody counts."""
     return Decimal(0)
 
 
 def cost_usd(
     vendor: str | None, model: str, usage: Usage, pricing: Pricing | None = None
 ) -> Decimal | None:
-    """Return the price of a call in US dollars; None when it is not known.
+    """Return the price of a call in US dollars; None if it is unknown.
 
-    `vendor` is the name the price data uses; None means that only `pricing` can tell.
+    `vendor` is the name in the price data; without one, only `pricing` counts.
     """
     if pricing is not None:
         return _by_table(usage, pricing)
@@ -62,7 +62,7 @@ def cost_usd(
     except LookupError:
         return None
     except ValueError:
-        # Counts that contradict each other; a price made of them would be an invention.
+        # The counts contradict each other, so any price made of them would be wrong.
         logger.warning("no price for model=%s usage=%s", model, usage, exc_info=True)
         return None
 
@@ -88,7 +88,7 @@ CAPABILITY = "prices.table"
 PLAN_KEY = "pricing"
 
 _NO_PRICES = Usage(input_tokens=0, output_tokens=0, total_tokens=0)
-# The price that whoever pays for the running call has found, if anybody does.
+# The price that the payer of the running call has found, if it has one.
 _agreed: ContextVar[Price | None] = ContextVar("amplifier_agreed_price", default=None)
 
 
@@ -132,15 +132,15 @@ class PriceTable:
                 logger.warning("price in the plan not used name=%s", name, exc_info=True)
 
     def take_budget(self, prices: Mapping[str, Pricing]) -> None:
-        """Take the prices that a budget is kept by."""
+        """Take the prices of a budget's configuration."""
         self._of_budget |= prices
 
     def take_fleet(self, prices: Mapping[str, Pricing]) -> None:
-        """Take the prices of those who run the workers."""
+        """Take the prices that the operators of the workers have set."""
         self._of_fleet |= prices
 
     def take_provider(self, name: str, vendor: str | None, pricing: Pricing | None) -> None:
-        """Take what a provider was configured with, and the name that the price data has for it."""
+        """Take the price that a provider was configured with, and its name in the price data."""
         self._vendors[name] = vendor
         if pricing is not None:
             self.take_pricing(name, pricing)
@@ -160,7 +160,7 @@ class PriceTable:
         }
 
     def take_declared(self, provider: str, declared: Mapping[str, Any]) -> None:
-        """Take what `declared_by` returned, for a provider that is not there itself."""
+        """Take what `declared_by` returned, for a provider that is replayed and not loaded."""
         pricing = declared.get("pricing")
         if pricing is None:
             known = None
@@ -181,7 +181,7 @@ class PriceTable:
         return self._vendors.get(provider, otherwise)
 
     def cost_of(self, provider: str, model: str, usage: Usage) -> Decimal | None:
-        """Return what a call did cost, None when that is not known; the price data is loaded."""
+        """Return what a call cost, None if it is unknown; the price data has to be loaded."""
         agreed = _agreed.get()
         if agreed is not None:
             try:
@@ -193,7 +193,7 @@ class PriceTable:
 
 
 def price_table(coordinator: Any) -> PriceTable:
-    """Return the table of a session, which is made when it is first asked for."""
+    """Return the table of a session, creating it on first use."""
     find = getattr(coordinator, "get_capability", None)
     known = None if find is None else find(CAPABILITY)
     if isinstance(known, PriceTable):
@@ -208,7 +208,7 @@ def price_table(coordinator: Any) -> PriceTable:
 
 
 def own_table(provider: Any) -> PriceTable | None:
-    """Return the table that a provider's own calls are priced by, if it was made with the kit."""
+    """Return the table by which a provider prices its calls, if it is built on the kit."""
     table = getattr(getattr(provider, "calls", None), "prices", None)
     if isinstance(table, PriceTable):
         return table
@@ -216,9 +216,9 @@ def own_table(provider: Any) -> PriceTable | None:
 
 
 def with_cost(response: ChatResponse, price: Price | None) -> ChatResponse:
-    """Return the response with its cost, where its provider gave none and the price is known.
+    """Return the response with its cost, if its provider gave none and the price is known.
 
-    `free` is the price of a call for which no money is counted; it says nothing about the cost.
+    `free` adds none: it means that nobody counts the cost, not that the cost is zero.
     """
     usage = response.usage
     if price is None or price is free or usage is None or usage.cost_usd is not None:
@@ -233,7 +233,7 @@ def with_cost(response: ChatResponse, price: Price | None) -> ChatResponse:
 async def find_price(
     tables: Iterable[PriceTable], provider: str, vendor: str | None, model: str
 ) -> Price | None:
-    """Return what calls of a model cost; None when it is not known.
+    """Return the price of a model's calls; None if it is unknown.
 
     `vendor` is its name in the price data, unless the provider gave another to its table. A table
     after the first counts only where those before it, and the data, have no price.
@@ -271,7 +271,7 @@ async def listed_price(provider: Any, model: str) -> Price | None:
 
 @contextmanager
 def priced_at(price: Price | None) -> Generator[None]:
-    """Have the call inside cost what its payer has found, so that one price counts and is shown."""
+    """Price the call inside as its payer does, so that the same price is charged and shown."""
     token = _agreed.set(None if price is free else price)
     try:
         yield
@@ -294,4 +294,5 @@ def _example(name: str) -> str:
 def _decimal(value: float | None) -> Decimal | None:
     if value is None:
         return None
+    # By its text: `Decimal(0.1)` would have the binary error of the float.
     return Decimal(str(value))

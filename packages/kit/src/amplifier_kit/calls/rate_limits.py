@@ -1,4 +1,4 @@
-"""What is left of an account's limits, as vendors say it in the headers of an answer."""
+"""The rate limits of an account, as vendors report them in response headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A child session on its way from a prompt to an outcome, in time whatever it does."""
+"""Runs a child session from its prompt to an outcome, within a deadline it cannot ignore."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ABANDONED = "task:abandoned"
 REFUSED = "task:refused"
 EVENTS = [STARTED, PROGRESS, FINISHED, FAILED, ABANDONED, REFUSED]
 COMPLETED = "completed"
-# Reasons to stop after which nobody waits for a step to be finished.
+# Reasons that skip the graceful stop: nobody waits for the current step.
 _AT_ONCE = ("interrupted", "parent_ended")
 LONGEST_RESULT = 50_000
 _CLEANUP_SECONDS = 10.0
@@ -38,12 +38,12 @@ _SAID_LAST = 3
 _LONGEST_SAID = 6_000
 _RESULTS_SHOWN = 20
 _LONGEST_SHOWN = 500
-# Behind every other guard of the child: what they refuse is no sign of life.
+# After every other guard of the child: a call that they deny is not progress.
 _LAST = 10_000
 
 
 class Order(NamedTuple):
-    """What a child is to do; `facts` is what every event about it has.
+    """The work of a child; `facts` are part of every event about it.
 
     `history` is what its memory has before the prompt.
     """
@@ -55,7 +55,7 @@ class Order(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of it: `completed`, or the reason why it is not complete."""
+    """How a child ended: `completed`, or the reason why it is incomplete."""
 
     stop_reason: str
     text: str
@@ -64,7 +64,7 @@ class Outcome(NamedTuple):
 
 
 class Child:
-    """One child session and the watch over it, which begins as soon as this is made."""
+    """One child session and its watchdog; the constructor starts both."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Child:
         self.order = order
         self.outcome: Outcome | None = None
         self.is_read = False
-        # What its loop said last of how a turn ended.
+        # The data of the last `orchestrator:complete` of its loop.
         self.ending: dict[str, Any] = {}
         self._parent = parent
         self._config = config
@@ -91,18 +91,18 @@ class Child:
         self._stop_wanted: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         listen = session.coordinator.hooks.register
         for event in (events.TOOL_PRE, events.PROVIDER_REQUEST):
-            # A guard: it holds the child's own children too.
+            # Registered as a guard, so that the child's own children inherit it.
             listen(event, self._hold, priority=_LAST, name=NAME, on_error="deny")
         listen(events.ORCHESTRATOR_COMPLETE, self._note_turn_end, name=NAME)
         for event in EVENTS:
             listen(event, parent.hooks.emit, name=NAME)
-        # The session is not kept: it is large, and an outcome is kept as long as its parent.
+        # Passed, not stored: a session is large, and this object lives as long as its parent.
         self.watch = asyncio.create_task(self._watch(session))
         self._work = asyncio.create_task(self._run(session))
 
     @property
     def line(self) -> str:
-        """How it fares."""
+        """Its status in one line."""
         state = self.outcome.stop_reason if self.outcome else "running"
         who = f"{self.handle} {self.order.facts['agent']}".strip()
         work = f"{self._steps} model calls, last tool: {self._last_tool or 'none'}"
@@ -110,11 +110,11 @@ class Child:
 
     @property
     def was_stopped(self) -> bool:
-        """Whether somebody has ended it, or its time has."""
+        """Whether it was stopped by a caller or by its deadline."""
         return self._stop_wanted.done()
 
     async def wait(self) -> None:
-        """Wait for its end, and have read it then; it is stopped with the task that waits."""
+        """Wait for its end and mark it as read; if the waiting task is cancelled, stop it."""
         try:
             await asyncio.wait({self.watch})
         except asyncio.CancelledError:
@@ -123,13 +123,13 @@ class Child:
         self.is_read = True
 
     async def stop(self, reason: str) -> None:
-        """Have it ended; returns when it is done or left behind."""
+        """Stop it; return when it has ended or was abandoned."""
         if not self._stop_wanted.done():
             self._stop_wanted.set_result(reason)
         await asyncio.wait({self.watch})
 
     async def _hold(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Deny everything to a child that was stopped and does not hear it."""
+        """Deny every call of a child that ignores its stop; else note the progress."""
         if self._is_cut_off:
             return HookResult(action="deny", reason="This agent was stopped.")
         if event == events.PROVIDER_REQUEST:
@@ -144,13 +144,13 @@ class Child:
         self.ending = dict(data)
 
     async def _watch(self, session: AmplifierSession) -> None:
-        """Look after the child until it has ended, or has been ended."""
+        """Supervise the child until it has ended, or was stopped."""
         await self._announce(STARTED)
         while await self._is_in_time():
             await self._announce(PROGRESS, deadline_seconds=self.order.seconds)
         if not self._work.done() and not await self._end(session.coordinator.cancellation):
             await self._announce(ABANDONED)
-            line = f"{self.handle} does not stop when told to; it is left behind, and held."
+            line = f"{self.handle} does not stop when asked to; it is abandoned."
             show(self._parent, line, source=NAME)
         reason, _, _, cost = await self._conclude(session)
         facts = {"stop_reason": reason, "cost_usd": None if cost is None else str(cost)}
@@ -159,7 +159,7 @@ class Child:
             show(self._parent, f"A task did not come to its end. {self.line}.", source=NAME)
 
     async def _is_in_time(self) -> bool:
-        """Wait for a heartbeat; False when the work is done or is to be ended."""
+        """Wait for one heartbeat; False if the work is done or has to be stopped."""
         rest = min(self._config.heartbeat_seconds, max(0.0, self._until - self._clock()))
         waited = {self._work, self._stop_wanted}
         done, _ = await asyncio.wait(waited, timeout=rest, return_when=asyncio.FIRST_COMPLETED)
@@ -168,7 +168,7 @@ class Child:
         return not self._work.done() and not self._stop_wanted.done()
 
     async def _end(self, token: CancellationToken) -> bool:
-        """Tell the child to stop, each time more firmly; False when it does not."""
+        """Stop the child by increasingly forceful means; False if none of them works."""
 
         def cut_off() -> None:
             self._is_cut_off = True
@@ -196,7 +196,7 @@ class Child:
             await session.cleanup()
 
     async def _remember(self, session: AmplifierSession) -> None:
-        """Give the memory what it is to have; one that keeps its own may have it already."""
+        """Fill the memory with the history, unless a persistent memory has loaded it already."""
         context = session.coordinator.get("context")
         if context is None:
             return  # a turn without a context is refused, with the reason
@@ -208,7 +208,7 @@ class Child:
     async def _conclude(
         self, session: AmplifierSession, answer: str | None = None, error: Exception | None = None
     ) -> Outcome:
-        """Return the outcome, the first one that there is."""
+        """Return the outcome; the first one that is found is final."""
         if self.outcome is not None:
             return self.outcome
         token = session.coordinator.cancellation
@@ -218,6 +218,8 @@ class Child:
             reason = self._stop_reason(answer is None or token.is_cancelled)
         cost = None
         text = answer or ""
+        # These call the child's modules, which may hang or raise: the outcome must not depend on
+        # them.
         try:
             async with asyncio.timeout(self._config.grace_seconds):
                 if reason != COMPLETED:
@@ -230,8 +232,10 @@ class Child:
                 cost = await _cost_of(session.coordinator)
         except Exception:
             logger.exception("remains of a child not read session=%s", session.session_id)
+        # A cleanup that hangs must not hold the outcome back until the child's deadline.
         self._until = min(self._until, self._clock() + _CLEANUP_SECONDS)
         text = shorten(text, LONGEST_RESULT)
+        # The watchdog and the work both conclude; the other one may have done so meanwhile.
         self.outcome = self.outcome or Outcome(reason, text, self._seconds(), cost)
         return self.outcome
 
@@ -254,7 +258,7 @@ class Child:
 
 
 async def _cost_of(coordinator: ModuleCoordinator) -> Decimal | None:
-    """Return what a session has cost, with its own children; None when nobody knows."""
+    """Return the cost of a session with its own children; None if it is unknown."""
     told = await coordinator.collect_contributions("session.cost")
     known = [Decimal(each["cost_usd"]) for each in told if each.get("cost_usd") is not None]
     if known:
@@ -263,7 +267,7 @@ async def _cost_of(coordinator: ModuleCoordinator) -> Decimal | None:
 
 
 def partial_work(messages: list[dict[str, Any]]) -> str:
-    """Return a session's last words and the results it got."""
+    """Return the last texts and tool results of an unfinished session."""
     texts = [(each, "\n".join(texts_in(each.get("content"))).strip()) for each in messages]
     said = [text for each, text in texts if each.get("role") == "assistant" and text]
     results = [

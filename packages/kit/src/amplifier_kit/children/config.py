@@ -16,13 +16,13 @@ class ChildrenConfig(BaseModel, extra="forbid", frozen=True, defer_build=True):
     max_children: int = Field(default=8, ge=1, description="Of one session, at the same time.")
     max_total: int = Field(default=64, ge=1, description="Of the whole tree, in all.")
     timeout_seconds: _Seconds = Field(default=1800.0, description="The most a child may take.")
-    grace_seconds: _Seconds = Field(default=1.0, description="For each way of telling it to stop.")
+    grace_seconds: _Seconds = Field(default=1.0, description="For each way of asking it to stop.")
     heartbeat_seconds: _Seconds = Field(default=5.0, description="Between signs of life.")
     notify: bool = Field(default=True, description="Tell the model that a task has ended.")
-    hand_down: list[str] = ["session.working_dir"]
+    hand_down: list[str] = ["session.working_dir", "project.trusted"]
 
     def narrowed(self, above: ChildrenConfig) -> ChildrenConfig:
-        """Return this with no more room than `above` has."""
+        """Return a copy with limits no wider than those of `above`."""
         depth = min(self.max_depth, above.max_depth)
         children = min(self.max_children, above.max_children)
         return self.model_copy(update={"max_depth": depth, "max_children": children})

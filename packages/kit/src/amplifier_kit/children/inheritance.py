@@ -1,4 +1,4 @@
-"""A child session with a plan of its own, and all that a fork would have from its parent."""
+"""A child session with its own plan, which inherits from its parent what a fork does."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def child_session(
 ) -> AmplifierSession:
     """Return a child of `parent`, still to be initialized.
 
-    A fork's overlay can add agents and modules to the plan of the parent and remove none; here the
-    plan is given as a whole.
+    A fork's overlay can only add agents and modules to the plan of the parent; here the whole plan
+    is given.
     """
     mine = parent.coordinator
     child = AmplifierSession(
@@ -33,7 +33,7 @@ def child_session(
 
 
 def inherit(session: AmplifierSession, parent: AmplifierSession) -> None:
-    """Give a session what a fork of `parent` would have from it."""
+    """Hand down to a session what a fork of `parent` inherits."""
     mine = parent.coordinator
     theirs = session.coordinator
     theirs.hooks.inherit_guards(mine.hooks)

@@ -1,4 +1,4 @@
-"""What somebody asks of a child session, before there is one."""
+"""The order for a child session, before the session exists."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class ChildOrder:
     `is_resumed`: then it has been a child of the same session before, and `state` is what its
     modules kept.
 
-    `told_depth` is what the child hears of how deep it is; `about` is plain data that is kept with
-    the session. `key` distinguishes the children that one call starts, for a runner that finds
-    them again.
+    `told_depth` is the depth that is reported to the child's modules; `about` is plain data that is
+    kept with the session. `key` distinguishes the children that one call starts, for a runner that
+    finds them again.
     """
 
     prompt: str
@@ -48,6 +48,6 @@ class ChildOrder:
 
 
 def instruction_of(agent: dict[str, Any]) -> str:
-    """Return what an agent reads before its first prompt, or nothing."""
+    """Return the instruction of an agent, or an empty text."""
     system: dict[str, Any] = agent.get("system") or {}
     return agent.get("instruction") or system.get("instruction") or ""

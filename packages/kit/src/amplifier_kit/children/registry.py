@@ -19,7 +19,7 @@ Children = Tasks | RemoteTasks
 
 
 def children_of(coordinator: ModuleCoordinator) -> Children:
-    """Return the children of a session; with the default limits if nobody has set any."""
+    """Return the children of a session, under the default limits if no module has set any."""
     known: Children | None = coordinator.get_capability(CHILDREN)
     if known is not None:
         return known
@@ -31,7 +31,7 @@ def children_of(coordinator: ModuleCoordinator) -> Children:
 def open_children(
     coordinator: ModuleCoordinator, config: ChildrenConfig
 ) -> tuple[Children, Callable[[], Awaitable[None]]]:
-    """Make the children of a session, under these limits, and return what ends them.
+    """Create the object for the children of a session under these limits, with its cleanup.
 
     Without a `task.runner` they are forks in this process, and end with the session.
     """
@@ -43,11 +43,12 @@ def open_children(
         return remote, _nothing
     earlier: Children | None = coordinator.get_capability(CHILDREN)
     tasks = Tasks(coordinator, config)
+    # Children may have been started under the default limits before a module sets its own.
     if isinstance(earlier, Tasks):
         tasks.count_on(earlier)
     coordinator.register_capability(CHILDREN, tasks)
     coordinator.register_contributor("session.cost", NAME, tasks.cost)
-    # Before the cleanups: children share the guards of this session, which are among them.
+    # Not a cleanup: children share the guards of this session, which cleanups remove.
     undo = coordinator.hooks.register(events.SESSION_END, tasks.end_with_session, name=NAME)
 
     async def close() -> None:

@@ -1,4 +1,4 @@
-"""Children that somebody else runs: the capability `task.runner` in the place of forks."""
+"""Children that the capability `task.runner` runs elsewhere, instead of forks in this process."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class RemoteTask(BaseModel, frozen=True):
 
     @property
     def line(self) -> str:
-        """How it fares."""
+        """Its status in one line."""
         who = f"{self.handle} {self.agent}".strip()
         return f"{who}: {self.stop_reason or 'running'}, {self.seconds:.1f} s"
 
     def text(self) -> str:
-        """Return the answer, or what there is instead of one."""
+        """Return the answer, or the partial work of a child that is incomplete."""
         if self.stop_reason == COMPLETED:
             return shorten(self.answer or "", LONGEST_RESULT)
         cause = f" ({self.error})" if self.error else ""
@@ -65,16 +65,16 @@ class RemoteTask(BaseModel, frozen=True):
 
 
 class TaskRunner(Protocol):
-    """What the capability offers: plain data in, plain data out (the fields of RemoteTask).
+    """The capability `task.runner`: plain data in, plain data out (the fields of RemoteTask).
 
-    A call that is repeated finds the child of the first one. `limits` bind who asks; None: nobody
-    is above it.
+    Repeating a call returns the child of the first one. `limits` bind the calling session; None
+    if it is the root.
     """
 
     limits: dict[str, int] | None
 
     async def start(self, order: dict[str, Any]) -> dict[str, Any] | str:
-        """Start a child and return it, or why there is none."""
+        """Start a child and return it, or the reason for a refusal."""
         ...
 
     async def tasks(self) -> list[dict[str, Any]]:
@@ -82,15 +82,15 @@ class TaskRunner(Protocol):
         ...
 
     async def wait(self, handle: str, seconds: float | None) -> dict[str, Any]:
-        """Return a child when it has ended, or after so many seconds."""
+        """Return a child when it has ended, or after `seconds`."""
         ...
 
     async def stop(self, handle: str) -> None:
-        """Have a child ended."""
+        """Stop a child."""
         ...
 
     async def news(self) -> list[dict[str, Any]]:
-        """Return the children that have ended and that nobody was told of; asked per request."""
+        """Return ended children that were not reported yet; called for every request."""
         ...
 
 
@@ -107,7 +107,7 @@ class RemoteTasks:
         self._runner = runner
 
     async def launch(self, order: ChildOrder, refusal: str | None = None) -> RemoteTask:
-        """Start a child; raises RefusedError, and says it, when there is a `refusal`."""
+        """Start a child; a refusal is announced, and raised as RefusedError."""
         facts = {"agent": order.agent, "background": order.background, "depth": self.depth + 1}
         refusal = refusal or too_deep(self.depth, self.config)
         started = refusal or await self._runner.start({**facts, **self._plain(order)})
@@ -120,12 +120,12 @@ class RemoteTasks:
         return task
 
     def _plain(self, order: ChildOrder) -> dict[str, Any]:
-        """Return an order as its runner takes it; only `prompt` to `limits` are always there."""
+        """Return an order as plain data; only the fields `prompt` to `limits` are always there."""
         plain: dict[str, Any] = {
             "prompt": order.prompt,
             "instruction": order.instruction,
             "seconds": order.seconds,
-            # What is laid over the plan of the session that asks.
+            # Merged over the plan of the calling session.
             "overlay": order.overlay,
             "limits": {
                 "max_depth": self.config.max_depth,
@@ -144,14 +144,14 @@ class RemoteTasks:
         return [RemoteTask.model_validate(each) for each in await self._runner.tasks()]
 
     async def find(self, handle: str) -> RemoteTask:
-        """Return a child by its handle; raises RefusedError with the known ones."""
+        """Return a child by its handle; RefusedError lists the known ones."""
         tasks = {each.handle: each for each in await self.all()}
         if handle not in tasks:
             raise unknown_task(tasks)
         return tasks[handle]
 
     async def wait(self, handle: str, seconds: float | None) -> RemoteTask:
-        """Wait for a child's end, and tell of it."""
+        """Wait for a child's end, and announce it."""
         await self.find(handle)
         task = RemoteTask.model_validate(await self._runner.wait(handle, seconds))
         if task.stop_reason is not None:
@@ -162,12 +162,12 @@ class RemoteTasks:
         return task
 
     async def stop(self, handle: str) -> None:
-        """Have a child ended; one that has ended stays as it is."""
+        """Stop a child; without effect on one that has ended."""
         await self.find(handle)
         await self._runner.stop(handle)
 
     async def tell_news(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Let the model know, with its next request, which tasks have ended unread."""
+        """Tell the model with its next request which tasks have ended unread."""
         ended = [RemoteTask.model_validate(each) for each in await self._runner.news()]
         return news_of([each.line for each in ended])
 

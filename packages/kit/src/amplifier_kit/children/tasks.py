@@ -1,4 +1,4 @@
-"""The children of one session: who may be started, who runs, and what became of them."""
+"""The children of one session in this process: limits, running children, and outcomes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Prepare = Callable[[ModuleCoordinator], None]
 
 
 class RefusedError(RuntimeError):
-    """What was asked for is not done; says why, for the model."""
+    """A request was refused; the message tells the model why."""
 
 
 class Tasks:
@@ -58,11 +58,12 @@ class Tasks:
         self._started_in_tree = 0
 
     async def launch(self, order: ChildOrder, refusal: str | None = None) -> Child:
-        """Start a child; raises RefusedError, and says it, when there is a `refusal`."""
+        """Start a child; a refusal is announced, and raised as RefusedError."""
         session_id = order.session_id or f"{self._coordinator.session_id}-{secrets.token_hex(4)}"
         facts = {"agent": order.agent, "background": order.background, "depth": self.depth + 1}
-        # One that is resumed was counted when it was started.
+        # A resumed child was counted when it was started.
         added = 0 if order.is_resumed else 1
+        # Counted before the first await, so that parallel launches cannot exceed a limit together.
         self._starting += 1
         self._root._started_in_tree += added
         try:
@@ -83,7 +84,7 @@ class Tasks:
             self._starting -= 1
 
     def count_on(self, earlier: Tasks) -> None:
-        """Count what `earlier`, which this takes the place of, has started in the tree."""
+        """Continue the count of `earlier`, which this object replaces."""
         self._started_in_tree = earlier._started_in_tree
 
     def is_running(self, session_id: str) -> bool:
@@ -97,11 +98,11 @@ class Tasks:
         await asyncio.gather(*(each.stop("parent_ended") for each in self._running()))
 
     async def end_with_session(self, event: str, data: dict[str, Any]) -> None:
-        """End all children, while the guards that they share still stand."""
+        """End all children, while the guards that they share are still registered."""
         await self.close()
 
     def cost(self) -> dict[str, str] | None:
-        """Return what the children that have ended did cost; None unless it is known of all."""
+        """Return the cost of the children that have ended; None unless it is known for all."""
         ended = [each.outcome for each in self.children.values() if each.outcome]
         known = [outcome.cost_usd for outcome in ended if outcome.cost_usd is not None]
         if not known or len(known) < len(ended):
@@ -109,7 +110,7 @@ class Tasks:
         return {"cost_usd": str(sum(known, Decimal(0)))}
 
     async def tell_news(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Let the model know, with its next request, which tasks have ended unread."""
+        """Tell the model with its next request which tasks have ended unread."""
         news = [each for each in self.children.values() if each.outcome and not each.is_read]
         for child in news:
             child.is_read = True
@@ -119,7 +120,7 @@ class Tasks:
         return [each for each in self.children.values() if not each.watch.done()]
 
     async def _refusal(self, session_id: str) -> str | None:
-        """Return why this child, which is counted already, may not be started."""
+        """Return why this child, which is already counted, may not be started."""
         if refusal := too_deep(self.depth, self.config):
             return refusal
         if self.is_running(session_id):
@@ -132,6 +133,7 @@ class Tasks:
             return f"All {total} agents were started. Do the rest yourself."
         if refusal := await self._without_lease(session_id):
             return f"The budget gives no lease: {refusal}. Do the work yourself."
+        # Last, because the session may have ended while the budget was asked.
         if self._is_closed or not isinstance(self._coordinator.session, AmplifierSession):
             return "This session has ended, or can have no children."
         return None
@@ -141,6 +143,7 @@ class Tasks:
         try:
             return lease and await lease(session_id, self.depth + 1)
         except Exception:
+            # Fails closed: without an answer of the budget no child is started.
             logger.exception("lease not asked for session=%s", session_id)
             return "it could not be asked"
 
@@ -167,25 +170,25 @@ class Tasks:
 
 
 def depth_of(coordinator: ModuleCoordinator) -> int:
-    """Return how deep a session is of which no parent is in this process."""
+    """Return the depth of a session whose parent is not in this process."""
     known = coordinator.get_capability(DEPTH)
     return known or coordinator.get_capability(TOLD_DEPTH) or 0
 
 
 def too_deep(depth: int, config: ChildrenConfig) -> str | None:
-    """Return why a session so far below the root may have no children, if so."""
+    """Return why a session at this depth may have no children; None if it may."""
     if depth < config.max_depth:
         return None
     return f"Agents may be nested {config.max_depth} deep. Do the work yourself."
 
 
 def unknown_task(known: Collection[str]) -> RefusedError:
-    """Return the answer to a handle that nobody gave."""
+    """Return the error for an unknown handle."""
     return RefusedError(f"There is no such task. Known: {', '.join(known) or 'none'}.")
 
 
 def news_of(ended: list[str]) -> HookResult:
-    """Return what tells the model, with one request, of tasks that have ended."""
+    """Return the hook result that reports ended tasks to the model, with one request only."""
     if not ended:
         return HookResult()
     lines = ["These tasks have ended; `task_result` gives their results:"]

@@ -1,1 +1,1 @@
-"""Finding secrets in what is about to be seen, and blanking them."""
+"""Finding secrets in output and logs, and blanking them."""

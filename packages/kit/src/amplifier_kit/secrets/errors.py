@@ -1,4 +1,4 @@
-"""Blanking the secrets in an exception before anybody prints, records or returns it."""
+"""Blanking the secrets in an exception before it is printed, recorded or returned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DEEPEST = 20
 def scrub_error(error: BaseException, scrub_text: Callable[[str], str]) -> None:
     """Blank the secrets in an exception, its notes, its causes and those of a group, in place.
 
-    It stays the same exception, so whoever decides by its type or its fields still can.
+    It stays the same exception, so that retries and callers still decide by its type and fields.
     """
     for each in _all_of(error):
         clean = _scrubbed(each.args, scrub_text, _DEEPEST)
@@ -44,14 +44,14 @@ def _all_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def _scrubbed(value: Any, scrub_text: Callable[[str], str], depth: int) -> Any:
-    """Return the texts of plain data without their secrets; anything else is itself."""
+    """Return plain data with the secrets in its texts blanked; anything else is unchanged."""
     if isinstance(value, str):
         return scrub_text(value)
     if isinstance(value, bytes):
         return scrub_text(value.decode(errors="surrogateescape")).encode(errors="surrogateescape")
     if depth == 0:
         return value
-    # Exactly these types: what is made from one may have another constructor.
+    # Exactly these types: a subclass may have another constructor.
     if type(value) is list:
         items = cast("list[Any]", value)
         return [_scrubbed(each, scrub_text, depth - 1) for each in items]

@@ -50,29 +50,29 @@ CAPABILITY = "secrets.known"
 _SHORTEST = 8
 _SHORTEST_WORD = 16
 _SHORTEST_NUMBER = 12
-# Base64 has two alphabets; this leads from the usual one to that of URLs.
+# From the standard alphabet of base64 to the one for URLs.
 _IN_URLS = str.maketrans("+/", "-_")
 
 
 def known_secrets(coordinator: Any, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the secrets of a session, each with the name to show in its place.
 
-    A secret is there in every form in which it may appear: as it is, in a URL, in JSON, in base64.
-    Longer ones come first, so that none is blanked in part.
+    Each secret is included in every form in which it may appear: plain, in a URL, in JSON, in
+    base64. Longer ones come first, so that none is blanked only in part.
     """
     of_process = _of_environment(tuple(environ.items()))
     named = {**_in_all_forms(_of_session(coordinator)), **of_process}
     return dict(sorted(named.items(), key=lambda item: len(item[0]), reverse=True))
 
 
-# It is the same for all sessions of a process, and is asked for several times in every turn.
+# Cached: it is the same for all sessions of a process, and needed several times in every turn.
 @functools.lru_cache(maxsize=4)
 def _of_environment(variables: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return _in_all_forms(_of_variables(variables))
 
 
 def _in_all_forms(secrets: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the forms of those that can be told from other text, with their names."""
+    """Return all forms of the secrets that are distinctive enough, with their names."""
     named: dict[str, str] = {}
     for name, value in secrets:
         if _is_telling(value):
@@ -85,8 +85,8 @@ def _forms(value: str) -> Iterator[str]:
     yield from (value, quote(value, safe=""), json.dumps(value)[1:-1])
     data = value.encode("utf-8", "surrogatepass")
     for before in range(3):
-        # What precedes a secret moves it against the groups of base64. Only characters made of
-        # nothing but the secret are looked for: from the first whole one to the last.
+        # Base64 encodes groups of three bytes, so a secret has three encodings, depending on how
+        # much precedes it. Only characters that encode nothing but the secret are searched for.
         first = -(before * 8 // -6)
         last = (before + len(data)) * 8 // 6
         encoded = b64encode(bytes(before) + data).decode()[first:last]

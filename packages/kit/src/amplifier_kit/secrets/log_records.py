@@ -1,4 +1,4 @@
-"""Blanking secrets in what is logged: whoever in the process logs it, wherever it is to go."""
+"""Blanking secrets in every log record of the process, before any handler gets it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from amplifier_kit.secrets.scrubber import Scrubber
 
-# Weak: a session that was never cleaned up is not searched for when it is gone.
+# Weak, so that the scrubber of a session without cleanup does not stay here forever.
 _scrubbers: WeakSet[Scrubber] = WeakSet()
 _make_record: Callable[..., logging.LogRecord] | None = None
 
@@ -18,8 +18,8 @@ _make_record: Callable[..., logging.LogRecord] | None = None
 def scrub_log_records(scrubber: Scrubber) -> Callable[[], None]:
     """Have every log record searched as it is made, until the returned function is called.
 
-    A record has no owner: those of the whole process are searched for the secrets of every
-    session that asks for it.
+    A record belongs to no session, so all records of the process are searched for the secrets of
+    every session that asks for it.
     """
     global _make_record
     _scrubbers.add(scrubber)
@@ -30,7 +30,7 @@ def scrub_log_records(scrubber: Scrubber) -> Callable[[], None]:
     def stop() -> None:
         global _make_record
         _scrubbers.discard(scrubber)
-        # Whoever has put a factory around this one still calls it; it stays, with nothing to do.
+        # Another factory may wrap this one and still call it; then it stays, with nothing to do.
         is_outermost = logging.getLogRecordFactory() is _scrubbed_record
         if not _scrubbers and _make_record is not None and is_outermost:
             logging.setLogRecordFactory(_make_record)
@@ -44,7 +44,8 @@ def _scrubbed_record(*args: Any, **kwargs: Any) -> logging.LogRecord:
     for scrubber in tuple(_scrubbers):
         try:
             _blank(record, scrubber)
-        except Exception as error:  # noqa: BLE001 - to log it here would lead here again
+        except Exception as error:  # noqa: BLE001 - logging it here would recurse
+            # Fails closed: a record that cannot be searched is not shown.
             reason = f"could not be searched for secrets ({type(error).__name__})"
             record.msg = f"[withheld: {reason}]"
             record.args = None
@@ -53,7 +54,7 @@ def _scrubbed_record(*args: Any, **kwargs: Any) -> logging.LogRecord:
 
 
 def _blank(record: logging.LogRecord, scrubber: Scrubber) -> None:
-    """Put clean texts in the place of what has a secret in it; the rest of a record stays."""
+    """Replace the texts that have a secret in them; the rest of a record stays."""
     message, found = scrubber.scrub_text(record.getMessage())
     if found:
         record.msg = message
@@ -62,7 +63,7 @@ def _blank(record: logging.LogRecord, scrubber: Scrubber) -> None:
         lines = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
         text, found = scrubber.scrub_text(lines)
         if found:
-            # The error itself still has the secret, and so has every text made from it.
+            # The exception still has the secret, and a formatter would print it again.
             record.exc_info = None
             record.exc_text = text
     if record.exc_text:

@@ -1,4 +1,4 @@
-"""Blanking the secrets of a conversation, without harm to what vendors want back unchanged."""
+"""Blanking the secrets of a conversation, but not in what vendors need back unchanged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, cast
 from amplifier_kit.secrets.known import known_secrets
 from amplifier_kit.secrets.scrubber import Scrubber
 
-# The fields of a content block that a person could read; whatever else it has is the vendor's.
+# The fields of a content block with readable text; its other fields are the vendor's.
 _READABLE = {
     "image": frozenset[str](),
     "reasoning": frozenset({"summary"}),
@@ -24,8 +24,8 @@ _OF_MESSAGES = frozenset({"role", "name", "tool_call_id", "metadata"})
 _OF_CALLS = frozenset({"id"})
 _ANYWHERE = frozenset({"signature", "thought_signature", "thoughtSignature", "encrypted_content"})
 
-# What is left of a block that the model made when there was a secret in it. A signature would no
-# longer be true, and the vendor's own copy of the text still has the secret.
+# The fields that stay of a model's block with a secret in it. Its signature does not fit the
+# blanked text, and a vendor's own copy of the text still has the secret.
 _LEFT = {
     "text": ("type", "text", "visibility"),
     "thinking": ("type", "thinking", "visibility"),
@@ -35,7 +35,7 @@ _LEFT = {
 
 
 class MessageScrubber:
-    """Blanks what is known and what looks like a secret."""
+    """Blanks known secrets, and what looks like one, in messages."""
 
     def __init__(self, coordinator: Any) -> None:
         self._coordinator = coordinator
@@ -44,11 +44,11 @@ class MessageScrubber:
         self.learn()
 
     def learn(self) -> None:
-        """Read the known secrets anew."""
+        """Reload the known secrets."""
         self._scrubber.known = known_secrets(self._coordinator)
 
     def take_blanked(self) -> dict[str, int]:
-        """Return how many of each kind were blanked since this was last asked."""
+        """Return how many of each kind were blanked since the last call."""
         blanked = self._blanked
         self._blanked = Counter()
         return dict(blanked)
@@ -60,7 +60,7 @@ class MessageScrubber:
         return clean
 
     def scrub(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Return JSON-safe data with messages in it without secrets; itself when there are none."""
+        """Return JSON-safe data with messages, without secrets; the same object if it has none."""
         clean, found = self._scrubber.scrub(record, _opaque)
         if not found:
             return record
@@ -69,7 +69,7 @@ class MessageScrubber:
 
 
 def _opaque(fields: dict[str, Any]) -> Collection[str]:
-    """Name the fields in which a pattern is met only by chance, and blanking does harm."""
+    """Name the fields in which a pattern matches only by chance, and blanking does harm."""
     if _is_block(fields):
         return fields.keys() - _READABLE[fields["type"]]
     if "role" in fields:
@@ -80,13 +80,13 @@ def _opaque(fields: dict[str, Any]) -> Collection[str]:
 
 
 def _is_block(fields: dict[str, Any]) -> bool:
-    """Whether it is a content block; what only shares the type of one is data of a tool."""
+    """Whether it is a content block, and not data of a tool with the same `type`."""
     readable = _READABLE.get(str(fields.get("type")))
     return readable is not None and (not readable or not readable.isdisjoint(fields))
 
 
 def _consistent(before: Any, after: Any) -> Any:
-    """Return what was scrubbed; of a changed block that the model made, only what still holds."""
+    """Return the scrubbed data; a changed block of the model keeps only its `_LEFT` fields."""
     if isinstance(before, list):
         pairs = zip(cast("list[Any]", before), cast("list[Any]", after), strict=True)
         return [_consistent(*pair) for pair in pairs]

@@ -1,4 +1,4 @@
-"""What looks like a secret."""
+"""Patterns of secrets, and a guess at values that look like one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 
 class Pattern(NamedTuple):
-    """One kind of secret; the regex's first group, if it has one, is the part to blank."""
+    """One kind of secret; the regex's first group, if it has one, is the part to blank.
+
+    The regex is tried only on texts with one of the `anchors`: a substring test is much cheaper.
+    """
 
     kind: str
     anchors: tuple[str, ...]
@@ -26,6 +29,7 @@ _URL_PASSWORD = r"://[^\s:/@]{0,256}:(?!\[REDACTED:)([^\s/@]{1,512})@"
 
 URL_PASSWORD = re.compile(_URL_PASSWORD)
 
+# They run over untrusted text, so none of them may backtrack for long.
 PATTERNS = (
     # Keys of model providers.
     _pattern("anthropic-key", "sk-ant-", r"sk-ant-[A-Za-z0-9_-]{20,}"),
@@ -42,7 +46,7 @@ PATTERNS = (
     _pattern("replicate-token", "r8_", r"r8_[A-Za-z0-9]{32,}"),
     _pattern("nvidia-key", "nvapi-", r"nvapi-[A-Za-z0-9_-]{32,}"),
     _pattern("langsmith-key", "lsv2_", r"lsv2_(?:pt|sk)_[A-Za-z0-9_]{32,}"),
-    # Where code lives and where packages go.
+    # Source hosting and package registries.
     _pattern("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{36,}"),
     _pattern("github-token", "github_pat_", r"github_pat_[A-Za-z0-9_]{22,}"),
     _pattern(
@@ -71,7 +75,7 @@ PATTERNS = (
     _pattern("vault-token", "hvs. hvb.", r"hv[sb]\.[A-Za-z0-9_-]{24,}"),
     _pattern("terraform-token", ".atlasv1.", r"\.atlasv1\.[A-Za-z0-9_=-]{60,}"),
     _pattern("doppler-token", "dp.", r"dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9.]{40,}"),
-    # Messages, mail and money.
+    # Messaging, mail and payments.
     _pattern("slack-token", "xox", r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
     _pattern("slack-token", "xapp-", r"xapp-[0-9]-[A-Za-z0-9-]{10,}"),
     _pattern("slack-webhook", "hooks.slack.com", r"hooks\.slack\.com/services/([A-Za-z0-9/]{20,})"),
@@ -90,7 +94,7 @@ PATTERNS = (
     _pattern("stripe-webhook-secret", "whsec_", r"whsec_[A-Za-z0-9+/=]{24,}"),
     _pattern("square-token", "sq0", r"sq0(?:atp|csp|idp)-[A-Za-z0-9_-]{22,}"),
     _pattern("shopify-token", "shpat_ shpca_ shppa_ shpss_", r"shp(?:at|ca|pa|ss)_[0-9a-f]{32}"),
-    # Tools of the trade.
+    # Developer tools.
     _pattern("linear-key", "lin_api_", r"lin_api_[A-Za-z0-9]{32,}"),
     _pattern("notion-token", "ntn_", r"ntn_[A-Za-z0-9]{40,}"),
     _pattern("atlassian-token", "ATATT3", r"ATATT3[A-Za-z0-9_=-]{50,}"),
@@ -99,7 +103,7 @@ PATTERNS = (
     _pattern("grafana-token", "glsa_", r"glsa_[A-Za-z0-9]{32}_[0-9a-f]{8}"),
     _pattern("sentry-token", "sntrys_ sntryu_", r"sntry[su]_[A-Za-z0-9_=+/]{40,}"),
     _pattern("age-key", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
-    # What any vendor may use.
+    # Formats that any vendor may use.
     _pattern(
         "private-key",
         "-----BEGIN",
@@ -109,6 +113,7 @@ PATTERNS = (
     _pattern("jwt", "eyJ", _WORD + r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
     _pattern(
         "authorization",
+        # Without the first letter, which may be upper or lower case.
         "uthorization UTHORIZATION",
         r"(?i:uthorization)[\"'\\]{0,3}\s{0,4}[:=]\s{0,4}[\"'\\]{0,3}"
         r"(?:(?i:basic|bearer|token|digest)\s{1,4})(?!\[REDACTED:)([^\s\"'\\]{8,})",
@@ -124,7 +129,7 @@ PATTERNS = (
 ANCHORS = tuple({anchor: None for pattern in PATTERNS for anchor in pattern.anchors})
 
 
-# Lower-case texts one of which every telling name contains; a quick look before the slow one.
+# Every telling name contains one of these in lower case: a quick test before the slow regex.
 _HINTS = ("key", "token", "secret", "passw", "passphrase", "pwd", "credential")
 _SHORTEST_RANDOM = 16
 _RANDOM_BITS_PER_CHAR = 3.0
@@ -136,14 +141,15 @@ TELLING_NAME = (
     r"|token|secret|credentials?)"
 )
 _IS = r"[\"'\\]{0,3}\s{0,4}(?::=|=>|[:=])\s{0,4}[\"'\\]{0,3}"
+# Possessive: otherwise a shorter match would get around the look-ahead in `_ASSIGNMENT`.
 _VALUE = r"(?P<value>[A-Za-z0-9+/=_~.!@#$%^&*-]{8,512}+)"
-# What is called or indexed is code, not a value.
+# A value that is called or indexed is code.
 _ASSIGNMENT = re.compile(f"(?i:{TELLING_NAME}){_IS}{_VALUE}(?![(\\[])")
 _REFERENCE = re.compile(r"[./~]|\$[A-Z_({]|https?\Z")
 
 
 def may_assign(lowered: str) -> bool:
-    """Whether a text, in lower case, can hold an assignment worth a closer look."""
+    """Whether a text, in lower case, can have an assignment worth a closer look."""
     return any(hint in lowered for hint in _HINTS)
 
 

@@ -1,4 +1,4 @@
-"""Blanks secrets in texts, events, streams and messages."""
+"""Blanks secrets in texts, JSON data, and texts that events carry in pieces."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def _nothing(fields: dict[str, Any]) -> Collection[str]:
 
 
 class Scrubber:
-    """Knows some secrets by value, many by their form, and blanks them all.
+    """Blanks secrets that are known by their value or recognized by their form.
 
-    Without `guesses` it leaves alone what only looks like a secret by the name it is given.
+    Without `guesses`, a value is not blanked only because of the name it is assigned to.
     """
 
     def __init__(self, known: Mapping[str, str] | None = None, *, guesses: bool = True) -> None:
@@ -50,11 +50,11 @@ class Scrubber:
     def scrub(self, data: Any, opaque: Opaque = _nothing) -> tuple[Any, Counter[str]]:
         """Return JSON-safe data without its secrets, itself when there are none, and their kinds.
 
-        Texts are looked at one by one, keys too, and so are the names of fields. In what is
-        `opaque` a pattern would only be met by chance: known values alone are blanked there.
+        Every text is searched, keys included, and the names of fields count. In `opaque` fields a
+        pattern would match only by chance, so only known values are blanked there.
         """
         found: Counter[str] = Counter()
-        # One look at all texts together decides which kinds each is searched for.
+        # One pass over all texts together finds the few patterns that can match any of them.
         search = self._search_for("\n".join(_texts(data)))
         clean = search.scrubbed(data, found, opaque)
         return (clean if found else data), found
@@ -68,7 +68,7 @@ class Scrubber:
 
 
 class _Search:
-    """What texts are worth being searched for."""
+    """The known values and patterns that can occur in the given texts."""
 
     __slots__ = ("_fields", "_guesses", "_known", "_patterns")
 
@@ -148,16 +148,16 @@ def _is_secret(key: str, value: str) -> bool:
     return bool(value) and MARK_START not in value and is_secret_field(key)
 
 
-# No secret is longer than this; what is held back longer is given out.
+# No secret is longer than this; more text is not held back.
 _LONGEST_HELD = 16_384
 _SECRET_CHARS = string.ascii_letters + string.digits + string.punctuation
-# Words that make a secret of the one that follows: `token = `, `Authorization: Basic `.
+# Words after which the next one is a secret: `token = `, `Authorization: Basic `.
 _INTRODUCTION = re.compile(
     rf"(?i:{TELLING_NAME}|authorization|bearer)\S{{0,4}}\s{{1,4}}(?:\S{{1,8}}\s{{1,4}}){{0,2}}\Z"
 )
 _LONGEST_INTRODUCTION = 64
 _KEY_BEGINS = "-----BEGIN"
-_KEYSTREAM_ENDS = "-----END"
+_KEY_ENDS = "-----END"
 
 _STREAMS = frozenset(
     {
@@ -180,12 +180,12 @@ STREAM_ENDS = frozenset(
     }
 )
 _TEXT_FIELDS = ("text", "delta")
-# What tells one stream from another, and which streams an event ends.
+# The fields that distinguish streams, and that say which streams an event ends.
 _IDENTITY = ("request_id", "block_index", "tool_call_id", "stream")
 
 
 class _Stream:
-    """One stream: the last event of it, and the end of its text so far."""
+    """One stream: its last event, and the end of its text that is held back."""
 
     __slots__ = ("data", "event", "field", "held")
 
@@ -197,14 +197,14 @@ class _Stream:
 
 
 class EventStreams:
-    """The texts that events carry in pieces, scrubbed across the seams."""
+    """Scrubs texts that arrive in pieces, also where a secret is split between two events."""
 
     def __init__(self, scrubber: Scrubber) -> None:
         self._scrubber = scrubber
         self._streams: dict[Hashable, _Stream] = {}
 
     def feed(self, event: str, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the data of an event; of a stream's, with the text that is safe to give out."""
+        """Return the data of an event; that of a stream has only the text that is safe to show."""
         field = _text_field(event, data)
         if field is None:
             return data
@@ -217,7 +217,7 @@ class EventStreams:
         return {**data, field: self._scrubber.scrub_text(text[:seam])[0]}
 
     def end(self, event: str, data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-        """Return the events that give out what is held of the streams that an event ends."""
+        """Return events with the held-back text of the streams that this event ends."""
         if event not in STREAM_ENDS or not self._streams:
             return []
         is_last = event == events.EXECUTION_END
@@ -242,14 +242,15 @@ class EventStreams:
         return stream.event, rest
 
     def _seam(self, text: str) -> int:
-        """Return how much of a text can be given out; what follows may be half of a secret."""
+        """Return how much of a text is safe to show; the rest may be the start of a secret."""
         seam = len(text.rstrip(_SECRET_CHARS))
         if said := _INTRODUCTION.search(text, max(0, seam - _LONGEST_INTRODUCTION), seam):
             seam = said.start()
         begins = text.rfind(_KEY_BEGINS)
-        if begins >= 0 and _KEYSTREAM_ENDS not in text[begins:]:
+        if begins >= 0 and _KEY_ENDS not in text[begins:]:
             seam = min(seam, begins)
         for value in self._scrubber.known:
+            # Values without blanks and accents are held back by the first rule already.
             if value.rstrip(_SECRET_CHARS):
                 seam = _half_of(value, text[:seam])
         if len(text) - seam <= _LONGEST_HELD:
@@ -264,13 +265,13 @@ def _text_field(event: str, data: dict[str, Any]) -> str | None:
 
 
 def _belong_together(stream: dict[str, Any], end: dict[str, Any]) -> bool:
-    """Whether an event that ends something speaks of this stream."""
+    """Whether an event ends this stream."""
     shared = [name for name in _IDENTITY if name in stream and name in end]
     return bool(shared) and all(stream[name] == end[name] for name in shared)
 
 
 def _half_of(value: str, text: str) -> int:
-    """Return where the first half of a value begins with which `text` ends; its length if none."""
+    """Return where the end of `text` starts to match `value`; the length of `text` if nowhere."""
     for length in range(min(len(value) - 1, len(text)), 0, -1):
         if text.endswith(value[:length]):
             return len(text) - length

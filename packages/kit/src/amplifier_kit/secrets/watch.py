@@ -1,4 +1,4 @@
-"""Hearing every event of a session, with the secrets that are known kept up to date."""
+"""A handler for every event of a session, with the known secrets kept up to date."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Watch:
         self._stopped = False
 
     async def refresh(self, more: Iterable[str] = ()) -> None:
-        """Learn the known secrets anew and listen to `more` and to what has become known."""
+        """Reload the known secrets, and subscribe to `more` and to newly contributed events."""
         self._learn()
         announced = await self._coordinator.collect_contributions("observability.events")
         for event in (*events.ALL_EVENTS, *more, *_names(announced)):
@@ -50,14 +50,14 @@ class Watch:
                 )
 
     async def keep_up(self, event: str) -> None:
-        """Learn anew where secrets or modules may have changed: to be called with each event."""
+        """Reload after an event that may have changed secrets or modules; call it with each."""
         if event == events.EXECUTION_START:
             self._learn()
         elif event == events.MODULE_SWAPPED:
             await self.refresh()
 
     def stop(self) -> None:
-        """Listen to nothing any more."""
+        """Unsubscribe from all events."""
         self._stopped = True
         while self._undo:
             self._undo.popitem()[1]()

@@ -1,1 +1,1 @@
-"""Agents below a turn, each as a turn of its own."""
+"""Child agents of a turn, each as a turn of its own."""

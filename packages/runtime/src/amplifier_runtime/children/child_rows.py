@@ -45,13 +45,14 @@ _JOINED = (
 
 
 def child_of(connection: Connection, session_id: str) -> Row | None:
-    """Return what a session is as a child, by the last turn that it was given, if it is one."""
+    """Return the `children` row of a session's latest turn, or None if it is not a child."""
+    # A resumed child has one row for each of its turns; the latest has the limits in effect.
     sql = "SELECT * FROM children WHERE session_id = :session ORDER BY deadline_at DESC LIMIT 1"
     return one_of(connection, sql, session=session_id)
 
 
 def root_of(connection: Connection, session_id: str) -> str:
-    """Return the session that the tree of a session has grown from."""
+    """Return the id of the root session of the tree that a session belongs to."""
     row = child_of(connection, session_id)
     if row is None:
         return session_id
@@ -59,7 +60,7 @@ def root_of(connection: Connection, session_id: str) -> str:
 
 
 def ancestors_of(connection: Connection, child: Row | None) -> list[Row]:
-    """Return the sessions above a child, the root first, each with the state it had then."""
+    """Return the ancestors of a child, root first, each with its state when the child started."""
     above: list[Row] = []
     while child is not None:
         parent = one_of(
@@ -82,19 +83,22 @@ def start_child(
     order: dict[str, Any],
     given: dict[str, Any],
 ) -> dict[str, Any] | str:
-    """Submit the turn of a child under the key of the call that asks for it, once; returns it.
+    """Submit the turn of a child once, under the key of the call that asks for it.
 
-    A text says why there is none. `given` has the child's `plan` and the `state` of its parent.
+    Returns the child, or a text that says why it was refused. `given` has the child's `plan` and
+    the `state` of its parent.
     """
     check_fence(connection, claim.session_id, claim.epoch)
     sql = "SELECT handle FROM children WHERE parent_turn_id = :turn AND call_key = :key"
+    # A parent that is run again makes the same calls again: each finds the child it started.
     known = one_of(connection, sql, turn=claim.turn_id, key=key)
     if known is not None:
         return _whole(connection, claim, known["handle"])
     root = root_of(connection, claim.session_id)
     if order.get("is_resumed"):
         name, order = _own_child(connection, claim, order)
-        # Of two parents' calls each has its own turn, whatever their keys are.
+        # The child's session may have turns from several parent turns, and call keys are unique
+        # only within one of them.
         turn_key = f"{claim.turn_id}/{key}"
     else:
         name = _free_name(connection, claim, key, order)
@@ -111,7 +115,7 @@ def start_child(
 
 
 def _free_name(connection: Connection, claim: Claim, key: str, order: dict[str, Any]) -> str:
-    """Return the id of a new child: the one that is wanted, if it is a plain one that is free."""
+    """Return the id of a new child: the requested one if valid and free, else a derived one."""
     wanted = str(order.get("session_id") or "")
     if _PLAIN_ID.fullmatch(wanted) and find_session(connection, claim.tenant_id, wanted) is None:
         return wanted
@@ -122,11 +126,11 @@ def _free_name(connection: Connection, claim: Claim, key: str, order: dict[str, 
 def _own_child(
     connection: Connection, claim: Claim, order: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """Return the id of a child that is to have a further turn, and the order for it.
+    """Return the id of a child that is resumed, and the order completed from its row.
 
     Raises:
-        FileNotFoundError: the session that asks has no such child. Whether anybody else has is
-            not shown.
+        FileNotFoundError: the session that asks has no such child. The error is the same if the
+            id belongs to another session, so that ids of others cannot be probed.
     """
     wanted = str(order["session_id"])
     row = find_session(connection, claim.tenant_id, wanted)
@@ -141,7 +145,7 @@ def _own_child(
 
 
 def _insert_messages(connection: Connection, turn: Row, order: dict[str, Any]) -> None:
-    """Insert what the memory of a new child has before its first prompt."""
+    """Insert the messages that a new child has in its context before its first prompt."""
     if order.get("is_resumed"):
         return
     told = order["instruction"]
@@ -178,12 +182,12 @@ def _refusal(connection: Connection, claim: Claim, root: str, order: dict[str, A
         most = limits["max_children"]
         return f"{most} tasks are running, the most there may be. Wait for one to end."
     if order.get("is_resumed"):
-        # It was counted when it was started.
+        # `max_total` counts sessions, and this one was counted when it was started.
         return None
     execute(
         connection, "INSERT INTO trees (root_id) VALUES (:root) ON CONFLICT DO NOTHING", root=root
     )
-    # One statement, so that it applies to all workers on which the tree grows.
+    # Check and increment in one statement, because children of a tree start on any worker.
     sql = "UPDATE trees SET started = started + 1 WHERE root_id = :root AND started < :most"
     if execute(connection, sql, root=root, most=limits["max_total"]) == 0:
         return f"All {limits['max_total']} agents were started. Do the rest yourself."
@@ -264,7 +268,9 @@ def _facts(connection: Connection, row: Row, *, is_whole: bool) -> dict[str, Any
 
 
 def request_stop(connection: Connection, children: Sequence[Row], reason: str) -> None:
-    """Have children ended: here those that no worker runs, the others by their workers."""
+    """Stop children: end those that no worker runs here, and ask the workers of the others."""
+    # Sessions are always locked in the order of their keys, so that two transactions that lock
+    # several of them cannot deadlock.
     for child in sorted(children, key=lambda each: each["session_id"]):
         hold_session(connection, child["session_id"])
         execute(
@@ -283,7 +289,7 @@ def request_stop(connection: Connection, children: Sequence[Row], reason: str) -
 
 
 def conclude(connection: Connection, turn_id: str, reason: str) -> None:
-    """Write that a child has ended, end its own children, and wake the turn that waits for it."""
+    """Record that a child has ended, stop its own children, and wake the turn that waits for it."""
     child = one_of(
         connection,
         "UPDATE children SET stop_reason = :reason WHERE turn_id = :turn "
@@ -291,12 +297,14 @@ def conclude(connection: Connection, turn_id: str, reason: str) -> None:
         turn=turn_id,
         reason=reason,
     )
+    # Somebody else has concluded it, or the turn is not a child: nobody is woken twice.
     if child is None:
         return
     request_stop(connection, open_children(connection, child["session_id"]), "parent_ended")
     if child["waiter"] is None:
         return
-    # This locks the row: of two that end at the same moment, the later one sees the other.
+    # Locks the row of the waiting turn: of two children that end at the same moment, the second
+    # sees that the first has ended, and wakes it.
     sql = "UPDATE turns SET signals = signals + 1 WHERE turn_id = :turn"
     execute(connection, sql, turn=child["waiter"])
     _wake_unless_it_waits(connection, child["waiter"])
@@ -319,9 +327,9 @@ def _wake_unless_it_waits(connection: Connection, turn_id: str) -> None:
 
 
 def end_what_is_due(connection: Connection, grace_seconds: float) -> None:
-    """Do what time or others have decided: deadlines, orphans, the stubborn, waits that are over.
+    """Enforce deadlines, stop orphans, cut off children that ignore a stop, and end timed waits.
 
-    Any worker may do it, at any moment, and again.
+    Idempotent: any worker may run it at any time, and several in parallel.
     """
     is_open = "c.stop_reason IS NULL"
     late = all_of(
@@ -337,7 +345,7 @@ def end_what_is_due(connection: Connection, grace_seconds: float) -> None:
     request_stop(connection, orphans, "cancelled")
     ended = f"{_JOINED} WHERE {is_open} AND t.state IN ('done', 'failed', 'cancelled')"
     for child in all_of(connection, ended):
-        # Ended by somebody who does not know of children, such as a client that cancels it.
+        # Ended outside of this file, for example by a client that cancelled it.
         conclude(connection, child["turn_id"], child["stop"] or "cancelled")
     stubborn = (
         f"{_JOINED} WHERE {is_open} AND c.stop_at <= now_ms() - CAST(:grace AS BIGINT) "
@@ -349,7 +357,7 @@ def end_what_is_due(connection: Connection, grace_seconds: float) -> None:
 
 
 def _cut_off(connection: Connection, child: Row) -> None:
-    """End a child that does not stop when asked to: its worker can write nothing any more."""
+    """End a child that ignored its stop request, and fence off its worker."""
     sql = "UPDATE sessions SET epoch = epoch + 1 WHERE session_id = :session"
     execute(connection, sql, session=child["session_id"])
     sql = (
@@ -370,7 +378,7 @@ def _end_waits(connection: Connection) -> None:
         )
         for waiter in sorted({row["waiter"] for row in rows}):
             wake_turn(connection, waiter)
-    # Behind the wake-ups of `conclude`: none that was lost leaves a turn waiting for ever.
+    # A safety net for the wake-ups of `conclude`: a lost one must not leave a turn parked for ever.
     sql = (
         "SELECT DISTINCT t.turn_id FROM children c JOIN turns t ON t.turn_id = c.waiter "
         f"WHERE c.stop_reason IS NOT NULL AND t.state = 'parked' AND t.reason = '{CHILD}'"

@@ -27,12 +27,12 @@ __all__ = ["ChildTurns"]
 
 T = TypeVar("T")
 _READ = "read"
-# Between two looks at a child that a call waits for.
+# How often a call that cannot be parked polls its child.
 _LOOK_SECONDS = 0.2
 
 
 class ChildTurns:
-    """The capability `task.runner` of one run: what the model asks for becomes child turns."""
+    """The capability `task.runner` of one run: starts child agents as turns of their own."""
 
     def __init__(
         self, run: TurnRun, host: Host, limits: dict[str, int] | None, *, has_any: bool
@@ -54,6 +54,7 @@ class ChildTurns:
         key = self._key_of(order)
         plan = await self._plan_of(order)
         given = {"plan": plan, "state": plain_state(session.coordinator.session_state)}
+        # Options of the caller are in this plan, which `create_session` has not checked.
         clear = clear_keys_in(plan)
         if clear:
             return f"The agent was not started: its plan has a key in clear at `{clear[0]}`."
@@ -68,16 +69,17 @@ class ChildTurns:
         return started
 
     async def _plan_of(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Return the plan of a child; one that is resumed has its own already."""
+        """Return the plan of a child; empty for a resumed one, whose session has its plan."""
         if order.get("is_resumed"):
             return {}
         plan = order.get("plan")
         if plan is None:
             fork = self._run.session.fork(order["overlay"])
             plan = fork.config
+            # Only the merged configuration is needed; the child is mounted by its own worker.
             await fork.cleanup()
         keys = self._run.keys
-        # What a session has is resolved; what is stored refers to keys, as it was written.
+        # The plan in memory has the keys themselves; the stored one must only refer to them.
         if keys is None:
             return plan
         return keys.seal(plan)
@@ -85,7 +87,7 @@ class ChildTurns:
     def _key_of(self, order: dict[str, Any]) -> str:
         """Return the key of a child: that of the call that asks, and of the order if it has one.
 
-        Code that is run again gives its orders again, so equal ones are counted.
+        A call that is run again gives the same orders again. Equal orders of one call are numbered.
         """
         if not order.get("key"):
             return scope()
@@ -99,7 +101,7 @@ class ChildTurns:
         return await self._database.run(lambda c: facts_of(c, session_id))
 
     async def wait(self, handle: str, seconds: float | None) -> dict[str, Any]:
-        """Return a child when it has ended or the time is up; until then the turn is parked."""
+        """Return a child when it has ended or the time is up; the turn is parked meanwhile."""
         until = None if seconds is None else await self._until(seconds)
 
         def work(connection: Connection) -> dict[str, Any] | None:
@@ -122,9 +124,9 @@ class ChildTurns:
         return facts
 
     async def _wait_here(self, handle: str) -> dict[str, Any]:
-        """Return a child when it has ended, and keep the turn: its call cannot be run again.
+        """Return a child when it has ended, without parking: an unsafe call cannot be run again.
 
-        The worker takes other turns in its place, so that the child has one to run in.
+        The worker takes another turn in place of this one, so that the child has a slot to run in.
         """
 
         def look(connection: Connection) -> dict[str, Any] | None:
@@ -144,21 +146,21 @@ class ChildTurns:
                     return facts
                 await asyncio.sleep(_LOOK_SECONDS)
         except asyncio.CancelledError:
-            # Whoever waited has given up, as a tool does when its own time is over.
+            # The caller has given up, for example at its own timeout: nobody will read the child.
             await asyncio.shield(self.stop(handle))
             raise
         finally:
             self._rest(-1)
 
     def _rest(self, change: int) -> None:
-        """Lend the place of this run to others while at least one of its calls waits here."""
+        """Lend the slot of this run to other turns while at least one of its calls waits here."""
         before = self._resting > 0
         self._resting += change
         self._host.resting += (self._resting > 0) - before
         self._host.wake()
 
     async def _until(self, seconds: float) -> int:
-        """Return when a wait is over: the moment that its first run has named."""
+        """Return when a wait is over, as its first run decided: a re-run does not extend it."""
         key = f"child:wait:{scope()}"
         kept = self._run.journal.get(key)
         if kept is not None:
@@ -189,7 +191,7 @@ class ChildTurns:
         )
 
     async def stop(self, handle: str) -> None:
-        """Have a child ended, wherever it runs."""
+        """Stop a child, on whichever worker it runs."""
 
         def work(connection: Connection) -> None:
             check_fence(connection, self._run.claim.session_id, self._run.claim.epoch)
@@ -200,7 +202,7 @@ class ChildTurns:
         await self._transact(work)
 
     async def news(self) -> list[dict[str, Any]]:
-        """Return who has ended unread; a request that is repeated brings the same news again."""
+        """Return the children that ended unread; a repeated request returns the same ones again."""
         self._requests += 1
         if not self._has_any:
             return []
@@ -208,6 +210,8 @@ class ChildTurns:
         told = f"{self._run.claim.turn_id}/{self._requests}"
 
         def work(connection: Connection) -> list[dict[str, Any]]:
+            # A request that is in the journal must be rebuilt with the news it had. With more of
+            # them it would be another request, and the run would diverge from its journal.
             if self._requests > self._requests_kept:
                 check_fence(connection, claim.session_id, claim.epoch)
                 execute(

@@ -25,6 +25,7 @@ from amplifier_runtime.children.child_rows import (
 )
 from amplifier_runtime.children.child_turns import ChildTurns
 from amplifier_runtime.database.database import Connection, Database, Row, all_of, one_of
+from amplifier_runtime.errors import MissingKeyError, SecretsError
 from amplifier_runtime.turns.claims import Outcome
 from amplifier_runtime.turns.plan_keys import PlanKeys
 from amplifier_runtime.turns.turn_run import Host, TurnPart, TurnRun
@@ -37,7 +38,7 @@ NAME = "runtime-children"
 
 
 class _LiveChild:
-    """What this worker knows of a turn that it runs."""
+    """A turn that runs on this worker, with its `children` row if it is a child."""
 
     def __init__(self, run: TurnRun, child: Row | None) -> None:
         self.run = run
@@ -45,7 +46,7 @@ class _LiveChild:
         self.turn_end: str | None = None
 
     async def note_turn_end(self, event: str, data: dict[str, Any]) -> None:
-        """Keep what the loop says of how the turn ended."""
+        """Keep the reason that the loop gives for the end of the turn."""
         reason = data.get("stop_reason") or data.get("status")
         self.turn_end = "completed" if reason == "success" else reason
 
@@ -59,7 +60,7 @@ class _LiveChild:
 
 
 class Children(TurnPart):
-    """Offers `task.runner` to every turn, and looks after the turns that are children.
+    """Offers `task.runner` to every turn, and supervises the turns that are children.
 
     A child that is asked to stop and has not ended after `grace_seconds` is cut off.
     """
@@ -73,25 +74,25 @@ class Children(TurnPart):
         self._task: asyncio.Task[None] | None = None
 
     async def join(self, host: Host) -> None:
-        """Begin to look after children."""
+        """Start supervising children."""
         self._host = host
         self._task = asyncio.create_task(self._look_after(host.database))
 
     async def leave(self) -> None:
-        """Leave them to the other workers."""
+        """Stop supervising; the other workers continue."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def prepare(self, run: TurnRun) -> None:
-        """Offer the runner, and bring down what a child has from those above it."""
+        """Offer the runner, and let a child inherit from its ancestors."""
         assert self._host is not None
         session_id = run.claim.session_id
 
         def read(connection: Connection) -> tuple[Row | None, list[Row], bool]:
             sql = "SELECT 1 FROM children WHERE parent_session_id = :session LIMIT 1"
             has_any = one_of(connection, sql, session=session_id) is not None
-            # Whoever submitted this turn: a session that was made as a child stays one.
+            # Also if a client submitted this turn: a child session keeps its depth and guards.
             child = child_of(connection, session_id)
             return child, ancestors_of(connection, child), has_any
 
@@ -107,11 +108,10 @@ class Children(TurnPart):
             told = child["told_depth"]
             depth = child["depth"] if told is None else told
             coordinator.register_capability(TOLD_DEPTH, depth)
-            run.ancestors = await _open_ancestors(above, run.keys)
-            inherit(run.session, run.ancestors[-1])
+            await _inherit_from(above, run)
 
     async def attach(self, run: TurnRun) -> None:
-        """Let the guards of those above ask and show where the child does."""
+        """Let the guards of the ancestors ask and display through the child's own systems."""
         live = self._live[run.token]
         coordinator = run.session.coordinator
         for session in run.ancestors:
@@ -121,7 +121,7 @@ class Children(TurnPart):
             coordinator.hooks.register(events.ORCHESTRATOR_COMPLETE, live.note_turn_end, name=NAME)
 
     def commit(self, connection: Connection, run: TurnRun, outcome: Outcome) -> None:
-        """Tell who waits for this child; end the children that nobody will wait for any more."""
+        """Conclude this turn if it is a child, and stop its children that nobody will wait for."""
         live = self._live[run.token]
         claim = run.claim
         if live.child is not None:
@@ -134,11 +134,12 @@ class Children(TurnPart):
         if outcome.state == "cancelled":
             request_stop(connection, mine, "cancelled")
         else:
+            # Background children outlive the turn: the session's next turn is told of their end.
             waited = [each for each in mine if not each["background"]]
             request_stop(connection, waited, "parent_ended")
 
     async def close(self, run: TurnRun) -> None:
-        """Close the sessions of the ancestors."""
+        """Close the sessions that were opened for the ancestors."""
         self._live.pop(run.token, None)
         await _close_ancestors(run.ancestors)
 
@@ -152,7 +153,7 @@ class Children(TurnPart):
             await asyncio.sleep(self._look_seconds)
 
     async def _stop_mine(self, database: Database) -> None:
-        """Ask the children that run here to stop: after their step, then immediately."""
+        """Ask the children that run here to stop: first after their step, then immediately."""
         mine = {
             live.run.claim.turn_id: live for live in self._live.values() if live.child is not None
         }
@@ -171,33 +172,46 @@ class Children(TurnPart):
                 await coordinator.request_cancel(immediate=is_told)
 
 
+async def _inherit_from(above: Iterable[Row], run: TurnRun) -> None:
+    if run.plan_error is not None:
+        # The turn fails before it needs a guard.
+        return
+    try:
+        run.ancestors = await _open_ancestors(above, run.keys)
+    except (MissingKeyError, SecretsError) as error:
+        run.plan_error = error
+    else:
+        inherit(run.session, run.ancestors[-1])
+
+
 async def _open_ancestors(rows: Iterable[Row], keys: PlanKeys | None) -> list[AmplifierSession]:
     """Return a session for each ancestor, the root first, with its hooks and its state.
 
-    The sessions above a child are at rest or run elsewhere. Each is forked here from the one above
-    it, so that guards and interposers are inherited as the kernel does it. They run no turn: tools
-    and providers are left out.
+    The real ones are idle or run on another worker. Each is rebuilt here as a fork of the one above
+    it, so that the kernel hands guards and interposers down. They run no turn, so they are opened
+    without tools and providers.
     """
     opened: list[AmplifierSession] = []
-    for row in rows:
-        recorded = with_required_guards(json.loads(row["plan"]))
-        plan: dict[str, Any] = {**recorded, "tools": [], "providers": []}
-        if keys is not None:
-            plan = await keys.resolve(plan)
-        name = row["session_name"]
-        if opened:
-            session = opened[-1].fork(plan, session_id=name)
-        else:
-            session = AmplifierSession(
-                plan, session_id=name, parent_id=row["parent_id"], is_resumed=True
-            )
-        opened.append(session)
-        session.coordinator.session_state.update(json.loads(row["state"]))
-        try:
+    try:
+        for row in rows:
+            recorded = with_required_guards(json.loads(row["plan"]))
+            plan: dict[str, Any] = {**recorded, "tools": [], "providers": []}
+            if keys is not None:
+                plan = await keys.resolve(plan)
+            name = row["session_name"]
+            if opened:
+                session = opened[-1].fork(plan, session_id=name)
+            else:
+                session = AmplifierSession(
+                    plan, session_id=name, parent_id=row["parent_id"], is_resumed=True
+                )
+            opened.append(session)
+            session.coordinator.session_state.update(json.loads(row["state"]))
             await session.initialize()
-        except BaseException:
-            await _close_ancestors(opened)
-            raise
+    # A cancellation too: sessions that are open have started what only `cleanup` ends.
+    except BaseException:
+        await _close_ancestors(opened)
+        raise
     return opened
 
 

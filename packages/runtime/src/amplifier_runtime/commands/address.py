@@ -1,4 +1,4 @@
-"""Which database a command works on, and what it says when something is wrong with it."""
+"""Which database a command works on, and the messages for its failures."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ __all__ = ["database_option", "default_url", "failure_of", "run_on", "shown"]
 T = TypeVar("T")
 
 URL_VARIABLE = "AMPLIFIER_DATABASE_URL"
+# Somebody waits at the terminal: not the minute that a worker retries for.
 _PATIENCE_SECONDS = 5.0
 
 
@@ -47,12 +48,12 @@ database_option = click.option(
 
 
 def shown(url: str) -> str:
-    """Return a URL as users may see it: without its password."""
+    """Return a URL without its password, for messages."""
     return sa.make_url(url).render_as_string(hide_password=True)
 
 
 def run_on(url: str, work: Callable[[Database], Awaitable[T]]) -> T:
-    """Do the work on a database; what goes wrong says what to type next."""
+    """Run `work` on a database; errors are raised as messages with a fix."""
 
     async def whole() -> T:
         database = Database(url, connections=2, patience_seconds=_PATIENCE_SECONDS)
@@ -68,7 +69,7 @@ def run_on(url: str, work: Callable[[Database], Awaitable[T]]) -> T:
 
 
 def failure_of(error: DurableError | SQLAlchemyError, url: str) -> FoundationError:
-    """Return what a user reads instead of an error of the runtime or of its database."""
+    """Return the message for the user that replaces an error of the runtime or the database."""
     if isinstance(error, SchemaError | SecretsError):
         return FoundationError(str(error), fix=error.fix)
     if isinstance(error, ExposedDatabaseError):

@@ -1,4 +1,4 @@
-"""The one writer of these commands: what they print is made visible first."""
+"""The one writer of these commands: control characters are made visible before printing."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["ask_secret", "say"]
 
 
 def say(text: str = "") -> None:
-    """Print text in which nothing acts on the terminal and nothing hides."""
+    """Print text with escape codes and invisible characters spelled out."""
     click.echo(visible(text))
 
 
 def ask_secret(name: str) -> str:
-    """Ask for a value at the terminal, which does not show it."""
+    """Prompt for a value at the terminal without echoing it."""
     return click.prompt(visible(name), hide_input=True, err=True)

@@ -1,4 +1,4 @@
-"""`amplifier runtime`: what an operator does with the database and the workers."""
+"""`amplifier runtime`: commands for operators of the database and the workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amplifier_runtime.commands.secrets import secrets
 from amplifier_runtime.commands.status import describe, describe_session
 from amplifier_runtime.database.clock import monotonic
 from amplifier_runtime.database.database import Connection, Database, all_of, execute, one_of
-from amplifier_runtime.database.migrating import check_schema, migrate, pending
+from amplifier_runtime.database.migrate import check_schema, migrate, pending
 from amplifier_runtime.database.row_keys import name_of
 from amplifier_runtime.database.store import hold_session
 from amplifier_runtime.errors import NotFoundError
@@ -22,13 +22,13 @@ from amplifier_runtime.worker.liveness import Observer
 __all__ = ["runtime"]
 
 _LOOK_SECONDS = 0.2
-# What becomes of a worker that is told to leave.
+# The final states of a worker that was asked to drain.
 _LEFT = {"gone": "has left", "dead": "was dead; its turns are for others now"}
 
 
 @click.group()
 def runtime() -> None:
-    """Look after the database and the workers of durable sessions."""
+    """Manage the database and the workers of durable sessions."""
 
 
 runtime.add_command(secrets)
@@ -38,7 +38,7 @@ runtime.add_command(secrets)
 @database_option
 @click.option("--dry-run", is_flag=True, help="Name what would be applied and change nothing.")
 def migrate_(url: str, dry_run: bool) -> None:
-    """Bring the tables to the shape that this version needs."""
+    """Migrate the tables to the schema of this version."""
     todo = run_on(url, pending if dry_run else migrate)
     for each in todo:
         say(f"{'would apply' if dry_run else 'applied'} {each.name}")
@@ -75,10 +75,10 @@ async def _lines(database: Database, session: str | None) -> list[tuple[str, str
     help="How many seconds they have to leave; 0 does not wait.",
 )
 def drain(url: str, worker: str | None, seconds: float) -> None:
-    """Let WORKER, or all of them, hand its turns over and leave."""
+    """Let WORKER, or all workers, hand over their turns and leave."""
     told = run_on(url, lambda database: _drain(database, worker, seconds))
     for worker_id, state in told.items():
-        say(f"{worker_id} {_LEFT.get(state, 'is told to leave')}")
+        say(f"{worker_id} {_LEFT.get(state, 'was asked to leave')}")
     if not told:
         say("No worker is running.")
     staying = sum(state not in _LEFT for state in told.values())
@@ -91,7 +91,7 @@ def drain(url: str, worker: str | None, seconds: float) -> None:
 
 
 async def _drain(database: Database, worker: str | None, seconds: float) -> dict[str, str]:
-    """Tell workers to leave, and return the state that each has come to in time."""
+    """Ask workers to drain, and return the state that each reached in time."""
 
     def tell(connection: Connection) -> list[str]:
         rows = all_of(
@@ -111,13 +111,13 @@ async def _drain(database: Database, worker: str | None, seconds: float) -> dict
     told = await database.run(tell)
     if worker is not None and not told:
         raise NotFoundError("running worker", worker)
-    # The last worker has nobody else who would see that it is dead.
+    # No other worker may be left that would declare the last one dead.
     observer = Observer(database)
     until = monotonic() + seconds
     found = dict.fromkeys(told, "draining")
     while not _LEFT.keys() >= set(found.values()) and monotonic() < until:
         await asyncio.sleep(_LOOK_SECONDS)
-        await observer.bury_the_dead()
+        await observer.reap_dead_workers()
         found = await database.run(states)
     return found
 
@@ -126,7 +126,7 @@ async def _drain(database: Database, worker: str | None, seconds: float) -> dict
 @database_option
 @click.argument("turn")
 def requeue(url: str, turn: str) -> None:
-    """Let a TURN run again that was parked because its workers crashed."""
+    """Requeue a TURN that was parked because its workers crashed."""
     run_on(url, lambda database: _requeue(database, turn))
     say(f"{turn} is ready again.")
 
@@ -144,7 +144,7 @@ async def _requeue(database: Database, turn_id: str) -> None:
             "WHERE turn_id = :turn AND state = 'parked' AND reason = 'crashed'",
             turn=turn_id,
         )
-        # By a commit whose answer got lost it may be done already.
+        # A commit whose confirmation was lost is retried, and then it is ready already.
         if not changed and row["state"] != "ready":
             if row["reason"]:
                 reason = f", waiting for {row['reason']}"

@@ -12,7 +12,7 @@ from amplifier_runtime.commands.address import database_option, run_on
 from amplifier_runtime.commands.output import ask_secret, say
 from amplifier_runtime.database.clock import iso
 from amplifier_runtime.database.database import Connection, Database, all_of
-from amplifier_runtime.database.migrating import check_schema
+from amplifier_runtime.database.migrate import check_schema
 from amplifier_runtime.database.plan_references import clear_keys_in
 from amplifier_runtime.database.row_keys import NAME
 from amplifier_runtime.database.secret_store import SHARED, SecretStore, new_key
@@ -35,6 +35,7 @@ def secrets() -> None:
 @click.argument("name")
 def set_(url: str, tenant: str, name: str) -> None:
     """Store the key NAME, which is read from the terminal or from standard input."""
+    # Never an argument: other users of the machine can list those, and shells keep them.
     if sys.stdin.isatty():
         given = ask_secret(name)
     else:

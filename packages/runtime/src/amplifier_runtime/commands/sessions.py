@@ -9,13 +9,14 @@ from amplifier_journal.memory import MemoryLog
 from amplifier_journal.records import Record
 from amplifier_runtime.commands.address import default_url, run_on
 from amplifier_runtime.database.database import Database
+from amplifier_runtime.database.migrate import check_schema
 from amplifier_runtime.log.stored import follow_log, fork_session, read_log
 
 __all__ = ["DurableSessions", "StoredLog"]
 
 
 class StoredLog(MemoryLog):
-    """The log of a durable session: what was written when it was read, and what comes then."""
+    """The log of a durable session: the records when it was read, and those that follow."""
 
     def __init__(self, read: MemoryLog, url: str, tenant: str) -> None:
         super().__init__(read.session_id, read.metadata)
@@ -43,17 +44,19 @@ class DurableSessions:
         self._tenant = tenant
 
     def read(self, session_id: str) -> StoredLog:
-        """Return a session's log as far as it is written."""
+        """Return a session's log as written so far."""
 
         async def work(database: Database) -> MemoryLog:
+            await check_schema(database)
             return await read_log(database, self._tenant, session_id)
 
         return StoredLog(run_on(self._url, work), self._url, self._tenant)
 
     def fork(self, session_id: str, *, at: int | None = None) -> str:
-        """Make a session with another's records up to number `at`, and return its id."""
+        """Create a session with another's records up to number `at`, and return its id."""
 
         async def work(database: Database) -> str:
+            await check_schema(database)
             return await fork_session(database, self._tenant, session_id, at=at)
 
         return run_on(self._url, work)

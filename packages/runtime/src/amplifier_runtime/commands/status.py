@@ -1,13 +1,14 @@
-"""What `amplifier runtime status` says, as lines of a label and a text."""
+"""The output of `amplifier runtime status`, as lines of a label and a text."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from amplifier_foundation.store.session_store import SessionStore
 from amplifier_runtime.commands.address import shown
 from amplifier_runtime.database.database import Connection, Database, Row, all_of, one_of
-from amplifier_runtime.database.migrating import check_schema, pending
+from amplifier_runtime.database.migrate import check_schema, pending
 from amplifier_runtime.database.row_keys import NAME
 from amplifier_runtime.errors import SchemaError
 from amplifier_runtime.worker.liveness import has_worker
@@ -22,7 +23,7 @@ _START = "start one with `amplifier worker`"
 
 
 async def describe(database: Database) -> Lines:
-    """Return how the database, its workers and its turns are."""
+    """Return the state of the database, its workers and its turns."""
     lines: Lines = [("database", shown(database.url))]
     todo = await pending(database)
     if todo:
@@ -88,7 +89,7 @@ def _turns(connection: Connection) -> Iterator[tuple[str, str]]:
 
 
 def _stuck(connection: Connection) -> Iterator[tuple[str, str]]:
-    """Return the turns that nothing but a user will move."""
+    """Return the turns that will not run without an operator."""
     sql = (
         "SELECT t.turn_id, COALESCE(s.name, s.session_id) AS session_name, t.crashes FROM turns t "
         "JOIN sessions s ON s.session_id = t.session_id WHERE t.state = 'parked' "
@@ -100,23 +101,32 @@ def _stuck(connection: Connection) -> Iterator[tuple[str, str]]:
             f"{row['turn_id']} of session {row['session_name']}: {row['crashes']} of its workers "
             f"died; `amplifier runtime requeue {row['turn_id']}` lets it run again",
         )
-    rows = all_of(
-        connection,
+    yield from _without_worker(connection)
+
+
+def _without_worker(connection: Connection) -> Iterator[tuple[str, str]]:
+    """Return the turns begun by a version that no living worker is or accepts."""
+    workers = "SELECT code_version, accepts FROM workers WHERE state = 'alive'"
+    runnable: set[str] = set()
+    for row in all_of(connection, workers):
+        runnable |= {row["code_version"], *json.loads(row["accepts"])}
+    begun = (
         "SELECT code_version, COUNT(*) AS number FROM turns WHERE state = 'ready' "
-        "AND code_version IS NOT NULL AND code_version NOT IN "
-        "(SELECT code_version FROM workers WHERE state = 'alive') GROUP BY code_version",
+        "AND code_version IS NOT NULL GROUP BY code_version ORDER BY code_version"
     )
-    for row in rows:
+    for row in all_of(connection, begun):
         version = row["code_version"]
+        if version in runnable:
+            continue
         yield (
             "waiting",
-            f"{row['number']} turns begun by code {version}, which no living worker is; one that "
-            f"can continue them says so: `amplifier worker --accepts {version}`",
+            f"{row['number']} turns begun by code {version}, which no living worker accepts; one "
+            f"that can continue them says so: `amplifier worker --accepts {version}`",
         )
 
 
 def _session(connection: Connection, session_id: str) -> Lines:
-    """Return the sessions of an id, of each tenant that has one."""
+    """Return the sessions with this id, one for each tenant that has one."""
     sql = f"SELECT session_id, tenant_id FROM sessions WHERE {NAME} = :name ORDER BY tenant_id"
     rows = all_of(connection, sql, name=session_id)
     return [line for row in rows for line in _of_tenant(connection, session_id, row)]

@@ -1,4 +1,4 @@
-"""`amplifier worker`: runs turns until it is told to leave, by a signal or from any machine."""
+"""`amplifier worker`: runs turns until it is drained, by a signal or from any machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from amplifier_runtime.database.database import Connection, Database, one_of
 from amplifier_runtime.errors import DurableError, LeaveTimeoutError
 from amplifier_runtime.limits.limits import Limits
 from amplifier_runtime.log.session_log import SessionLog
-from amplifier_runtime.signals.signal_watch import SignalWatch
+from amplifier_runtime.signals.watcher import SignalWatch
 from amplifier_runtime.turns.turn_run import Host, TurnPart
 from amplifier_runtime.worker.worker import WorkerSettings, run_worker
 
@@ -30,12 +30,12 @@ _DEFAULTS = WorkerSettings("")
 
 
 def all_parts(database: Database) -> list[TurnPart]:
-    """Return what takes part in every turn of a whole worker; the log hears all the others."""
+    """Return the parts of a full worker; the log is first, so that it records all the others."""
     return [SessionLog(database), SignalWatch(), Children(), Limits()]
 
 
 class _Orders(TurnPart):
-    """Says that the worker is there, and lets it leave when `amplifier runtime drain` says so."""
+    """Prints the greeting, and drains the worker when `amplifier runtime drain` asks for it."""
 
     def __init__(self, greeting: str, look_seconds: float) -> None:
         self._greeting = greeting
@@ -61,8 +61,8 @@ class _Orders(TurnPart):
             await asyncio.sleep(self._look_seconds)
             try:
                 if await host.database.run(is_draining):
-                    say(f"{host.worker_id} is told to leave.")
-                    # Once is enough: a worker that leaves is `draining` by its own word, too.
+                    say(f"{host.worker_id} was asked to leave.")
+                    # Stop polling: a worker that leaves sets its own row to `draining`, too.
                     host.leave()
                     return
             except Exception:
@@ -76,7 +76,7 @@ class _Orders(TurnPart):
     type=click.IntRange(1),
     default=_DEFAULTS.concurrency,
     show_default=True,
-    help="How many turns at once.",
+    help="How many turns run in parallel.",
 )
 @click.option(
     "--code-version",
@@ -102,7 +102,7 @@ class _Orders(TurnPart):
     type=click.FloatRange(0),
     default=_DEFAULTS.drain_seconds,
     show_default=True,
-    help="How long a turn has to come to its next step when this worker is told to leave.",
+    help="How long a turn has to come to its next step when this worker is asked to leave.",
 )
 @click.option(
     "--leave-seconds",
@@ -160,7 +160,7 @@ async def _run(settings: WorkerSettings) -> None:
     except LeaveTimeoutError as error:
         say(f"{error}\nSee who is there with: amplifier runtime status")
         sys.stdout.flush()
-        # Not by an exception: Python would wait for threads that wait for the database.
+        # Not `sys.exit`: at exit Python joins the threads that still wait for the database.
         os._exit(error.exit_code)
 
 

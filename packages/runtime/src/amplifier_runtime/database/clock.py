@@ -14,21 +14,21 @@ NOW = "now_ms()"
 
 _NOW_IN = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)",
-    # Constant within a statement, so that an index may be used for what is compared with it.
+    # Constant within a statement, unlike `clock_timestamp()`, so that comparisons can use an index.
     "postgresql": "CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000 AS BIGINT)",
 }
 
 
 def in_sql(sql: str, dialect: str) -> str:
-    """Return a statement in which `now_ms()` is the clock of the database, in milliseconds."""
+    """Return a statement with `now_ms()` replaced by the database's clock, in milliseconds."""
     return sql.replace(NOW, _NOW_IN[dialect])
 
 
 def iso(milliseconds: int) -> str:
-    """Return a time of the database as text that says its zone."""
+    """Return a time of the database as ISO 8601 text in UTC."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat()
 
 
 def monotonic() -> float:
-    """Return seconds that only ever grow; what durations are measured with."""
+    """Return seconds of a clock that never goes back, for measuring durations."""
     return time.monotonic()

@@ -1,4 +1,4 @@
-"""The database: transactions in threads of their own, tried again when the connection fails."""
+"""The database: transactions run in threads, and are retried when the connection fails."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from amplifier_sandbox.ownership import exposure_of, is_own_place
 logger = logging.getLogger(__name__)
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-# What SQLite keeps beside its file. It gives them the mode that the file has.
+# The files that SQLite creates beside its database, with the mode that the database file has.
 _BESIDE = ("-wal", "-shm", "-journal")
 _making = threading.Lock()
 
 
 def make_private(url: str) -> None:
-    """See to it that nobody else can read or write the file of an SQLite URL, new or not.
+    """Make the file of an SQLite URL private to this user, and create it if it does not exist.
 
-    A file that is there is never opened: closing it would release the locks that SQLite has on it
-    in this process.
+    An existing file is never opened: POSIX drops all locks of a process on a file when any of its
+    descriptors is closed, so closing it would release the locks of SQLite.
 
     Raises:
         ExposedDatabaseError: another user could have written it, or its mode cannot be changed.
@@ -51,13 +51,15 @@ def make_private(url: str) -> None:
     if path is None:
         return
     if is_own_place(path):
-        # If it cannot be made, SQLite says why.
+        # SQLite reports the reason when it opens the database.
         with contextlib.suppress(OSError):
             make_private_folder(path.parent)
         _narrow(path.parent)
-    # Two threads: the one that makes the file closes it before the other opens it.
+    # Of two threads, the one that creates the file has closed it before the other lets SQLite
+    # open it: closing it later would release that one's locks.
     with _making:
         _make(path)
+    # Narrowing the mode is not enough here: another user may have changed the data already.
     exposure = exposure_of(path)
     if exposure is not None:
         raise ExposedDatabaseError(exposure.why, exposure.fix)
@@ -66,7 +68,7 @@ def make_private(url: str) -> None:
 
 
 def _file_of(url: str) -> Path | None:
-    """Return the file of a URL; None for a database in memory."""
+    """Return the file of a URL, or None for a database in memory."""
     name = sa.make_url(url).database or ""
     if name.startswith("file:"):
         name = unquote(name.removeprefix("file:").partition("?")[0])
@@ -81,13 +83,13 @@ def _make(path: Path) -> None:
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError:
-        # It is there, or SQLite says why it cannot be.
+        # It exists, or SQLite reports the reason when it opens it.
         return
     os.close(file)
 
 
 def _narrow(path: Path) -> None:
-    """Take away what others may do with a file or folder that is there."""
+    """Remove the permissions of group and others from an existing file or folder."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
         if not mode & _OTHERS:
@@ -113,12 +115,12 @@ IDLE_SECONDS = 5
 
 Its locks would hold up those who take over from it. It is given up as a worker by then.
 """
-# The other transaction won (40...), the server has no free connection (53...), is going down or
-# coming up (57...), or it waited for this process too long (25...).
+# Another transaction won (40...), the server has no free connection (53...), is going down or
+# coming up (57...), or this process was paused too long inside a transaction (25...).
 _RETRIED_STATES = frozenset({"25P03", "40001", "40P01", "53300", "57P01", "57P02", "57P03"})
 _SHORTEST_WAIT = 0.02
 _LONGEST_WAIT = 1.0
-# More would only wait for the one that writes, and for the engine's own connections.
+# SQLite has one writer at a time, so that more threads would only wait for it.
 _SQLITE_THREADS = 10
 
 
@@ -180,7 +182,7 @@ def _result_among(
 
 
 def _valid(values: dict[str, Any]) -> dict[str, Any]:
-    """Return values with texts that every database takes: PostgreSQL refuses NUL, UTF-8 halves."""
+    """Return values whose texts can be stored: no NUL (PostgreSQL), no lone surrogate (UTF-8)."""
     return {name: valid_text(each) if type(each) is str else each for name, each in values.items()}
 
 
@@ -192,9 +194,9 @@ def _among(sql: str, dialect: str) -> sa.TextClause:
 class Database:
     """One database by its URL: `sqlite:///path` or `postgresql://...`.
 
-    The runtime's tables are in a schema of their own where there are schemas. `connections` is how
-    many there are at most; fewer make it slower. `patience_seconds` is how long a transaction is
-    tried again while the database is away.
+    On PostgreSQL the runtime's tables are in a schema of their own. There are at most `connections`
+    connections; with fewer it is slower. `patience_seconds` is how long a transaction is retried
+    while the database cannot be reached.
     """
 
     def __init__(self, url: str, *, connections: int = 10, patience_seconds: float = 60.0) -> None:
@@ -214,8 +216,8 @@ class Database:
     async def run(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in a transaction and return what it returns.
 
-        `work` is run again when the connection fails, even if that was while committing: it must
-        find out by itself what it has done already.
+        `work` is retried when the connection fails, also during the commit, when it is not known
+        whether that took effect. So `work` must be idempotent.
         """
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self.transact, work)
@@ -230,13 +232,13 @@ class Database:
         return persistently(once, self._patience)
 
     def close(self) -> None:
-        """Let go of threads and connections."""
+        """Stop the threads and close the connections."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         self.engine.dispose()
 
 
 def persistently(work: Callable[[], T], patience_seconds: float = 60.0) -> T:
-    """Do the work, and do it again while the database cannot be reached, in the calling thread."""
+    """Run `work`, and retry it while the database cannot be reached, in the calling thread."""
     until = monotonic() + patience_seconds
     wait = _SHORTEST_WAIT
     while True:
@@ -246,12 +248,13 @@ def persistently(work: Callable[[], T], patience_seconds: float = 60.0) -> T:
             if not _may_pass(error) or monotonic() + wait > until:
                 raise
             logger.warning("transaction tried again wait=%.2f cause=%s", wait, error)
+        # With jitter: the workers that lost the same database do not come back in step.
         time.sleep(wait * random.uniform(0.5, 1.5))
         wait = min(wait * 2, _LONGEST_WAIT)
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether the same transaction may succeed a moment later."""
+    """Whether the same transaction may succeed if it is retried."""
     if isinstance(error, PoolTimeoutError):
         return True
     if not isinstance(error, DBAPIError):
@@ -262,7 +265,7 @@ def _may_pass(error: Exception) -> bool:
     if isinstance(error, InterfaceError):
         return True
     said = str(error.orig)
-    # Without a state, the server was not reached at all, or the connection broke.
+    # Without an SQLSTATE, the server was not reached, or the connection broke.
     return isinstance(error, OperationalError) and (
         "database is locked" in said or (state is None and "sqlite" not in repr(type(error.orig)))
     )
@@ -270,12 +273,12 @@ def _may_pass(error: Exception) -> bool:
 
 def _sqlite(url: str) -> sa.Engine:
     make_private(url)
-    # Parameters have prompts and plans in them, and errors are logged.
+    # Errors are logged, and parameters contain prompts and plans.
     engine = sa.create_engine(url, hide_parameters=True)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, record: Any) -> None:  # pyright: ignore[reportUnusedFunction] - called by SQLAlchemy
-        # Writers queue up at their first statement instead of failing at their last.
+        # Writers wait for the lock at their first statement, instead of failing at a later one.
         connection.isolation_level = "IMMEDIATE"
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA busy_timeout=30000")

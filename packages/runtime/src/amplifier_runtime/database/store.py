@@ -1,4 +1,4 @@
-"""What clients read and write: tenants, sessions, their messages and their turns."""
+"""The tables that clients use: tenants, sessions, their messages and their turns."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from amplifier_runtime.errors import IdempotencyError, NotFoundError
 
 __all__ = ["FINISHED", "OPEN", "Session", "Store", "Turn", "from_json", "to_json", "wake_turn"]
 
-# waiting: behind another turn of its session; ready: may be claimed; parked: waits for a signal.
+# waiting: queued after another turn of its session; ready: may be claimed; parked: awaits a signal.
 OPEN = ("waiting", "ready", "running", "parked")
 FINISHED = ("done", "failed", "cancelled")
 _IS_OPEN = "state IN ('waiting', 'ready', 'running', 'parked')"
 
 
 def to_json(value: Any) -> str:
-    """Return JSON that any database takes: ASCII, so that no text is one it refuses."""
+    """Return JSON in ASCII: it has no character that a database refuses."""
     return json.dumps(value, separators=(",", ":"), default=str)
 
 
 def from_json(text: str) -> Any:
-    """Return what `to_json` wrote; what an older version let through is made valid."""
+    """Return the value that `to_json` wrote; invalid text of older versions is replaced."""
     value: Any = json.loads(text)
     if "\\u" in text:
         return valid(value)
@@ -44,7 +44,7 @@ def from_json(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session at rest."""
+    """A session between turns."""
 
     session_id: str
     tenant_id: str
@@ -66,7 +66,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn, as far as it has come; `error` has `type` and `message`."""
+    """One turn in its present state; `error` has `type` and `message`."""
 
     turn_id: str
     tenant_id: str
@@ -90,7 +90,7 @@ class Turn:
 
     @classmethod
     def from_row(cls, row: Row, session_id: str) -> Turn:
-        """Read a row of `turns`, whose session its tenant calls `session_id`."""
+        """Read a row of `turns`; `session_id` is the id by which the tenant knows its session."""
         given: dict[str, Any] = {name: row[name] for name in cls.__slots__}
         given["session_id"] = session_id
         given["error"] = None if row["error"] is None else from_json(row["error"])
@@ -98,12 +98,12 @@ class Turn:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing will change any more."""
+        """Whether the turn has its final state."""
         return self.state in FINISHED
 
 
 class Store:
-    """The tables of one database. Whatever is not the tenant's own is not found."""
+    """The tables of one database. Rows of other tenants are not found."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -134,13 +134,13 @@ class Store:
         *,
         parent_id: str | None = None,
     ) -> Session:
-        """Create a session, and its tenant if there is none; one that is there stays as it is.
+        """Create a session, and its tenant if there is none; an existing session stays unchanged.
 
-        Another tenant may have a session of the same id, which is another one.
+        Tenants may use the same id for sessions of their own.
 
         Raises:
             NotFoundError: there is no such parent.
-            PlanError: the plan does not have the shape of one.
+            PlanError: the plan is malformed.
             ClearKeyError: the plan has a key in clear.
         """
 
@@ -149,6 +149,7 @@ class Store:
                 own_session(connection, tenant_id, parent_id)
             if find_session(connection, tenant_id, session_id) is not None:
                 return
+            # Only for a new session: an existing one keeps its plan, whatever comes with the call.
             checked = checked_plan(plan)
             refuse_clear_keys(checked)
             execute(
@@ -171,7 +172,7 @@ class Store:
         return Session.from_row(await self.database.run(work))
 
     async def session_key(self, tenant_id: str, session_id: str) -> str:
-        """Return the key of a session's rows, which is for this package alone."""
+        """Return the key of a session's rows, which must not leave this package."""
 
         def work(connection: Connection) -> str:
             return own_session(connection, tenant_id, session_id)["session_id"]
@@ -179,7 +180,7 @@ class Store:
         return await self.database.run(work)
 
     async def messages(self, tenant_id: str, session_id: str) -> list[dict[str, Any]]:
-        """Return the history, as it was when the last turn finished."""
+        """Return the history as of the end of the last turn."""
 
         def work(connection: Connection) -> list[dict[str, Any]]:
             key = own_session(connection, tenant_id, session_id)["session_id"]
@@ -196,7 +197,7 @@ class Store:
         idempotency_key: str,
         parent_turn_id: str | None = None,
     ) -> Turn:
-        """Put a turn at the end of its session's line; the same key gives the same turn.
+        """Append a turn to its session's queue; the same key returns the same turn.
 
         Raises:
             NotFoundError: there is no such session, or no such parent.
@@ -239,7 +240,7 @@ class Store:
 def own_session(connection: Connection, tenant_id: str, session_id: str) -> Row:
     """Return a tenant's session inside a transaction, or raise NotFoundError.
 
-    In the row, `session_id` is the key and `session_name` the id by which it was asked for.
+    In the row, `session_id` is the key of its rows and `session_name` the id given.
     """
     row = find_session(connection, tenant_id, session_id)
     if row is None:
@@ -261,13 +262,14 @@ def own_turn(connection: Connection, tenant_id: str, turn_id: str) -> Row:
 
 
 def finished_among(connection: Connection, turn_ids: list[str]) -> list[str]:
-    """Return those of the turns that are finished, inside a transaction."""
+    """Return those of the given turns that are finished, inside a transaction."""
     sql = "SELECT turn_id FROM turns WHERE turn_id IN :among AND finished_at IS NOT NULL"
     return [row["turn_id"] for row in all_among(connection, sql, turn_ids)]
 
 
 def hold_session(connection: Connection, session_id: str) -> None:
-    """Let nobody else change a session, its turns or their questions in this transaction."""
+    """Lock a session, its turns and their questions for the rest of this transaction."""
+    # An update, because SQLite has no SELECT FOR UPDATE.
     sql = "UPDATE sessions SET epoch = epoch WHERE session_id = :session"
     execute(connection, sql, session=session_id)
 
@@ -280,11 +282,12 @@ def submit_turn(
     idempotency_key: str,
     parent_turn_id: str | None = None,
 ) -> Row:
-    """Insert a turn inside a transaction, or find the one that has its key.
+    """Insert a turn inside a transaction, or return the one that has its key.
 
     Raises:
         NotFoundError: there is no such session.
     """
+    # Counted before it is known whether the turn is new: the same statement locks the session.
     row = one_of(
         connection,
         "UPDATE sessions SET turn_count = turn_count + 1 "
@@ -295,7 +298,7 @@ def submit_turn(
     if row is None:
         raise NotFoundError("session", session_id)
     key = row["session_id"]
-    # The session's row is locked: nobody else adds or finishes a turn of it now.
+    # The update locks the session's row: no turn of it is added or finished meanwhile.
     turn = one_of(
         connection,
         "INSERT INTO turns (turn_id, tenant_id, session_id, ordinal, idempotency_key, "
@@ -317,17 +320,18 @@ def submit_turn(
 
 
 def wake_turn(connection: Connection, turn_id: str) -> None:
-    """Note inside a transaction that something came for a turn, and let it run if it is parked.
+    """Count a signal for a turn inside a transaction, and make it ready if it is parked.
 
-    A turn that is about to park sees that the count has grown, and does not.
+    A turn that is about to park sees that the count has grown, and is made ready instead. One that
+    crashed too often stays parked: only an operator makes it ready again.
     """
-    execute(
-        connection,
-        "UPDATE turns SET signals = signals + 1, "
-        "state = CASE WHEN state = 'parked' THEN 'ready' ELSE state END, "
-        "reason = CASE WHEN state = 'parked' THEN NULL ELSE reason END WHERE turn_id = :turn",
-        turn=turn_id,
+    sql = "UPDATE turns SET signals = signals + 1 WHERE turn_id = :turn"
+    execute(connection, sql, turn=turn_id)
+    sql = (
+        "UPDATE turns SET state = 'ready', reason = NULL "
+        "WHERE turn_id = :turn AND state = 'parked' AND reason <> 'crashed'"
     )
+    execute(connection, sql, turn=turn_id)
 
 
 def read_messages(connection: Connection, session_id: str) -> list[dict[str, Any]]:
@@ -337,7 +341,7 @@ def read_messages(connection: Connection, session_id: str) -> list[dict[str, Any
 
 
 def _turn_of_before(connection: Connection, session_id: str, key: str) -> Row:
-    """Return the turn that has this key already, and take back that a new one was counted."""
+    """Return the existing turn of this key, and undo the increment of the turn count."""
     sql = "UPDATE sessions SET turn_count = turn_count - 1 WHERE session_id = :session"
     execute(connection, sql, session=session_id)
     sql = "SELECT * FROM turns WHERE session_id = :session AND idempotency_key = :key"

@@ -1,4 +1,4 @@
-"""Money and tokens, set aside before a call and settled after it in rows all workers share."""
+"""Budgets of money and tokens: reserved before a call, settled after it, shared by all workers."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from amplifier_runtime.turns.claims import Claim, check_fence
 __all__ = ["NANO", "Budgets", "Hold", "Purse", "Shortage", "open_tree", "settle_lost"]
 
 Period = Literal["day", "month"]
-# Money is kept in billionths of a US dollar: whole numbers, the same in every database.
+# Money is stored in billionths of a US dollar: integers, which every database adds exactly.
 NANO = 1_000_000_000
-# The columns of an account begin with these; in the order of an Amount.
+# The prefixes of the columns of an account, in the order of the fields of Amount.
 _UNITS = ("usd", "token", "call")
 _ACCOUNT = "SELECT * FROM accounts WHERE account_id = :account"
-# Nobody is going to settle these: the run that made the call is over.
+# The run that made the call has ended without settling it, and no later run will.
 _IS_LOST = (
     "state = 'open' AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.turn_id = holds.turn_id "
     "AND t.state = 'running' AND t.epoch = holds.epoch)"
@@ -41,9 +41,10 @@ _IS_LOST = (
 
 
 class Purse(NamedTuple):
-    """The accounts that a turn's calls are paid from.
+    """The accounts that a turn's calls are charged to.
 
-    That of its tree, of its tenant's period, and those that agents in its line have of their own.
+    That of its tree, that of its tenant's period, and those of agents from the root down to it that
+    have a budget of their own.
     """
 
     tree: str
@@ -52,26 +53,26 @@ class Purse(NamedTuple):
 
     @property
     def accounts(self) -> list[str]:
-        """All of them, always in the same order."""
+        """All accounts, sorted, so that two calls that lock them cannot deadlock."""
         return sorted((self.tree, self.quota, *self.own))
 
 
 @dataclass(slots=True)
 class Hold(paid_provider.Hold):
-    """What is set aside for one attempt at a call, and the key of its row."""
+    """The amount reserved for one attempt at a call, and the key of its row."""
 
     key: str
 
 
 class Shortage(NamedTuple):
-    """Why a call is not made: what is used of which limit; `may_wait`: others may give back."""
+    """Why a call does not fit; `may_wait` if running calls may release what they reserved."""
 
     cause: str
     may_wait: bool
 
 
 class Budgets:
-    """The accounts of trees and tenants. An amount that is None is no limit."""
+    """The accounts of trees and tenants. An amount of None means no limit."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -85,7 +86,7 @@ class Budgets:
         tokens: int | None = None,
         calls: int | None = None,
     ) -> None:
-        """Set what a session and all that grows from it may use; what is used stays used.
+        """Set what a session and its descendants may use; what they have used still counts.
 
         Raises:
             NotFoundError: there is no such session.
@@ -122,7 +123,7 @@ class Budgets:
         await self._database.run(work)
 
     async def status(self, tenant_id: str, root_id: str) -> dict[str, Any] | None:
-        """Return what a tree has used, what is set aside, and its limits; None without a budget.
+        """Return what a tree has used and reserved, and its limits; None without a budget.
 
         Raises:
             NotFoundError: there is no such session.
@@ -136,9 +137,9 @@ class Budgets:
         return None if row is None else _status(row)
 
     def purse(self, connection: Connection, tenant_id: str, line: Sequence[str]) -> Purse | None:
-        """Return what a session's calls are paid from; None when nothing limits them.
+        """Return the accounts that a session's calls are charged to; None if nothing limits them.
 
-        `line` are the sessions from the root of the tree down to this one.
+        `line` has the sessions from the root of the tree down to this one.
         """
         sql = "SELECT period FROM quotas WHERE tenant_id = :tenant"
         quota = one_of(connection, sql, tenant=tenant_id)
@@ -152,11 +153,11 @@ class Budgets:
         return Purse(tree, period, tuple(each for each in known if each != tree))
 
     async def left(self, tenant_id: str, purse: Purse) -> Amount:
-        """Return what may be used of all accounts of a purse."""
+        """Return what may still be used of all accounts of a purse."""
         return await self._database.run(lambda c: _left(_locked(c, tenant_id, purse)))
 
     async def hold(self, claim: Claim, purse: Purse, key: str, call: WorstCase) -> Hold | Shortage:
-        """Set aside what a call costs at most, with a shorter answer if need be."""
+        """Reserve the worst case of a call, with a shorter answer if only that fits."""
 
         def work(connection: Connection) -> Hold | Shortage:
             check_fence(connection, claim.session_id, claim.epoch)
@@ -164,13 +165,15 @@ class Budgets:
             accounts = _locked(connection, claim.tenant_id, purse)
             left = _left(accounts)
             if known is not None:
-                # This very run has set it aside already, by a commit whose answer got lost.
+                # This run has reserved it: the commit took effect, but its confirmation was lost.
                 return _hold_of(known, left)
             fit = call.fit(left)
             if isinstance(fit, str) or fit.output_tokens < call.enough:
                 settle_lost(connection, purse)
                 accounts = _locked(connection, claim.tenant_id, purse)
                 later = call.fit(_left(accounts, ignoring_holds=True))
+                # It would fit if no running call had reserved anything, so that it is worth
+                # waiting for what they release of their worst case.
                 if not isinstance(later, str) and later != fit:
                     return Shortage("others are under way", may_wait=True)
             if isinstance(fit, str):
@@ -181,9 +184,9 @@ class Budgets:
         return await self._database.run(work)
 
     async def settle(self, claim: Claim, hold: Hold, charge: Amount | None) -> float:
-        """Charge what a call did cost, or without that all of the hold; give the rest back.
+        """Charge the cost of a call, or all that is reserved if `charge` is None; release the rest.
 
-        Returns the used share of that limit which is nearest to its end.
+        Returns the used share of the limit that is closest to being exhausted.
         """
 
         def work(connection: Connection) -> float:
@@ -207,7 +210,7 @@ def open_account(
     *,
     renew: bool,
 ) -> None:
-    """Open an account inside a transaction; one that is there gets new limits with `renew`."""
+    """Open an account inside a transaction; with `renew`, an existing one gets the new limits."""
     renewed = (
         "UPDATE SET usd_limit = excluded.usd_limit, token_limit = excluded.token_limit, "
         "call_limit = excluded.call_limit"
@@ -226,17 +229,17 @@ def open_account(
 
 
 def open_tree(connection: Connection, tenant_id: str, root_id: str, terms: BudgetTerms) -> None:
-    """Open the account of a tree by what its plan says, unless there is one."""
+    """Open the account of a tree with the limits of its plan, unless it has one."""
     limits = (terms.usd, terms.tokens, terms.steps)
     if any(each is not None for each in limits):
         open_account(connection, _tree(root_id), tenant_id, *limits, renew=False)
 
 
 def settle_lost(connection: Connection, purse: Purse | None, turn_id: str | None = None) -> None:
-    """Charge in full, inside a transaction, what calls set aside whose runs are over.
+    """Charge the reservations of calls whose runs have ended in full, inside a transaction.
 
-    What such a call did cost nobody can tell: it may have been billed. With `turn_id` all that is
-    open of this turn is charged; otherwise what is lost of a purse.
+    Their cost is unknown, and the vendor may have billed them. With `turn_id`, all open ones of
+    this turn are charged; otherwise the lost ones of a purse.
     """
     if turn_id is not None:
         sql = "SELECT * FROM holds WHERE turn_id = :turn AND state = 'open'"
@@ -244,13 +247,14 @@ def settle_lost(connection: Connection, purse: Purse | None, turn_id: str | None
     else:
         assert purse is not None
         sql = f"SELECT * FROM holds WHERE {_IS_LOST} AND (tree = :tree OR quota = :quota)"
+        # Holds without a quota have an empty text there, which must not match those of other trees.
         rows = all_of(connection, sql, tree=purse.tree, quota=purse.quota or "-")
     for row in rows:
         _book(connection, row, _amount_of(row), "lost")
 
 
 def _book(connection: Connection, hold: Row, charge: Amount, state: str) -> list[Row]:
-    """Turn a hold into a charge; once, whoever tries. Returns the accounts that paid."""
+    """Turn a hold into a charge, at most once. Returns the accounts that were charged."""
     charged = {"usd": _rounded_up(charge.usd), "tokens": int(charge.tokens)}
     changed = execute(
         connection,
@@ -279,7 +283,7 @@ def _book(connection: Connection, hold: Row, charge: Amount, state: str) -> list
 
 
 def _set_aside(connection: Connection, claim: Claim, purse: Purse, key: str, fit: Fit) -> Row:
-    """Set aside what a call needs, and return the row of the hold."""
+    """Reserve what a call needs, and return the row of the hold."""
     amounts = {"usd": _rounded_up(fit.amount.usd), "tokens": int(fit.amount.tokens)}
     for account in purse.accounts:
         execute(
@@ -308,7 +312,7 @@ def _set_aside(connection: Connection, claim: Claim, purse: Purse, key: str, fit
 
 
 def _hold_of(row: Row, left: Amount) -> Hold:
-    """Return a hold by its row; calls alone do not limit how long an answer is."""
+    """Return a hold by its row; a limit on the number of calls does not shorten answers."""
     limits_answer = left.usd.is_finite() or left.tokens.is_finite()
     return Hold(_amount_of(row), row["output_tokens"] if limits_answer else None, row["call_key"])
 
@@ -323,19 +327,21 @@ def _row_of(connection: Connection, claim: Claim, key: str) -> Row | None:
 
 
 def _found(connection: Connection, sql: str, accounts: Iterable[str], **more: Any) -> list[Row]:
-    """Return what a statement finds for each account; some do not exist."""
+    """Return the row that a statement finds for each account that exists."""
     found = [one_of(connection, sql, account=account, **more) for account in accounts]
     return [each for each in found if each is not None]
 
 
 def _locked(connection: Connection, tenant_id: str, purse: Purse) -> list[Row]:
-    """Hold the accounts of a purse, always in the same order, and return them."""
+    """Lock the accounts of a purse, always in the same order, and return them."""
     if purse.quota:
         sql = "SELECT usd, tokens FROM quotas WHERE tenant_id = :tenant"
         limits: Any = one_of(connection, sql, tenant=tenant_id) or {}
         usd = limits.get("usd")
         tokens = limits.get("tokens")
         usd = None if usd is None else Decimal(usd) / NANO
+        # Each period has an account of its own, so that a new one begins without a job that resets
+        # anything; it takes over limits that were changed meanwhile.
         open_account(connection, purse.quota, tenant_id, usd, tokens, None, renew=True)
     sql = "UPDATE accounts SET usd_held = usd_held WHERE account_id = :account RETURNING *"
     return _found(connection, sql, purse.accounts)
@@ -351,7 +357,7 @@ def _left(accounts: Sequence[Row], *, ignoring_holds: bool = False) -> Amount:
             if limit is None:
                 units.append(endless)
                 continue
-            # A call that is under way stays a call, however cheap it turns out to be.
+            # A running call counts as one call, however little it turns out to cost.
             if ignoring_holds and unit != "call":
                 held = 0
             else:
@@ -363,7 +369,7 @@ def _left(accounts: Sequence[Row], *, ignoring_holds: bool = False) -> Amount:
 
 
 def _describe(purse: Purse, accounts: Sequence[Row], lacking: str) -> str:
-    """Return how much is used of the limit that is nearest to its end."""
+    """Return how much is used of the limit that is closest to being exhausted."""
     unit = _UNITS[Amount._fields.index(lacking)]
     limited = [each for each in accounts if each[f"{unit}_limit"] is not None]
     account = min(limited, key=lambda each: each[f"{unit}_limit"] - each[f"{unit}_used"])
@@ -406,12 +412,12 @@ def _quota(tenant_id: str, period: str, now: int) -> str:
 
 
 def _limit(usd: Decimal | None) -> int | None:
-    """Return a limit as it is kept, rounded down."""
+    """Return a limit in billionths, rounded down."""
     if usd is None:
         return None
     return int(usd * NANO)
 
 
 def _rounded_up(usd: Decimal) -> int:
-    """Return a cost as it is kept."""
+    """Return a cost in billionths; like limits, rounded in favour of the budget."""
     return math.ceil(usd * NANO)

@@ -1,25 +1,25 @@
-"""Limits that hold for the whole fleet: rates of vendors, budgets of trees, quotas of tenants."""
+"""Limits of the whole fleet: rates of vendors, budgets of trees, quotas of tenants."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from amplifier_core import events
-from amplifier_core.message_models import ChatRequest, ChatResponse
+from amplifier_core.message_models import ChatRequest, ChatResponse, Usage
 from amplifier_core.session import AmplifierSession
 from amplifier_journal.proxy import Proxy
-from amplifier_kit.calls.budget_news import (
+from amplifier_kit.calls.budget_notices import (
     DOUBTED,
     EXHAUSTED,
     OVERRUN,
     UNPRICED,
     WARNING,
-    News,
+    Notice,
     announce,
 )
 from amplifier_kit.calls.call_costs import Amount, WorstCase, likely_tokens, most_output_tokens
@@ -51,7 +51,7 @@ _LONGEST_WAIT = 1.0
 
 @dataclass(frozen=True)
 class Terms:
-    """How calls are priced and charged; of the price tables, the first comes first."""
+    """How calls are priced and charged; earlier price tables take precedence."""
 
     tables: Sequence[PriceTable]
     allows_unpriced: bool
@@ -59,7 +59,7 @@ class Terms:
 
 
 class Meter:
-    """What one run's calls are paid from: the accounts of a purse, under the fence of its turn."""
+    """The ledger of one run's calls: the accounts of a purse, under the fence of its turn."""
 
     name = NAME
 
@@ -71,12 +71,12 @@ class Meter:
         self._run = run
         self._budgets = budgets
         self._purse = purse
-        # How many attempts each journaled call has made.
+        # Attempts by journaled call: each retry is reserved and charged under its own key.
         self._attempts: dict[str, int] = {}
         self._is_warned = False
 
     async def left(self) -> Amount:
-        """Return what may be used; limits may be changed while the turn runs."""
+        """Return what may still be used; limits may change while the turn runs."""
         return await self._budgets.left(self._run.claim.tenant_id, self._purse)
 
     def seconds_left(self) -> float | None:
@@ -84,11 +84,11 @@ class Meter:
         return None
 
     def out_of_time(self) -> Shortage:
-        """Raise, because no call is stopped for its time."""
+        """Raise: no call is stopped for its time."""
         raise AssertionError("the time of a durable turn is not limited")
 
     async def hold(self, call: WorstCase) -> Hold | Shortage:
-        """Set the worst case aside; waits for what others may give back."""
+        """Reserve the worst case; waits while running calls may release enough."""
         key = self._next_key()
         wait = _FIRST_WAIT
         while True:
@@ -100,23 +100,24 @@ class Meter:
             wait = min(wait * 2, _LONGEST_WAIT)
 
     async def hold_again(self, hold: Hold, call: WorstCase) -> Hold | Shortage:
-        """Charge the attempt that failed in full, and set the worst case of the next one aside."""
+        """Charge a failed attempt in full, and reserve the worst case of the next one."""
         await self.settle(hold, None)
         return await self.hold(call)
 
     async def settle(self, hold: Hold, charge: Amount | None) -> None:
-        """Charge what a call did cost, and announce it when the end is near."""
+        """Charge the cost of a call, and warn when most of the budget is used."""
+        # A cancellation must not interrupt this: the call may have been billed.
         await asyncio.shield(self._settle(hold, charge))
 
     async def _settle(self, hold: Hold, charge: Amount | None) -> None:
         share = await self._fenced(self._budgets.settle(self._run.claim, hold, charge))
         if share >= _WARN_AT and not self._is_warned:
             self._is_warned = True
-            news = News(WARNING, {"share": share}, f"{share:.0%} of the budget is used.")
-            await announce(self.coordinator, news, source=NAME)
+            notice = Notice(WARNING, {"share": share}, f"{share:.0%} of the budget is used.")
+            await announce(self.coordinator, notice, source=NAME)
 
     async def pay_retry(self, event: str, data: dict[str, Any]) -> None:
-        """Charge an attempt that failed, and stop the call when another does not fit."""
+        """Charge a failed attempt, and stop the call if another one does not fit."""
         await pay_retry(self, data)
 
     def _next_key(self) -> str:
@@ -133,17 +134,17 @@ class Meter:
 
 
 class MeteredProvider(PaidProvider[Hold]):
-    """A provider whose calls are paid for; one that was kept in the journal does not come here."""
+    """A provider whose calls are charged; calls answered from the journal do not reach it."""
 
     def __getattr__(self, name: str) -> Any:
-        # A streamed call reports its usage too late, if at all.
+        # `stream` is hidden: a streamed call reports its usage too late, if at all.
         if name.startswith("_") or name == "stream":
             raise AttributeError(name)
         return getattr(self._module, name)
 
 
 class RatedProvider(Proxy):
-    """A provider whose calls wait until the vendor's rates allow them; by kind of bucket."""
+    """A provider whose calls wait until the vendor's rate limits allow them."""
 
     __slots__ = ("_rates", "_run")
 
@@ -153,19 +154,37 @@ class RatedProvider(Proxy):
         self._run = run
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
-        """Wait until the call is allowed, make it, and correct what was taken for it."""
+        """Wait until the call is allowed, make it, and return tokens that it did not use."""
         taken = await self._wait(request, kwargs)
-        # Somebody else may have the turn by now.
-        self._run.check()
         response: ChatResponse = await self._inner.complete(request, **kwargs)
-        bucket = self._rates.get(TOKENS)
-        if bucket is not None and response.usage is not None:
-            used = response.usage.input_tokens + response.usage.output_tokens
-            await bucket.take_back(taken - used)
+        await self._return_unused(taken, response.usage)
         return response
 
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if name == "stream" and callable(found):
+            return self._rated(found)
+        return found
+
+    def _rated(self, stream: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
+        async def chunks(request: ChatRequest, **kwargs: Any) -> AsyncIterator[Any]:
+            taken = await self._wait(request, kwargs)
+            usage = None
+            async for chunk in stream(request, **kwargs):
+                usage = chunk.get("usage") or usage
+                yield chunk
+            if usage is not None:
+                await self._return_unused(taken, Usage.model_validate(usage))
+
+        return chunks
+
+    async def _return_unused(self, taken: int, usage: Usage | None) -> None:
+        bucket = self._rates.get(TOKENS)
+        if bucket is not None and usage is not None:
+            await bucket.take_back(taken - usage.input_tokens - usage.output_tokens)
+
     async def _wait(self, request: ChatRequest, kwargs: dict[str, Any]) -> int:
-        """Take from each bucket, and return how many tokens that were."""
+        """Take from each bucket, and return how many tokens were taken."""
         taken = 0
         if TOKENS in self._rates:
             request, _ = with_options(request, kwargs)
@@ -173,26 +192,28 @@ class RatedProvider(Proxy):
             taken = likely_tokens(request, wanted)
         for kind, bucket in self._rates.items():
             await bucket.take(taken if kind == TOKENS else 1)
+        # Another worker may have claimed the turn while this one waited.
+        self._run.check()
         return taken
 
 
-# Behind the journaled step: a call that was kept is neither counted nor paid for again.
+# Inside of the journaled step: a call that the journal answers is neither counted nor charged.
 _BEHIND_THE_STEP = sys.maxsize + 1
-# A payment that takes longer has failed, and the call is not tried again.
+# A payment that takes longer counts as failed, and the call is not retried.
 _LONGEST_PAYMENT_SECONDS = 30.0
 
 
 class Limits(TurnPart):
-    """Puts the providers of every turn under what `rates` and `budgets` say.
+    """Applies rates and budgets to the providers of every turn.
 
-    The budget of a tree is the one that the root's plan mounts, as its hook declares it by the
-    capability `budget.terms`, unless `Budgets` has set another. An agent whose plan has another
-    than its parent's has an account of its own, which its calls and those of all agents below it
-    are paid from as well. The sessions above an agent are those that `Children` has opened.
+    The budget of a tree is the one that a hook of the root's plan declares by the capability
+    `budget.terms`, unless `Budgets` has set another. An agent whose plan has a different budget
+    than its parent's has an account of its own, which its calls and those of all its descendants
+    are charged to as well. `Children` opens the ancestors of an agent.
 
     `prices` are US dollars per million tokens by provider or provider/model; those in a plan win.
-    A provider that says `is_composite`, or is named in `composite_providers`, only asks others;
-    these are counted instead.
+    A provider that is `is_composite`, or is named in `composite_providers`, only calls others;
+    those are counted instead.
     """
 
     def __init__(
@@ -211,13 +232,16 @@ class Limits(TurnPart):
         self._database = host.database
 
     async def prepare(self, run: TurnRun) -> None:
-        """Give the turn back when its tenant has as many running as it may."""
+        """Give the turn back if its tenant has as many running turns as allowed."""
         assert self._database is not None
         if not await self._database.run(lambda c: admit(c, run.claim)):
             raise run.end(Suspended(DRAIN))
+        # Before the log is attached, which records the events that are known by then.
+        coordinator = run.session.coordinator
+        coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
 
     async def attach(self, run: TurnRun) -> None:
-        """Put the providers under the budgets and rates that there are."""
+        """Wrap the providers for the budgets and rates that apply."""
         assert self._database is not None
         budgets = Budgets(self._database)
         plans, purse, buckets = await self._database.run(lambda c: _open(c, run, budgets))
@@ -226,7 +250,7 @@ class Limits(TurnPart):
         coordinator = run.session.coordinator
         if purse is not None:
             meter = Meter(run, budgets, purse, _terms(_budgets_in_line(run), tables))
-            # A guard, so that children forked in this process have it too.
+            # Registered as a guard, because the kernel hands guards down to sessions forked here.
             coordinator.hooks.register(
                 events.PROVIDER_RETRY,
                 meter.pay_retry,
@@ -248,13 +272,11 @@ class Limits(TurnPart):
             return module
 
         coordinator.interpose("providers", wrap, name=NAME, priority=_BEHIND_THE_STEP, inherit=True)
-        coordinator.register_contributor("observability.events", NAME, EVENTS.copy)
 
     def _price_tables(self, run: TurnRun, plans: list[dict[str, Any]]) -> list[PriceTable]:
-        """Return the prices of the sessions in a line, the root first.
+        """Return the price tables of the ancestors and of the session itself, root first.
 
-        The session itself has those of the fleet from here, also where no money is limited, because
-        what calls cost is shown.
+        The session gets the fleet's prices here also without a budget, because costs are shown.
         """
         above = zip(plans, map(_budget_of, run.ancestors), strict=False)
         tables = [_table_of(plan, budget) for plan, budget in above]
@@ -264,11 +286,11 @@ class Limits(TurnPart):
         return tables
 
     def commit(self, connection: Connection, run: TurnRun, outcome: Outcome) -> None:
-        """Leave nothing set aside for a turn that has ended."""
+        """Charge what is still reserved for the turn that ends."""
         settle_lost(connection, None, run.claim.turn_id)
 
     def _rates(self, tenant_id: str, provider: str, known: set[str]) -> dict[str, Bucket]:
-        """Return the buckets of a provider: those of the tenant's own account, if it has one."""
+        """Return the buckets of a provider; a tenant's own take precedence."""
         assert self._database is not None
         rates: dict[str, Bucket] = {}
         for kind in (REQUESTS, TOKENS):
@@ -281,12 +303,12 @@ class Limits(TurnPart):
 
 
 def admit(connection: Connection, claim: Claim) -> bool:
-    """Whether a claimed turn may run beside the others that its tenant has running."""
+    """Whether a claimed turn may run beside the other running turns of its tenant."""
     sql = (
         "UPDATE tenants SET max_running = max_running "
         "WHERE tenant_id = :tenant AND max_running IS NOT NULL RETURNING max_running"
     )
-    # This locks the tenant's row: two workers that claim at the same moment count one by one.
+    # Locks the tenant's row, so that two workers that claim at the same moment count in sequence.
     tenant = one_of(connection, sql, tenant=claim.tenant_id)
     if tenant is None:
         return True
@@ -307,15 +329,16 @@ def admit(connection: Connection, claim: Claim) -> bool:
 def _open(
     connection: Connection, run: TurnRun, budgets: Budgets
 ) -> tuple[list[dict[str, Any]], Purse | None, set[str]]:
-    """Open the accounts of a run, and return the plans in its line, its purse and all buckets."""
+    """Open the accounts of a run; returns the plans from the root to it, its purse, all buckets."""
     claim = run.claim
     rows = ancestors_of(connection, child_of(connection, claim.session_id))
     line = {row["session_id"]: json.loads(row["plan"]) for row in rows}
     line[claim.session_id] = claim.plan
     *above, mine = _budgets_in_line(run)
-    # What a child has from its parent's plan limits the parent already.
+    # A budget inherited from the parent's plan is charged in the parent's account already.
     if mine is not None and [mine] != above[-1:]:
         open_tree(connection, claim.tenant_id, claim.session_id, mine)
+    # The lost runs of this turn may have left reservations open.
     if claim.runs > 1:
         check_fence(connection, claim.session_id, claim.epoch)
         settle_lost(connection, None, claim.turn_id)
@@ -324,20 +347,20 @@ def _open(
 
 
 def _budgets_in_line(run: TurnRun) -> list[BudgetTerms | None]:
-    """Return what each session from the root down to that of the run limits."""
+    """Return the budget of each session, from the root down to that of the run."""
     return [_budget_of(each) for each in (*run.ancestors, run.session)]
 
 
 def _budget_of(session: AmplifierSession) -> BudgetTerms | None:
-    """Return what the plan of a session limits, as the hook that it mounts for this says."""
+    """Return the budget that a hook of a session declares, if any."""
     return session.coordinator.get_capability(BUDGET)
 
 
 def _terms(budgets: Sequence[BudgetTerms | None], tables: Sequence[PriceTable]) -> Terms:
-    """Return what applies to the last of a line: nobody is more generous than those above it."""
+    """Return the terms of the last session of a line, which no agent can loosen."""
     known = [each for each in budgets if each is not None]
     in_dollars = [each for each in known if each.usd is not None]
-    # Dollars may be limited by a quota alone; then the root's plan decides.
+    # If only a quota limits dollars, the root's plan decides.
     deciding = in_dollars or budgets[:1]
     return Terms(
         tables,
@@ -347,7 +370,7 @@ def _terms(budgets: Sequence[BudgetTerms | None], tables: Sequence[PriceTable]) 
 
 
 def _table_of(plan: dict[str, Any], budget: BudgetTerms | None) -> PriceTable:
-    """Return the prices of a session that runs elsewhere, if it runs."""
+    """Return the prices of an ancestor, whose providers are not mounted here."""
     table = PriceTable(None if budget is None else budget.prices)
     table.take_plan(plan)
     for entry in plan.get("providers") or ():

@@ -1,4 +1,4 @@
-"""Rate limits of vendors that hold for the whole fleet: token buckets, each one row."""
+"""Rate limits of vendors for the whole fleet: token buckets, one row each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOKENS = "tokens"
 _SHORTEST_WAIT = 0.02
 _LONGEST_WAIT = 1.0
 _MINUTE_MS = 60_000.0
-# The moment of the update, not of the statement, which may have waited for the row before.
+# The time of the update and not of the statement, which may have waited for the row's lock.
 _SERVER_NOW = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
 _FILLED = "(level + CASE WHEN clock.now > filled_at THEN clock.now - filled_at ELSE 0 END * per_ms)"
 _LEVEL = f"(CASE WHEN {_FILLED} > capacity THEN capacity ELSE {_FILLED} END)"
@@ -34,10 +34,10 @@ async def set_rate_limit(
     tokens_per_minute: float | None = None,
     burst_seconds: float = 1.0,
 ) -> None:
-    """Limit what all workers together ask of a vendor in any minute.
+    """Limit what all workers together request from a vendor in any minute.
 
     `key` is the name a provider is mounted under, or `tenant/name` for the account of one tenant.
-    At most `burst_seconds` of the rate may be asked for in one moment. None takes a limit away.
+    At most `burst_seconds` of the rate may be used in one moment. None removes a limit.
     """
 
     def work(connection: Connection) -> None:
@@ -47,7 +47,7 @@ async def set_rate_limit(
                 sql = "DELETE FROM rate_buckets WHERE bucket = :bucket"
                 execute(connection, sql, bucket=bucket)
                 continue
-            # A full bucket and what flows into it in a minute are together one minute's worth.
+            # The worst minute is a full bucket plus a minute's refill: together they are `rate`.
             capacity = min(max(1.0, rate * burst_seconds / 60), rate / 2)
             execute(
                 connection,
@@ -65,16 +65,16 @@ async def set_rate_limit(
 
 
 def bucket_names(connection: Connection) -> set[str]:
-    """Return the buckets that there are, inside a transaction."""
+    """Return the names of all buckets, inside a transaction."""
     return {row["bucket"] for row in all_of(connection, "SELECT bucket FROM rate_buckets")}
 
 
 class Bucket:
-    """One bucket as one worker draws from it.
+    """One bucket, as used by one worker.
 
-    All that wait here are asked for in one statement, so that a hot key costs the database one
-    statement for many calls; they are served in order, and a large call gathers what it needs
-    piece by piece.
+    The needs of all waiting calls are requested in one statement, so that a hot bucket costs one
+    statement for many calls. They are served in order, and a large call accumulates what it needs,
+    or small ones would starve it.
     """
 
     def __init__(self, database: Database, name: str) -> None:
@@ -86,7 +86,7 @@ class Bucket:
         self._pump: asyncio.Task[None] | None = None
 
     async def take(self, amount: float) -> None:
-        """Wait until so much may be asked for."""
+        """Wait until this amount is granted."""
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((amount, granted))
         if self._pump is None or self._pump.done():
@@ -94,7 +94,7 @@ class Bucket:
         await granted
 
     async def take_back(self, amount: float) -> None:
-        """Correct what was taken, when a call turned out to need less, or more if negative."""
+        """Return what a call did not need; a negative amount takes what it used in addition."""
 
         def work(connection: Connection) -> None:
             sql = "UPDATE rate_buckets SET level = level + :amount WHERE bucket = :bucket"
@@ -122,14 +122,15 @@ class Bucket:
             if not isinstance(error, Exception):
                 raise
         finally:
-            # What is left was meant for somebody who no longer waits.
+            # Credit that is left was drawn for a call that was cancelled.
             self._credit = 0.0
 
     def _serve(self) -> bool:
-        """Let those go for whom there is enough; whether somebody still waits."""
+        """Release the calls that the credit covers, in order; returns whether any still waits."""
         while self._waiting:
             amount, granted = self._waiting[0]
             if not granted.done():
+                # The tolerance is for rounding: a call must not wait for a billionth of a token.
                 if amount > self._credit + 1e-9:
                     return True
                 self._credit -= amount
@@ -141,7 +142,7 @@ class Bucket:
 
         def work(connection: Connection) -> tuple[float, float]:
             row = one_of(connection, self._take, bucket=self._name, amount=wanted)
-            # A limit that was removed delays nobody.
+            # The limit was removed, so that every call is granted.
             if row is None:
                 return (wanted, 1.0)
             return (row["granted"], row["per_ms"])

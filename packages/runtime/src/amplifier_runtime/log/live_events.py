@@ -1,4 +1,4 @@
-"""Hearing what only shows progress: pieces of answers and of output, scrubbed across the seams."""
+"""Live events: pieces of answers and tool output, with secrets scrubbed across piece borders."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from amplifier_runtime.turns.journal import latest_model_call, scope
 __all__ = ["LiveEvents"]
 
 NAME = "log"
-# First of all handlers: what a guard denies is heard too.
+# Before all other handlers, so that events a guard denies are seen too.
 _FIRST = -sys.maxsize
 _TEXTS = ("text", "delta")
-# With these, other secrets may have become known.
+# After these events, modules may have declared further secrets.
 _NEW_SECRETS = (events.EXECUTION_START, events.MODULE_SWAPPED)
 
 
 class LiveEvents:
-    """Hears the events of one run, and has those shown that are live."""
+    """Observes the events of one run, and forwards the live ones to its log."""
 
     def __init__(self, log: RunLog) -> None:
         self._log = log
@@ -37,11 +37,11 @@ class LiveEvents:
         )
 
     async def listen(self) -> None:
-        """Hear every event that is known by now."""
+        """Subscribe to every event known so far."""
         await self._watch.refresh((*STREAM_EVENTS, TOOL_OUTPUT))
 
     def stop(self) -> None:
-        """Hear nothing any more."""
+        """Unsubscribe."""
         self._watch.stop()
 
     async def _hear(self, event: str, data: Any) -> None:
@@ -52,18 +52,18 @@ class LiveEvents:
         if is_shown and _is_replayed():
             return
         facts = self._news(data)
-        # The end of a block, of a tool or of the turn gives out what was held back.
+        # At the end of a block, a tool or the turn, text that was held back is released.
         for name, rest in self._streams.end(event, facts):
             self._log.show(name, rest)
         if not is_shown:
             return
         fed = self._streams.feed(event, facts)
-        # A piece whose end may be half of a secret waits for the next one.
+        # A piece that may end in half of a secret is held back until the next one.
         if fed is facts or any(fed.get(each) for each in _TEXTS):
             self._log.show(event, fed)
 
     def _news(self, data: Any) -> dict[str, Any]:
-        """Return what an event says beyond what every row of the log has."""
+        """Return the data of an event without the fields that every row of the log has."""
         given: Any = plain(data)
         if not isinstance(given, dict):
             return {"data": given}
@@ -85,6 +85,6 @@ def _is_shown(event: str) -> bool:
 
 
 def _is_replayed() -> bool:
-    """Whether what is shown is an answer from the journal, which the log has or will have."""
+    """Whether the event belongs to an answer from the journal, which readers get as a record."""
     call = latest_model_call()
     return not scope() and call is not None and call.kept is not None

@@ -1,4 +1,4 @@
-"""The rows of the log: each event once, its number given under the fence of its session."""
+"""The rows of the log: each event once, numbered under the fence of its session."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ __all__ = [
     "open_log",
 ]
 
-# Says which live events are void: their run was lost, and nothing of what they showed was kept.
+# Names the live events that are void: their run was lost before its result was kept.
 SUPERSEDED = "log.superseded"
 
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """What a run has to say; `data` is JSON.
+    """One row that a run writes; `data` is JSON.
 
-    With a `key` it is an event of the log, written once whatever happens. Without one it is live:
-    it has a `number`, shows what `call` does, and is gone when the turn ends.
+    With a `key` it is an event of the log, written exactly once. Without one it is live: it has a
+    `number`, shows the progress of `call`, and is deleted when the turn ends.
     """
 
     session_id: str
@@ -47,13 +47,13 @@ class LogRow:
     key: str = ""
     number: int = 0
     call: str = ""
-    # When it happened, if not when it is written: by the clock of the database, as all times are.
+    # When it happened, by the clock of the database; None for the time of the write.
     at: int | None = None
 
 
 @dataclass(slots=True)
 class Head:
-    """Where a log stands, and who may write to it."""
+    """The end of a log, its size, and the epoch that may write to it."""
 
     session_id: str
     epoch: int
@@ -63,12 +63,12 @@ class Head:
 
 
 def first_number(epoch: int) -> int:
-    """Return what the numbers of a run's live events begin with: more than any run before."""
+    """Return the first number of a run's live events: more than any of the runs before it."""
     return epoch << 32
 
 
 def open_log(connection: Connection, claim: Claim, is_kept: Callable[[str], bool]) -> None:
-    """Make a run's log ready inside a transaction, and void what the runs before it lost.
+    """Open the log for a run inside a transaction, and void the live events of lost runs.
 
     Raises:
         Fenced: another worker has claimed the session.
@@ -100,9 +100,9 @@ def open_log(connection: Connection, claim: Claim, is_kept: Callable[[str], bool
 
 
 def append(connection: Connection, records: Sequence[LogRow]) -> dict[str, Head]:
-    """Write records inside a transaction, and return where the logs stand then.
+    """Write records inside a transaction, and return the new ends of the logs.
 
-    Those of a run that has lost its session are not written, nor are events that are there.
+    Skips records of a run that was fenced off, and events that are in the log already.
     """
     heads = _hold(connection, {each.session_id for each in records})
     keys = [each.key for each in records if each.key]
@@ -131,7 +131,7 @@ def append(connection: Connection, records: Sequence[LogRow]) -> dict[str, Head]
 
 
 def forget_live(connection: Connection, claim: Claim) -> None:
-    """Delete the live events of a turn that ends; the log has what came of them."""
+    """Delete the live events of a turn that ends; the log has their results."""
     sql = "DELETE FROM live_events WHERE session_id = :session AND turn_id = :turn"
     execute(connection, sql, session=claim.session_id, turn=claim.turn_id)
 
@@ -140,14 +140,15 @@ _HEADS = (
     "SELECT s.session_id, s.epoch, l.next_seq, l.row_count, l.byte_count "
     "FROM sessions s JOIN logs l ON l.session_id = s.session_id WHERE s.session_id IN :among"
 )
-# In the order in which everybody locks sessions. Who claims one waits until this has ended.
+# In the order in which sessions are locked everywhere: that of Python's `sorted`, hence "C". FOR
+# SHARE makes a claim of the session, which changes its epoch, wait for this transaction.
 _LOCKING = ' ORDER BY s.session_id COLLATE "C" FOR SHARE OF s FOR NO KEY UPDATE OF l'
 _INSERT_EVENT = (
     "INSERT INTO events (session_id, seq, turn_id, key, name, data, size, created_at) "
     "VALUES (:session_id, :seq, :turn_id, :key, :name, :data, :size, "
     "COALESCE(CAST(:created_at AS BIGINT), now_ms()))"
 )
-# Nothing is shown of a turn that has ended while this waited for the lock.
+# Not for a turn that ended while this waited for the lock: its live events are deleted already.
 _INSERT_LIVE = (
     "INSERT INTO live_events (session_id, number, after_seq, turn_id, call, name, data, "
     "created_at) SELECT CAST(:session_id AS TEXT), CAST(:number AS BIGINT), "
@@ -164,9 +165,9 @@ _MOVE = (
 
 
 def _hold(connection: Connection, sessions: set[str]) -> dict[str, Head]:
-    """Lock the logs, and their sessions against another claim."""
+    """Lock the logs, and their sessions against claims by other workers."""
     if connection.dialect.name == "sqlite":
-        # The first write takes the lock on everything.
+        # The first write of a transaction locks the whole database.
         sql = "UPDATE logs SET next_seq = next_seq WHERE session_id IN :among"
         execute_among(connection, sql, sessions)
         rows = all_among(connection, _HEADS, sessions)
@@ -203,7 +204,7 @@ def _insert_events(connection: Connection, rows: list[dict[str, Any]]) -> None:
 
 
 def _move(connection: Connection, heads: dict[str, Head], rows: list[dict[str, Any]]) -> None:
-    """Say where the logs that have grown end now."""
+    """Update the ends and sizes of the logs that have grown."""
     oldest = {row["session_id"]: row["created_at"] for row in reversed(rows)}
     moved = [
         {
@@ -219,7 +220,7 @@ def _move(connection: Connection, heads: dict[str, Head], rows: list[dict[str, A
 
 
 def _ranges(numbers: Iterable[int]) -> list[list[int]]:
-    """Return first and last of each row of neighbours."""
+    """Return the first and last number of each consecutive range."""
     ranges: list[list[int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number - 1:

@@ -1,4 +1,4 @@
-"""What one run of a turn writes: records, each once in all runs of the turn, and live events."""
+"""What one run of a turn logs: records, each once in all runs of the turn, and live events."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from amplifier_runtime.turns.journal import call_digest, latest_model_call, scop
 from amplifier_runtime.turns.steps import DIVERGED, OUTCOME_UNKNOWN
 from amplifier_runtime.turns.turn_run import RESUMED, TurnRun
 
-__all__ = ["TOOL_OUTPUT", "RunLog", "content_digest", "part_key"]
+__all__ = ["HISTORY_KINDS", "TOOL_OUTPUT", "RunLog", "content_digest", "part_key"]
 
 TOOL_OUTPUT = "tool:output"
 
-# Each is said by one run only; no later run would say it again.
+# Emitted by one run only: the journal keeps later runs from emitting them again.
 _ONLY_ONCE = frozenset({OUTCOME_UNKNOWN, DIVERGED})
-# A durable session neither begins nor ends with the process that runs a turn of it. The output of
-# a tool that runs is shown live; without somebody at a terminal, its result is enough.
+# A durable session neither begins nor ends with the process that runs one of its turns. Output of
+# a running tool is shown live only; the log has the tool's result.
 _NOT_RECORDED = frozenset(
     {
         TOOL_OUTPUT,
@@ -35,16 +35,16 @@ _NOT_RECORDED = frozenset(
         "session:config",
     }
 )
-# What adds up to the history and the state of a session.
-_OF_THE_HISTORY = frozenset({"message", "messages", "state"})
+# The kinds of records from which the history and the state of a session are rebuilt.
+HISTORY_KINDS = ("message", "messages", "state")
 
 
 class RunLog:
     """The log as one run writes it; the recorder appends to it.
 
-    `pending` is what is not written yet, numbered as it came. Whatever came up to `urgent` has to
-    be written before the journal continues: no later run would say it again. `closing` is written
-    with the end of the turn and not before.
+    `pending` has the rows that are not written yet, in order and numbered. Those up to `urgent`
+    have to be written before the next journal entry: with that entry, no later run would produce
+    them again. `closing` has the rows that are written only with the end of the turn.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class RunLog:
         self.taken = 0
         self.urgent = 0
         self.is_committed = False
-        # What the history of the turn consists of, in this run: the keys of its records.
+        # Key, kind and data of the records that make up the turn's history in this run.
         self.history: list[tuple[str, str, dict[str, Any]]] = []
-        # What earlier turns have written and would only write again, by kind.
+        # Digests of records that earlier turns wrote and that are skipped if unchanged, by kind.
         self.unchanged: dict[str, str] = {}
         self._scrubber = scrubber
         self._wake = wake
@@ -69,8 +69,8 @@ class RunLog:
     # --- records, as the recorder writes them ----------------------------------------------------
 
     def append(self, kind: str, data: dict[str, Any], *, is_clean: bool = False) -> int:
-        """Take one record; one that is in the log already, by any run, is not written again."""
-        # What a loop says on its way out of a run that is over is not about the turn.
+        """Queue one record; it is not written again if any run has written it."""
+        # What a loop emits while a run that was ended unwinds does not belong to the turn.
         if self.run.is_ended or (kind == "event" and data["name"] in _NOT_RECORDED):
             return 0
         clean = data if is_clean else self._scrubber.scrub(plain(data))
@@ -78,7 +78,7 @@ class RunLog:
             return 0
         self.unchanged.pop(kind, None)
         key = self._key(kind, clean)
-        if kind in _OF_THE_HISTORY:
+        if kind in HISTORY_KINDS:
             self.history.append((key, kind, clean))
         claim = self.run.claim
         row = LogRow(claim.session_id, claim.turn_id, claim.epoch, kind, to_json(clean), key=key)
@@ -86,22 +86,23 @@ class RunLog:
             self.closing.append(row)
         else:
             self._take(row)
+            # Inside a call too: a later run answers it from the journal and never gets there.
             if scope() or kind == "approval.asked" or _is_said_once(kind, clean):
                 self.urgent = self.taken
         return self.taken
 
     def sync(self) -> None:
-        """Do nothing: the journal waits for what it must not be ahead of."""
+        """Do nothing: `before_write` makes the journal wait for urgent records."""
 
     def name_call(self, kind: str, asked: tuple[Any, ...]) -> str:
-        """Name a call by what it asks for, so that every run of the turn names it alike."""
+        """Name a call by a digest of its request, so that it has the same name in every run."""
         digest = call_digest(kind, scope(), *asked)
         self._named[digest] += 1
         text = f"{digest}:{self._named[digest]}"
         return f"{self.run.claim.ordinal}.{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
     def _key(self, kind: str, data: dict[str, Any]) -> str:
-        """Return the one key that a record has in all runs of the turn."""
+        """Return the key of a record, which is the same in all runs of the turn."""
         claim = self.run.claim
         if kind == "part":
             return part_key(claim.session_id, data["digest"])
@@ -113,7 +114,7 @@ class RunLog:
     # --- live events -----------------------------------------------------------------------------
 
     def show(self, event: str, facts: dict[str, Any]) -> None:
-        """Take one live event."""
+        """Queue one live event."""
         self._number += 1
         call = latest_model_call()
         made = scope()[:-1] or (call.key if call is not None else "")
@@ -131,21 +132,21 @@ class RunLog:
         )
 
     def give_up_live(self) -> None:
-        """Void all that this run has shown, when too much of it waits to be written."""
+        """Drop the queued live events and void all of this run, when too many are waiting."""
         self.pending = [each for each in self.pending if each[1].key]
         numbers = [[first_number(self.run.claim.epoch) + 1, self._number]]
         self.append(SUPERSEDED, {"turn_id": self.run.claim.turn_id, "numbers": numbers})
 
-    # --- what waits to be written ----------------------------------------------------------------
+    # --- the queue of unwritten rows -------------------------------------------------------------
 
     def is_waiting(self, until: int) -> bool:
-        """Whether something of what came up to `until` is not written yet."""
+        """Whether a row numbered up to `until` is not written yet."""
         return bool(self.pending) and self.pending[0][0] <= until
 
     def rows_at_the_end(self) -> list[LogRow]:
-        """Return what the end of the turn has to write: the rest of the records.
+        """Return the records that are still to be written with the end of the turn.
 
-        Some of them may be about to be written otherwise: who comes second finds them there.
+        The writer may be writing some of them at the same time; the second one skips them.
         """
         rest = [row for _, row in self.pending if row.key]
         return [*rest, *(self.closing or ())]
@@ -157,12 +158,12 @@ class RunLog:
 
 
 def part_key(session_id: str, digest: str) -> str:
-    """Return the key of a part: it is written once for the whole session."""
+    """Return the key of a part, which is written once per session."""
     return f"{session_id}:part:{digest}"
 
 
 def content_digest(data: dict[str, Any]) -> str:
-    """Return the digest of what a record of the opening says, without whether it was the first."""
+    """Return the digest of an opening record without `resumed`, which only differs by the turn."""
     return digest_of({key: value for key, value in data.items() if key != "resumed"})
 
 
@@ -171,11 +172,11 @@ def _is_said_once(kind: str, data: dict[str, Any]) -> bool:
 
 
 def _identity(kind: str, data: dict[str, Any]) -> str:
-    """Return what a record is about, by names that are the same in every run."""
+    """Return what identifies a record within its turn, the same in every run."""
     if kind in ("model.call", "model.result", "tool.call", "tool.result"):
         return str(data["call"])
     if kind in ("approval.asked", "approval") and data.get("approval_id"):
-        # By its row alone: a run that finds some answers in the journal counts fewer questions.
+        # By its row and not by a count: a run that finds answers in the journal asks fewer.
         return str(data["approval_id"])
     if kind == "message":
         return str(data["digest"])
@@ -203,11 +204,11 @@ def _event_parts(event: str, facts: Any) -> Iterable[str]:
 
 
 def _place() -> Iterable[str]:
-    """Yield where in the turn the running code is."""
+    """Yield what identifies the place in the turn that the running code is at."""
     call = latest_model_call()
     yield scope()
     yield current_tool_call_id() or ""
-    # By what it asks and not by its number: parallel calls come in any order.
+    # By its request and not by its number: parallel calls come in any order.
     yield "" if call is None else f"{call.facts['scope']}{call.facts['digest']}"
 
 

@@ -1,4 +1,4 @@
-"""The log as a part of every turn: written in small batches, and announced to readers."""
+"""The log as a part of every turn: written in small batches, with notifications for readers."""
 
 from __future__ import annotations
 
@@ -28,15 +28,24 @@ from amplifier_runtime.database.database import (
 from amplifier_runtime.errors import Fenced, Suspended
 from amplifier_runtime.log.live_events import LiveEvents
 from amplifier_runtime.log.log_rows import Head, LogRow, append, forget_live, open_log
-from amplifier_runtime.log.reading import CHANNEL
-from amplifier_runtime.log.run_log import RunLog, content_digest
+from amplifier_runtime.log.reader import CHANNEL
+from amplifier_runtime.log.run_log import HISTORY_KINDS, RunLog, content_digest
 from amplifier_runtime.turns.claims import Claim, Outcome
 from amplifier_runtime.turns.turn_run import FAULT, TurnPart, TurnRun
 
 logger = logging.getLogger(__name__)
 
+_BATCH_SECONDS = 0.005
+_BATCH_RECORDS = 1_000
+_MOST_PENDING = 4_000
+_SWEEP_SECONDS = 60.0
+# PostgreSQL limits the payload of a notification to 8,000 bytes.
+_LONGEST_NOTIFICATION = 7_000
+# Outside of the durable steps, so that answers from the journal are recorded like new ones.
+_OUTSIDE_THE_JOURNAL = sys.maxsize - 1
+
 _BATCH = 1_000
-# Cut to less than what is allowed, so that the next event is not one too many again.
+# Trim to this share of a limit, so that the next event does not exceed it again.
 _LEFT = 0.9
 _DAY_MS = 24 * 60 * 60 * 1000
 _IS_OPEN = (
@@ -47,9 +56,9 @@ _IS_OPEN = (
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    """What a log may hold; live events do not count.
+    """How large and old a log may get; live events do not count.
 
-    From a log that is larger, or older, the oldest records are deleted; a reader who has not had
+    The oldest records of a log that is larger or older are deleted; a reader that has not read
     them gets a marker.
     """
 
@@ -59,12 +68,12 @@ class LogLimits:
 
 
 def is_too_large(head: Head, limits: LogLimits) -> bool:
-    """Whether a log is larger than it may be."""
+    """Whether a log exceeds its size limits."""
     return head.row_count > limits.session_rows or head.byte_count > limits.session_bytes
 
 
 async def trim_log(database: Database, session_id: str, limits: LogLimits) -> int:
-    """Delete what is too much or too old of one log; returns how many events that were."""
+    """Delete the events of one log that exceed its limits; returns how many."""
     gone = 0
     while True:
         batch = await database.run(partial(_trim_batch, session_id=session_id, limits=limits))
@@ -74,7 +83,7 @@ async def trim_log(database: Database, session_id: str, limits: LogLimits) -> in
 
 
 async def sweep_log(database: Database, limits: LogLimits) -> int:
-    """Delete what is too old of all logs, and what ended turns have left behind."""
+    """Delete the events of all logs that are too old, and live events of ended turns."""
 
     def old(connection: Connection) -> list[str]:
         execute(
@@ -111,7 +120,7 @@ def _trim_batch(connection: Connection, session_id: str, limits: LogLimits) -> i
     )
     if head is None:
         return 0
-    # What was cut off while its turn could still run again has done its service.
+    # `_cut` left the keys of turns that could run again; those have ended.
     sql = f"DELETE FROM events WHERE session_id = :session AND size = 0 AND NOT {_IS_OPEN}"
     execute(connection, sql, session=session_id)
     oldest = all_of(
@@ -137,7 +146,7 @@ def _trim_batch(connection: Connection, session_id: str, limits: LogLimits) -> i
 
 
 def _too_many(oldest: Sequence[Row], head: Row, limits: LogLimits, before: int) -> tuple[int, int]:
-    """Return how many of the oldest events have to go, and how large they are."""
+    """Return how many of the oldest events to delete, and their total size."""
     left_rows = head["row_count"]
     left_bytes = head["byte_count"]
     is_over = left_rows > limits.session_rows or left_bytes > limits.session_bytes
@@ -155,7 +164,10 @@ def _too_many(oldest: Sequence[Row], head: Row, limits: LogLimits, before: int) 
 
 
 def _cut(connection: Connection, session_id: str, last: int) -> None:
-    """Delete the events up to `last`; of a turn that may run again, all but the keys."""
+    """Delete the events up to `last`; of a turn that may run again, all but the keys.
+
+    Without its key, an event would be written again by the next run.
+    """
     which = {"session": session_id, "last": last}
     sql = "DELETE FROM events WHERE session_id = :session AND seq <= :last AND NOT "
     execute(connection, sql + _IS_OPEN, **which)
@@ -167,35 +179,24 @@ def _cut(connection: Connection, session_id: str, last: int) -> None:
     )
 
 
-_BATCH_SECONDS = 0.005
-_BATCH_RECORDS = 1_000
-_MOST_PENDING = 4_000
-_SWEEP_SECONDS = 60.0
-# A notification has at most 8,000 bytes.
-_LONGEST_TELLING = 7_000
-
-
-# Kept answers pass the recorder like those that were just made, so it stands outside of the steps.
-_OUTSIDE_THE_JOURNAL = sys.maxsize - 1
-_HISTORY = ("message", "messages", "state")
-
-
 class _NoScreen:
-    """A display system for a process that nobody looks at; the recorder keeps what it is shown."""
+    """A display system for an unattended process; the recorder keeps what modules show."""
 
     def show_message(self, message: str, level: str, source: str = "hook") -> None:
-        """Leave it to the log."""
+        """Write the message to the process log only."""
         logger.info("shown source=%s level=%s: %s", source, level, message)
 
 
 class _RunParts(NamedTuple):
+    """The log objects of one run, and whether the log had the session's history before it."""
+
     log: RunLog
     live: LiveEvents
     has_history: bool
 
 
 class _Logged(NamedTuple):
-    """What the log holds of a session when a run of it begins."""
+    """What the log has of a session when a run of it begins."""
 
     digests: list[str]
     unchanged: dict[str, str]
@@ -205,9 +206,9 @@ class _Logged(NamedTuple):
 class SessionLog(TurnPart):
     """Keeps the log of every turn of a worker: the recorder's records, and live events.
 
-    A record is written once, however often its turn is run. What only shows progress, such as the
-    pieces of an answer, is live: readers get it, and it is deleted when the turn ends. When a run
-    is lost, the next one says in the log which live events are void.
+    A record is written once, however often its turn is run. Progress, such as the pieces of an
+    answer, is live: readers get it, and it is deleted when the turn ends. When a run is lost, the
+    next one records which live events are void.
     """
 
     def __init__(self, database: Database, limits: LogLimits | None = None) -> None:
@@ -224,11 +225,11 @@ class SessionLog(TurnPart):
     # --- the parts of a turn ---------------------------------------------------------------------
 
     async def prepare(self, run: TurnRun) -> None:
-        """Void what the runs before this one lost, and record everything from now on."""
+        """Void the live events of lost runs, and start recording."""
         logged = await self._database.run(partial(_open, run=run))
         coordinator = run.session.coordinator
         if coordinator.display_system is None:
-            # Without one, what modules have to say would reach the worker's stderr only.
+            # Without one, messages of modules would reach only the worker's stderr.
             coordinator.display_system = _NoScreen()
         scrubber = MessageScrubber(coordinator)
         log = RunLog(run, scrubber, self._wake)
@@ -251,32 +252,34 @@ class SessionLog(TurnPart):
         await live.listen()
 
     async def attach(self, run: TurnRun) -> None:
-        """Stand around the modules and open the log."""
+        """Interpose the recorder, and open the log."""
         parts = self._runs[run.token]
         recorder = run.recorder
         assert recorder is not None
         await parts.live.listen()
         await recorder.attach(resumed=run.claim.ordinal > 1)
         if run.claim.messages and not parts.has_history:
-            # Its earlier turns are of a version whose log did not hold them, or they are gone.
+            # An earlier version logged no messages, or the retention limits have deleted them.
             await recorder.note_messages(run.claim.messages, reason="earlier")
 
     async def start(self, run: TurnRun) -> None:
-        """Begin the turn in the log, behind what was said to the session while it was at rest."""
+        """Record the prompt, after the steering that was sent between turns."""
         assert run.recorder is not None
         await run.recorder.begin_turn(run.claim.prompt)
 
     async def conclude(self, run: TurnRun, outcome: Outcome) -> None:
-        """Get the last records ready; they are written with the end of the turn."""
+        """Prepare the last records, which are written with the end of the turn."""
         log = self._runs[run.token].log
         recorder = run.recorder
         assert recorder is not None
         if run.claim.runs > 1:
+            # `_history_left` reads what all runs wrote, this one included.
             await self._write_until(log, log.taken)
             left = await self._database.run(partial(_history_left, claim=run.claim))
             log.closing = []
             _correct_history(log, left)
-        log.closing = log.closing or []
+        else:
+            log.closing = []
         if not recorder.is_open and run.error is not None:
             recorder.note_failed_opening(run.error)
             await recorder.begin_turn(run.claim.prompt)
@@ -285,14 +288,14 @@ class SessionLog(TurnPart):
         await recorder.end_turn(outcome.answer, run.error, stop_reason=reason)
 
     def commit(self, connection: Connection, run: TurnRun, outcome: Outcome) -> None:
-        """Write the rest of the log and how the turn ended."""
+        """Write the remaining records, and delete the live events."""
         log = self._runs[run.token].log
         append(connection, log.rows_at_the_end())
         forget_live(connection, run.claim)
         log.is_committed = True
 
     async def close(self, run: TurnRun) -> None:
-        """Write what a run that did not finish has said, and let go."""
+        """Write what is left of a run that did not finish, and stop recording."""
         parts = self._runs.get(run.token)
         if parts is None:
             return
@@ -326,7 +329,7 @@ class SessionLog(TurnPart):
 
     def _start_writer(self) -> None:
         if self._writer is None:
-            # Not in the context of the turn that happens to be the first to say something.
+            # In an empty context, not in that of the turn that happens to log first.
             self._writer = asyncio.create_task(self._write(), context=Context())
 
     async def _write_urgent(self, log: RunLog) -> None:
@@ -339,9 +342,10 @@ class SessionLog(TurnPart):
             await self._round.wait()
 
     async def _write(self) -> None:
-        """Write as long as there is something to write."""
+        """Write batches until nothing is pending."""
         try:
             while self._changed or any(each.pending for each in self._logs()):
+                # Collects a batch for a few milliseconds, unless a turn waits for its records.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_BATCH_SECONDS):
                         await self._hurry.wait()
@@ -358,14 +362,14 @@ class SessionLog(TurnPart):
         ended.set()
 
     async def _write_batch(self, logs: list[RunLog]) -> None:
-        """Write what is pending; what cannot be written together is tried run by run."""
+        """Write what is pending; if that fails, each run by itself, to find the one at fault."""
         batches = [(each, each.pending[:_BATCH_RECORDS]) for each in logs if each.pending]
         changed = self._changed
         self._changed = set()
         if not await self._is_written(batches):
             for each in batches:
                 if not await self._is_written([each]):
-                    # Without its log, a turn does not continue.
+                    # A turn must not continue without its log.
                     each[0].run.end(Suspended(FAULT))
                     each[0].pending = []
         await self._notify(changed | {each.run.claim.session_id for each, _ in batches})
@@ -393,24 +397,23 @@ class SessionLog(TurnPart):
             log.pending = []
 
     async def _notify(self, sessions: set[str]) -> None:
-        """Tell the readers which logs have grown; one that does not hear it looks by itself."""
+        """Notify readers which logs have grown; one that misses it polls."""
         if self._database.is_sqlite or not sessions:
             return
 
         def work(connection: Connection) -> None:
-            for telling in _tellings(sessions):
-                execute(
-                    connection, "SELECT pg_notify(:channel, :text)", channel=CHANNEL, text=telling
-                )
+            for each in _notifications(sessions):
+                execute(connection, "SELECT pg_notify(:channel, :text)", channel=CHANNEL, text=each)
 
         try:
-            # By itself: no transaction that has locks waits for its turn to notify.
+            # In its own transaction: PostgreSQL serializes commits that notify, and one that holds
+            # locks on sessions would make others wait in that queue.
             await self._database.run(work)
         except Exception:
             logger.exception("readers not notified sessions=%d", len(sessions))
 
     async def _keep_in_bounds(self) -> None:
-        """Delete what is too much, and now and then what has become too old."""
+        """Trim logs that are too large, and once a minute those that are too old."""
         large = self._large
         self._large = set()
         try:
@@ -424,7 +427,7 @@ class SessionLog(TurnPart):
 
 
 def _open(connection: Connection, run: TurnRun) -> _Logged:
-    """Make the log ready for a run, and return what it holds."""
+    """Open the log for a run, and return what it has of the session."""
 
     def is_kept(call: str) -> bool:
         return run.journal.get(call) is not None
@@ -453,7 +456,7 @@ def _open(connection: Connection, run: TurnRun) -> _Logged:
 
 
 def _digest_in(row: Row) -> str:
-    """Return the digest that the key of a part or of a message names."""
+    """Return the digest in the key of a part or of a message."""
     key: str = row["key"]
     if row["name"] == "message":
         key = key.rpartition(":")[0]
@@ -461,16 +464,16 @@ def _digest_in(row: Row) -> str:
 
 
 def _history_left(connection: Connection, claim: Claim) -> list[tuple[str, str]]:
-    """Return the keys and kinds of what all runs of a turn wrote of its history, in order."""
-    kinds = ", ".join(f"'{each}'" for each in _HISTORY)
+    """Return key and kind of the history records that all runs of a turn wrote, in order."""
+    kinds = ", ".join(f"'{each}'" for each in HISTORY_KINDS)
     sql = f"SELECT key, name FROM events WHERE turn_id = :turn AND name IN ({kinds}) ORDER BY seq"
     return [(row["key"], row["name"]) for row in all_of(connection, sql, turn=claim.turn_id)]
 
 
 def _correct_history(log: RunLog, left: list[tuple[str, str]]) -> None:
-    """Say how history and state really are, if a run before this one took another way.
+    """Record the actual history and state, if an earlier run diverged from this one.
 
-    What such a run wrote stays in the log. Without this, its messages would count.
+    The records of that run stay in the log, and its messages would count as history otherwise.
     """
     claim = log.run.claim
     messages = [(key, kind) for key, kind, _ in log.history if kind != "state"]
@@ -488,13 +491,13 @@ def _correct_history(log: RunLog, left: list[tuple[str, str]]) -> None:
         log.append("state", states[-1][1])
 
 
-def _tellings(sessions: set[str]) -> Iterator[str]:
-    """Yield texts with one session on each line; an empty one is about all of them."""
+def _notifications(sessions: set[str]) -> Iterator[str]:
+    """Yield payloads with one session per line; an empty one stands for all sessions."""
     text = ""
     for session_id in sorted(sessions):
-        if len(session_id.encode()) > _LONGEST_TELLING:
+        if len(session_id.encode()) > _LONGEST_NOTIFICATION:
             yield ""
-        elif len((text + session_id).encode()) >= _LONGEST_TELLING:
+        elif len((text + session_id).encode()) >= _LONGEST_NOTIFICATION:
             yield text
             text = session_id
         else:

@@ -1,8 +1,9 @@
-"""Logs of durable sessions as every other log is read: whole, and forked."""
+"""Reads and forks the logs of durable sessions, in the form of all other logs."""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from amplifier_runtime.database.database import (
     Connection,
     Database,
     Row,
+    all_among,
     all_of,
     execute,
     execute_many,
@@ -25,7 +27,7 @@ from amplifier_runtime.database.database import (
 from amplifier_runtime.database.row_keys import find_session, insert_session, new_id
 from amplifier_runtime.database.store import own_session, to_json
 from amplifier_runtime.errors import ForkError
-from amplifier_runtime.log.reading import GONE, LogReader, record_in
+from amplifier_runtime.log.reader import GONE, LogReader, record_in
 from amplifier_runtime.log.run_log import part_key
 
 __all__ = ["follow_log", "fork_session", "read_log"]
@@ -38,7 +40,7 @@ _STATUS = {"done": "completed"}
 
 
 async def read_log(database: Database, tenant_id: str, session_id: str) -> MemoryLog:
-    """Return the log of a session as far as it is written, with what lists say of the session.
+    """Return the log of a session as written so far, with the metadata for session lists.
 
     Raises:
         NotFoundError: there is no such session.
@@ -113,53 +115,96 @@ async def fork_session(
     at: int | None = None,
     new_name: str | None = None,
 ) -> str:
-    """Make a session that has another's records up to number `at`, and return its id.
+    """Create a session with another's records up to number `at`, and return its id.
 
-    It has the turns that began by then, and continues like any other with the next one. A turn
-    that is cut in two counts as cancelled.
+    It has the turns that had begun by then, and continues like any other session. A turn of which
+    only a part is copied counts as cancelled.
 
     Raises:
         NotFoundError: there is no such session.
-        ForkError: the log does not hold what the session was then.
+        ForkError: the log lacks the records that the session began with, there is no prompt up to
+            number `at`, or there is a session `new_name` already.
     """
     name = new_name or new_id("session")
-    work = partial(_fork, tenant_id=tenant_id, session_id=session_id, at=at, name=name)
+    turns: defaultdict[str, str] = defaultdict(partial(new_id, "turn"))
+    work = partial(_fork, tenant_id=tenant_id, session_id=session_id, at=at, name=name, turns=turns)
     await database.run(work)
     return name
 
 
 def _fork(
-    connection: Connection, tenant_id: str, session_id: str, at: int | None, name: str
+    connection: Connection,
+    tenant_id: str,
+    session_id: str,
+    at: int | None,
+    name: str,
+    turns: defaultdict[str, str],
 ) -> None:
+    """Write the fork; `turns` are the new ids by the old ones, the same when this is retried."""
     source = own_session(connection, tenant_id, session_id)
-    if find_session(connection, tenant_id, name) is not None:
+    existing = find_session(connection, tenant_id, name)
+    if existing is not None:
+        if _has_turn(connection, existing["session_id"], list(turns.values())):
+            # Written before, by a commit whose confirmation was lost.
+            return
         raise ForkError(f"There is a session `{name}` already.")
-    rows = all_of(connection, _ROWS, session=source["session_id"])
-    kept = [row for row in rows if at is None or row["seq"] <= at]
-    if not kept or kept[0]["seq"] > 1:
-        raise ForkError(f"The log of session `{session_id}` does not begin with its first record.")
-    if kept[0]["name"] != "session.opened":
-        raise ForkError(f"The log of session `{session_id}` was begun by an earlier version.")
+    kept = _records_to_copy(connection, source, session_id, at)
     key = insert_session(connection, tenant_id, name, source["plan"], source["parent_id"])
     state = state_of(_record(row) for row in kept)
+    # A cut may leave tool calls without their results, which providers refuse.
     messages, repairs = repair_history(state.messages)
     added: list[tuple[str, dict[str, Any]]] = [("fork", {"from": session_id, "at": at})]
     if repairs:
         added.append(("messages", {"messages": messages, "reason": "repair", "turn": state.turns}))
-    turns = _copy_turns(connection, source["session_id"], key, state, kept)
+    _copy_turns(connection, source["session_id"], key, state, kept, turns)
     _copy_records(connection, key, kept, turns, added)
-    _set_history(connection, key, messages, state.values, [*turns.values()][-1])
+    _set_history(connection, key, messages, state.values, turns[kept[-1]["turn_id"]])
+
+
+def _has_turn(connection: Connection, key: str, turn_ids: list[str]) -> bool:
+    if not turn_ids:
+        # PostgreSQL has no type for an empty list.
+        return False
+    sql = "SELECT session_id FROM turns WHERE turn_id IN :among"
+    return any(row["session_id"] == key for row in all_among(connection, sql, turn_ids))
+
+
+def _records_to_copy(
+    connection: Connection, source: Row, session_id: str, at: int | None
+) -> list[Row]:
+    """Return the records up to number `at`, without the opening of a turn not yet begun."""
+    rows = all_of(connection, _ROWS, session=source["session_id"])
+    kept = [row for row in rows if at is None or row["seq"] <= at]
+    if at is not None and rows and at > rows[-1]["seq"]:
+        raise ForkError(f"Session `{session_id}` has {rows[-1]['seq']} records, and no {at}.")
+    if not kept or kept[0]["seq"] > 1:
+        raise ForkError(f"The log of session `{session_id}` does not begin with its first record.")
+    if kept[0]["name"] != "session.opened":
+        raise ForkError(f"The log of session `{session_id}` was begun by an earlier version.")
+    begun = {row["turn_id"] for row in kept if row["name"] == "prompt"}
+    if not begun:
+        raise ForkError(
+            f"Record {kept[-1]['seq']} of session `{session_id}` is before its first prompt. "
+            "Fork it at a later one."
+        )
+    # Other records of a turn are written before its prompt.
+    while kept[-1]["turn_id"] not in begun:
+        kept.pop()
+    return kept
 
 
 def _copy_turns(
-    connection: Connection, source: str, key: str, state: SessionState, kept: list[Row]
-) -> dict[str, str]:
-    """Copy the turns that the records tell of; returns their new ids by the old ones."""
+    connection: Connection,
+    source: str,
+    key: str,
+    state: SessionState,
+    kept: list[Row],
+    turns: defaultdict[str, str],
+) -> None:
+    """Copy the turns that the records belong to, under their new ids."""
     ended = {row["turn_id"] for row in kept if row["name"] == "turn.ended"}
-    turns: dict[str, str] = {}
     sql = "SELECT * FROM turns WHERE session_id = :session AND ordinal <= :last ORDER BY ordinal"
     for turn in all_of(connection, sql, session=source, last=state.turns):
-        turns[turn["turn_id"]] = new_id("turn")
         is_whole = turn["turn_id"] in ended
         execute(
             connection,
@@ -182,7 +227,6 @@ def _copy_turns(
         )
     sql = "UPDATE sessions SET turn_count = :turns WHERE session_id = :session"
     execute(connection, sql, session=key, turns=state.turns)
-    return turns
 
 
 def _copy_records(
@@ -217,7 +261,7 @@ def _copy_records(
 
 
 def _own(row: Row, key: str, turns: dict[str, str]) -> dict[str, Any]:
-    """Return what is another one in the copy of a row."""
+    """Return the columns that differ in the copy of a row: the keys contain ids."""
     if row["name"] == "part":
         own = part_key(key, json.loads(row["data"])["digest"])
     else:
@@ -232,7 +276,7 @@ def _set_history(
     values: dict[str, Any],
     last_turn: str,
 ) -> None:
-    """Give the copy the messages and the state that its records add up to."""
+    """Store the messages and the state that the copied records add up to."""
     rows = [
         {"session": key, "position": position, "turn": last_turn, "message": to_json(message)}
         for position, message in enumerate(messages)

@@ -1,4 +1,4 @@
-"""What apps tell a turn from any machine: an answer, to stop, what to consider as well."""
+"""Signals from apps to turns, from any machine: approval answers, cancellation, steering."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Approval:
 
     @property
     def outcome(self) -> str:
-        """What became of it, in words."""
+        """The outcome, in words."""
         is_answered = self.state == "answered"
         if is_answered:
             return f"`{self.answer}` by {self.answered_by}"
@@ -75,7 +75,7 @@ def _own_approval(connection: Connection, tenant_id: str, approval_id: str) -> R
 def open_approvals(
     connection: Connection, tenant_id: str, session_id: str | None, limit: int
 ) -> list[Approval]:
-    """Return what a tenant is asked, or one session by its key, in a transaction; oldest first."""
+    """Return the open questions of a tenant, or of one session by its key, oldest first."""
     rows = all_of(
         connection,
         f"{APPROVALS} WHERE a.tenant_id = :tenant AND a.state = 'open' "
@@ -91,11 +91,11 @@ def open_approvals(
 def answer_approval(
     connection: Connection, tenant_id: str, approval_id: str, answer: str, by: str
 ) -> Approval:
-    """Answer a question inside a transaction and let its turn continue; returns what it came to.
+    """Answer a question inside a transaction and wake its turn; returns its final state.
 
     Raises:
         NotFoundError: there is no such question.
-        ValueError: that is none of its options.
+        ValueError: the answer is not one of its options.
     """
     row = _own_approval(connection, tenant_id, approval_id)
     approval = Approval.from_row(row)
@@ -103,13 +103,14 @@ def answer_approval(
         known = ", ".join(f"`{each}`" for each in approval.options)
         raise ValueError(f"`{answer}` is no answer to approval `{approval_id}`; it takes {known}.")
     hold_session(connection, row["session_id"])
+    # An answer after the deadline does not count, even if no worker has expired the question yet.
     _expire(connection, approval_id)
     _decide(connection, approval_id, "answered", answer, by)
     return read_approval(connection, tenant_id, approval_id)
 
 
 def overdue_approvals(connection: Connection) -> list[tuple[str, str]]:
-    """Return the session and the id of each question whose time is up."""
+    """Return session and id of each open question whose deadline has passed."""
     sql = (
         "SELECT session_id, approval_id FROM approvals "
         "WHERE state = 'open' AND expires_at <= now_ms() ORDER BY expires_at LIMIT 1000"
@@ -119,13 +120,13 @@ def overdue_approvals(connection: Connection) -> list[tuple[str, str]]:
 
 
 def expire_approval(connection: Connection, session_id: str, approval_id: str) -> None:
-    """Decide a question by its time inside a transaction, if nothing else has decided it."""
+    """Expire a question inside a transaction, unless it is decided."""
     hold_session(connection, session_id)
     _expire(connection, approval_id)
 
 
 def withdraw_approvals(connection: Connection, turn_id: str) -> None:
-    """Decide inside a transaction that nobody needs the open answers of a turn any more."""
+    """Withdraw the open questions of a turn inside a transaction."""
     execute(
         connection,
         "UPDATE approvals SET state = 'withdrawn', decided_at = now_ms() "
@@ -161,7 +162,7 @@ def _decide(
 
 
 class Signals:
-    """One tenant's way to its turns while they run or wait; what is not its own is not found."""
+    """Sends signals to one tenant's turns; ids of other tenants are not found."""
 
     def __init__(self, database: Database, tenant_id: str) -> None:
         self.tenant_id = tenant_id
@@ -186,11 +187,11 @@ class Signals:
         )
 
     async def answer(self, approval_id: str, answer: str, *, by: str) -> Approval:
-        """Answer a question with one of its options; to say the same again changes nothing.
+        """Answer a question with one of its options; repeating the same answer changes nothing.
 
         Raises:
-            AlreadyDecidedError: another answer, the time or a cancellation came first.
-            ValueError: that is none of its options.
+            AlreadyDecidedError: another answer, the timeout or a cancellation came first.
+            ValueError: the answer is not one of its options.
         """
         approval = await self._database.run(
             lambda connection: answer_approval(connection, self.tenant_id, approval_id, answer, by)
@@ -200,10 +201,10 @@ class Signals:
         return approval
 
     async def cancel(self, turn_id: str, *, immediate: bool = False) -> Turn:
-        """Ask a turn and all below it to stop, after the running step or immediately.
+        """Ask a turn and its descendants to stop, after the running step or immediately.
 
         A turn that never ran is cancelled when this returns, any other one when `Client.result`
-        says so: what it has done by then stays in the history. One that is finished stays so.
+        returns: what it has done by then stays in the history. A finished turn stays unchanged.
         """
         await self._store.turn(self.tenant_id, turn_id)
         tree = await self._database.run(lambda connection: turns_below(connection, turn_id))
@@ -212,9 +213,9 @@ class Signals:
         return await self._store.turn(self.tenant_id, turn_id)
 
     async def steer(self, session_id: str, text: str, *, steer_id: str | None = None) -> None:
-        """Say something to the running turn, at its next step, or else to the next turn.
+        """Send a text to the running turn, for its next step, or else to the next turn.
 
-        The same `steer_id` again says nothing new.
+        A text with a `steer_id` that was used before is ignored.
         """
         if not text.strip():
             raise ValueError("There is nothing in the text to steer by.")
@@ -228,13 +229,13 @@ class Signals:
 
 
 def cancel_turn(connection: Connection, turn_id: str, *, immediate: bool) -> None:
-    """Ask a turn to stop inside a transaction, or end it if no worker is needed for that."""
+    """Ask a turn to stop inside a transaction, or end it here if that needs no worker."""
     turn = _locked(connection, turn_id)
     if turn["state"] in FINISHED:
         return
     withdraw_approvals(connection, turn_id)
-    # What has run may have done something, which its journal has; only a worker can read it. Not
-    # so one that ends its workers.
+    # A turn that has run is ended by a worker, which takes what it did from its journal into the
+    # history. One that has crashed its workers is ended here, or it would crash another.
     if turn["runs"] == 0 or turn["reason"] == "crashed":
         _end_here(connection, turn)
         return
@@ -249,7 +250,7 @@ def cancel_turn(connection: Connection, turn_id: str, *, immediate: bool) -> Non
 
 
 def turns_below(connection: Connection, turn_id: str) -> list[str]:
-    """Return the turns that a turn gave work to, and theirs, that are not finished."""
+    """Return the unfinished descendants of a turn."""
     rows = all_of(
         connection,
         "WITH RECURSIVE tree (turn_id, state) AS ("
@@ -267,6 +268,7 @@ def _locked(connection: Connection, turn_id: str) -> Row:
     turn = one_of(connection, sql, turn=turn_id)
     assert turn is not None
     hold_session(connection, turn["session_id"])
+    # Again, now that it is locked: its state may have changed.
     turn = one_of(connection, sql, turn=turn_id)
     assert turn is not None
     return turn
@@ -297,7 +299,7 @@ def _steer(connection: Connection, session_id: str, steer_id: str, text: str) ->
         steer=steer_id,
         text=to_json(text),
     )
-    # One that is parked continues to wait for what it waits for.
+    # A parked turn is not woken: the text does not answer what it waits for.
     execute(
         connection,
         "UPDATE turns SET signals = signals + 1 WHERE session_id = :session AND state = 'running'",

@@ -1,4 +1,4 @@
-"""Who runs what: taking turns fairly, keeping them by an epoch, giving them back."""
+"""Which worker runs which turn: fair claims, fenced by an epoch, and how they are given up."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = [
     "Outcome",
     "check_fence",
     "let_next_go",
-    "take_from_the_dead",
+    "requeue_turns_of",
 ]
 
 CRASH_LIMIT = 3
 """How many workers a turn may take with it, unless their settings say otherwise."""
 
-# How a run ends that did not end its turn: the turn is ready again, or has crashed too often.
+# After a run that did not end its turn, the turn is ready again, or parked if it crashed too often.
 _CRASHED = (
     "crashes = crashes + :more, worker_id = NULL, "
     "state = CASE WHEN crashes + :more >= :limit THEN 'parked' ELSE 'ready' END, "
@@ -35,7 +35,7 @@ _NO_LIMIT = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A turn that one worker may run, with what its session has; `epoch` is the fence."""
+    """A turn that one worker may run, with its session's data; `epoch` is the fence."""
 
     turn_id: str
     tenant_id: str
@@ -50,13 +50,13 @@ class Claim:
     state: dict[str, Any]
     messages: list[dict[str, Any]]
     parent_id: str | None
-    # What the tenant calls the session; `session_id` is the key of its rows.
+    # The tenant's id of the session; `session_id` is the key of its rows.
     session_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a turn ended: `state` is one of FINISHED; with what its session has from now on."""
+    """How a turn ended, and the session's new data; `state` is one of FINISHED."""
 
     state: str
     answer: str | None
@@ -66,18 +66,18 @@ class Outcome:
 
 
 def check_fence(connection: Connection, session_id: str, epoch: int) -> None:
-    """Lock the session's row, or raise Fenced when another worker has claimed the session.
+    """Lock the session's row, or raise Fenced if another worker has claimed the session.
 
-    Every durable write of a turn does this in its own transaction.
+    Every transaction of a run that writes does this first.
     """
-    # A write, so that SQLite too has the lock from here on.
+    # An update, so that on SQLite too the lock is held from here on.
     sql = "UPDATE sessions SET epoch = epoch WHERE session_id = :session AND epoch = :epoch"
     if execute(connection, sql, session=session_id, epoch=epoch) == 0:
         raise Fenced
 
 
 class Claims:
-    """The turns of one worker."""
+    """Claims, ends and gives back the turns of one worker."""
 
     def __init__(
         self,
@@ -87,16 +87,17 @@ class Claims:
         *,
         crash_limit: int = CRASH_LIMIT,
     ) -> None:
-        """`versions` are those whose turns this worker can continue; its own is the first."""
+        """`versions` are the code versions whose turns it can continue, its own first."""
         self._database = database
         self._crash_limit = crash_limit
         self._worker_id = worker_id
         self._versions = tuple(versions)
 
     async def take(self, most: int) -> list[Claim]:
-        """Claim up to `most` turns: first those of the tenants that have the fewest running."""
+        """Claim up to `most` turns, first those of the tenants with the fewest running turns."""
 
         def work(connection: Connection) -> list[Claim]:
+            # A read first, so that an idle worker takes no lock five times a second.
             candidates = self._fairest(connection, most)
             if not candidates or not self._is_alive(connection):
                 return []
@@ -113,10 +114,10 @@ class Claims:
         return await self._database.run(work)
 
     def _fairest(self, connection: Connection, most: int) -> Sequence[Row]:
-        """Return who is next: a tenant's n-th running turn comes after everybody's (n-1)-th.
+        """Return the next turns: a tenant's n-th running turn comes after everybody's (n-1)-th.
 
-        Of those that another crash would park, a worker has one at a time: when it dies, nobody is
-        parked for having been beside the one that did it.
+        Of the turns that another crash would park, a worker runs one at a time: when it dies, no
+        turn is parked because of a crash that another one caused.
         """
         names = {f"version{index}": version for index, version in enumerate(self._versions)}
         known = ", ".join(f":{name}" for name in names)
@@ -143,18 +144,18 @@ class Claims:
             "ORDER BY place / weight, submitted_at, turn_id LIMIT :most",
             most=most,
             worker=self._worker_id,
-            # With a limit of one, every turn would be a suspect from the beginning.
+            # With a crash limit of 1, turns that never crashed would count as suspects.
             last=max(1, self._crash_limit - 1),
             **names,
         )
 
     def _is_alive(self, connection: Connection) -> bool:
-        """Hold this worker's row, so that nobody declares it dead while it takes turns."""
+        """Lock this worker's row, so that it is not declared dead while it claims turns."""
         sql = "UPDATE workers SET state = state WHERE worker_id = :worker AND state = 'alive'"
         return execute(connection, sql, worker=self._worker_id) == 1
 
     def _take_one(self, connection: Connection, turn_id: str) -> Claim | None:
-        # Its row is locked, or the whole database is: what is ready now stays so until the end.
+        # The session's row, or all of SQLite, is locked: a ready turn stays so until the end.
         session = one_of(
             connection,
             "UPDATE sessions SET epoch = epoch + 1 WHERE session_id = "
@@ -183,12 +184,12 @@ class Claims:
         outcome: Outcome,
         parts: Iterable[Callable[[Connection], None]] = (),
     ) -> None:
-        """Write how the turn ended, with its messages, and let the next turn of its session go.
+        """Write the end of the turn and its messages, and make the session's next turn ready.
 
         `parts` are run in the same transaction.
 
         Raises:
-            Fenced: the turn is somebody else's; nothing was written.
+            Fenced: another worker has claimed the turn; nothing was written.
         """
 
         def work(connection: Connection) -> None:
@@ -216,7 +217,7 @@ class Claims:
         await self._database.run(work)
 
     def _is_finished(self, connection: Connection, claim: Claim) -> bool:
-        """Whether this very run has been written already, by a commit whose answer got lost."""
+        """Whether this run wrote the end already, by a commit whose confirmation was lost."""
         sql = "SELECT state, epoch FROM turns WHERE turn_id = :turn"
         row = one_of(connection, sql, turn=claim.turn_id)
         return row is not None and row["state"] in FINISHED and row["epoch"] == claim.epoch
@@ -224,9 +225,9 @@ class Claims:
     async def give_back(
         self, claim: Claim, *, delay_seconds: float = 0.0, crashed: bool = False
     ) -> None:
-        """Let another worker run the turn, immediately or later; does nothing if one does already.
+        """Make the turn ready for other workers, now or later; does nothing if one has it already.
 
-        A turn that `crashed` as often as it may is parked instead.
+        A turn that `crashed` too often is parked instead.
         """
 
         def work(connection: Connection) -> None:
@@ -246,12 +247,13 @@ class Claims:
         await self._database.run(work)
 
     async def park(self, claim: Claim, reason: str, signals: int) -> bool:
-        """Put the turn aside until `wake_turn`; False when a signal came that it has not seen.
+        """Park the turn until `wake_turn`; returns False if a signal came that it has not seen.
 
-        `signals` is how many it has seen. Then the turn is ready again instead of parked.
+        `signals` is how many it has seen. With a new one, the turn is made ready instead: its wake
+        would have found it running and done nothing.
 
         Raises:
-            Fenced: the turn is somebody else's.
+            Fenced: another worker has claimed the turn.
         """
 
         def work(connection: Connection) -> bool:
@@ -271,7 +273,7 @@ class Claims:
         return await self._database.run(work)
 
     async def disown(self, turn_ids: Iterable[str]) -> None:
-        """Give back turns that the database says are run here, and nobody here knows of."""
+        """Give back turns that the database assigns to this worker and that it does not know."""
 
         def work(connection: Connection) -> None:
             for turn_id in turn_ids:
@@ -286,7 +288,7 @@ class Claims:
         await self._database.run(work)
 
     async def mine(self) -> set[str]:
-        """Return the turns that the database says this worker runs."""
+        """Return the turns that the database assigns to this worker."""
 
         def work(connection: Connection) -> set[str]:
             sql = "SELECT turn_id FROM turns WHERE worker_id = :worker AND state = 'running'"
@@ -295,12 +297,13 @@ class Claims:
         return await self._database.run(work)
 
 
-def take_from_the_dead(connection: Connection, worker_id: str, crash_limit: int) -> list[str]:
-    """Fence a dead worker's turns off and make them ready, inside a transaction; returns them.
+def requeue_turns_of(connection: Connection, worker_id: str, crash_limit: int) -> list[str]:
+    """Fence off a dead worker's turns and make them ready, inside a transaction; returns them.
 
-    A turn that has seen `crash_limit` of its workers die is parked, with the reason.
+    A turn that has lost `crash_limit` workers is parked, with the reason.
     """
     sql = "SELECT session_id FROM turns WHERE worker_id = :worker AND state = 'running'"
+    # Sorted: sessions are locked in the same order everywhere, against deadlocks.
     sessions = sorted(row["session_id"] for row in all_of(connection, sql, worker=worker_id))
     for session_id in sessions:
         execute(
@@ -320,7 +323,7 @@ def take_from_the_dead(connection: Connection, worker_id: str, crash_limit: int)
 
 
 def _locked(connection: Connection, sessions: set[str]) -> set[str]:
-    """Lock those of the sessions that nobody else is about to claim or change."""
+    """Lock and return those of the sessions that no other transaction has locked."""
     sql = (
         "SELECT session_id FROM sessions WHERE session_id = ANY(:sessions) "
         "ORDER BY session_id FOR UPDATE SKIP LOCKED"
@@ -348,7 +351,7 @@ def _claim(row: Row, session: Row, messages: list[dict[str, Any]]) -> Claim:
 
 
 def _write_messages(connection: Connection, claim: Claim, messages: list[dict[str, Any]]) -> None:
-    """Bring the stored history to `messages`; most often it only grows."""
+    """Replace the stored history by `messages`, from the first difference on."""
     before = [to_json(each) for each in claim.messages]
     now = [to_json(each) for each in messages]
     same = 0
@@ -370,7 +373,7 @@ def _write_messages(connection: Connection, claim: Claim, messages: list[dict[st
 
 
 def let_next_go(connection: Connection, session_id: str) -> None:
-    """Make the next turn of a session ready inside a transaction, when the one before is over."""
+    """Make the next waiting turn of a session ready, inside the transaction that ends one."""
     execute(
         connection,
         "UPDATE turns SET state = 'ready', ready_at = now_ms() WHERE turn_id = "

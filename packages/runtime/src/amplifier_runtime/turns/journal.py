@@ -1,4 +1,4 @@
-"""The journal of one run: under which key a call is kept, and what an earlier run kept there."""
+"""The journal of one run: the keys of its calls, and the results that earlier runs stored."""
 
 from __future__ import annotations
 
@@ -34,28 +34,29 @@ logger = logging.getLogger(__name__)
 
 _CLAIMED = "runtime"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-# Which call the running code is inside of: calls made there are kept under its key.
+# The key of the call that the running code is inside of, as a prefix for calls made there.
 _scope: ContextVar[str] = ContextVar("amplifier_durable_scope", default="")
 _is_unsafe: ContextVar[bool] = ContextVar("amplifier_durable_unsafe", default=False)
 _model_call: ContextVar[ModelCall | None] = ContextVar("amplifier_durable_model", default=None)
 
 
 def scope() -> str:
-    """Return the key of the call that the running code is inside of, or nothing."""
+    """Return the key of the call that the running code is inside of, or an empty text."""
     return _scope.get()
 
 
 def is_repeatable() -> bool:
-    """Whether the call that the running code is inside of may be run again from its beginning."""
+    """Whether the call that the running code is inside of may be run again from its start."""
     return not _is_unsafe.get()
 
 
 @contextmanager
 def inside(key: str, *, is_unsafe: bool = False) -> Generator[None]:
-    """Let the calls made here belong to the call under `key`, which may be an unsafe one."""
+    """Mark code as being inside the call of `key`, which may be an unsafe one."""
     before = _scope.get()
     was_unsafe = _is_unsafe.get()
     _scope.set(key)
+    # Inherited: a safe call inside of an unsafe one can only be repeated together with it.
     _is_unsafe.set(is_unsafe or was_unsafe)
     try:
         yield
@@ -65,9 +66,9 @@ def inside(key: str, *, is_unsafe: bool = False) -> Generator[None]:
 
 
 def asking_call_id() -> str:
-    """Return the id of the tool call whose hooks run here; nothing once the tool itself runs.
+    """Return the id of the tool call whose hooks run here; empty once the tool itself runs.
 
-    What the tool asks is kept under the key of its call, `scope()`, which has the id already.
+    Questions of the tool are stored under the key of its call, `scope()`, which contains the id.
     """
     call = current_tool_call()
     if call is None or _CLAIMED in call.claimed_by:
@@ -76,34 +77,35 @@ def asking_call_id() -> str:
 
 
 def latest_model_call() -> ModelCall | None:
-    """Return the model call that was made last in this task, if any."""
+    """Return the latest model call of this task, if any."""
     return _model_call.get()
 
 
 def kept_model(model: ChatResponse | ToolResult) -> Any:
-    """Return a model as the journal keeps it: JSON data with all fields.
+    """Return a model as the journal stores it: JSON data with all fields.
 
-    Not `plain_model` of the foundation, which leaves out what is None: a call that was kept reads
-    like one that was made, and journals of earlier versions have these fields.
+    Fields that are None are kept: a stored result reads like the original, and journals of earlier
+    versions have them.
     """
     try:
         return model.model_dump(mode="json")
     except Exception:
-        # It may contain what pydantic cannot write; as text it still says something.
+        # It may contain objects that pydantic cannot serialize; `plain` writes them as text.
         logger.debug("model not dumped type=%s", type(model).__name__, exc_info=True)
         return plain(model)
 
 
 def call_digest(*parts: Any) -> str:
-    """Return a short name for what a call is made with: the same in every run."""
+    """Return a short digest of a call's arguments, the same in every run."""
+    # The repr of an object without data contains its address, which differs in every process.
     text = json.dumps(plain(parts), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(_ADDRESS.sub("", text).encode()).hexdigest()[:24]
 
 
 class ModelCall(NamedTuple):
-    """One model call of this run: `key` to keep it under, `kept` what an earlier run kept.
+    """One model call of this run: its journal `key`, and `kept`, the result of an earlier run.
 
-    `is_divergent` says that an earlier run asked for something else at this place.
+    `is_divergent` means that an earlier run made a different request at this place.
     """
 
     key: str
@@ -113,9 +115,9 @@ class ModelCall(NamedTuple):
 
 
 class Journal:
-    """What earlier runs of a turn kept, and the places of this run's calls in it.
+    """The entries of earlier runs of a turn, and the places of this run's calls among them.
 
-    A model call is found by what it asks, then by its number; a tool call by the id that the model
+    A model call is found by its request, then by its number; a tool call by the id that the model
     gave it and by its input. The order of parallel calls does not matter.
     """
 
@@ -131,12 +133,13 @@ class Journal:
         for call in sorted(calls, key=lambda each: (each["n"], each["epoch"])):
             place = call["scope"]
             self._asked[place, call["digest"]].append(call)
-            # What an abandoned path asked is still good for the same question, but proves nothing.
+            # Answers of an abandoned path are still used for equal requests, but a request that
+            # is missing from that path is not a divergence.
             if call["epoch"] >= turned_at.get(place, {}).get(call["n"], 0):
                 self._unused[place, call["n"]].append(call["digest"])
 
     def model_call(self, digest: str) -> ModelCall:
-        """Return the place of the next model call."""
+        """Return the next model call, with its stored result if there is one."""
         place = scope()
         self._numbers[place] += 1
         number = self._numbers[place]
@@ -156,28 +159,28 @@ class Journal:
 
     def tool_key(self, name: str, given: Any) -> str:
         """Return the key of the next call of a tool."""
-        # The id becomes part of a key in the database.
+        # The id comes from the model and becomes part of a key in the database.
         call_id = valid_text(claim_tool_call(name, by=_CLAIMED) or "")
         key = f"tool:{scope()}{call_id}:{call_digest(name, given)}"
         self._occurrences[key] += 1
         return f"{key}:{self._occurrences[key]}"
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """Return what an earlier run kept under `key`."""
+        """Return what an earlier run stored under `key`, or None."""
         return self._entries.get(key)
 
     @property
     def model_calls(self) -> int:
-        """How many model calls this run has made so far, apart from those inside of others."""
+        """How many model calls this run has made so far, without those inside other calls."""
         return self._numbers[""]
 
     def starting_with(self, prefix: str) -> dict[str, Any]:
-        """Return all that earlier runs kept under keys with this beginning."""
+        """Return the entries of earlier runs whose keys begin with `prefix`."""
         return {key: each for key, each in self._entries.items() if key.startswith(prefix)}
 
 
 def _divergences(entries: dict[str, Any]) -> dict[str, dict[int, int]]:
-    """Return for each scope and number from which epoch on calls are of the path in force."""
+    """Return the first epoch whose calls are of the current path, by scope and call number."""
     turns: dict[str, dict[int, int]] = {}
     for key, turn in entries.items():
         if not key.startswith("diverged:"):

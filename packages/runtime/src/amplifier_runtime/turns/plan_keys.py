@@ -1,4 +1,4 @@
-"""The keys that a plan refers to, found by the worker that has claimed a turn, and kept nowhere."""
+"""The keys that a plan refers to: looked up by the worker that claimed a turn, never stored."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from amplifier_runtime.errors import MissingKeyError
 
 __all__ = ["PlanKeys"]
 
-# Whoever writes a plan is not to get at all secrets, or at the whole database, by one reference.
+# One reference to these would give the author of a plan all secrets, or the whole database.
 _WITHHELD = frozenset({KEY_VARIABLE, "AMPLIFIER_DATABASE_URL"})
 
 
 class PlanKeys:
-    """What the plans of one turn refer to. Values are in memory alone, for as long as it runs."""
+    """The keys that the plans of one turn refer to, in memory while it runs."""
 
     def __init__(self, database: Database, tenant_id: str) -> None:
         self._secrets = SecretStore(database)
         self._tenant_id = tenant_id
-        # The text as it was written, by the text that it became.
+        # The text with references, by the text it was resolved to.
         self._written: dict[str, str] = {}
         self._values: set[str] = set()
 
     def values(self) -> list[str]:
-        """Return the keys found so far: what no log may show."""
+        """Return the keys found so far, which no log may show."""
         return sorted(self._values)
 
     async def resolve(self, plan: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy of a plan with the keys in place of its references.
+        """Return a copy of a plan with its references replaced by the keys.
 
         Raises:
-            MissingKeyError: no place has one of them.
+            MissingKeyError: one of them was not found.
             SecretsError: it is in the database and cannot be decrypted.
         """
         wanted: set[Reference] = set()
@@ -67,18 +67,18 @@ class PlanKeys:
         return mapped(plan, change)
 
     def blank_in_logs(self) -> Callable[[], None]:
-        """Blank the keys found so far in every log record of this process, until it is called."""
+        """Blank the keys found so far in the process's log records; returns how to stop it."""
         if not self._values:
             return _nothing
         return scrub_log_records(Scrubber(dict.fromkeys(self._values, "key"), guesses=False))
 
     def seal(self, plan: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy of a plan made from resolved ones, with the references again."""
+        """Return a copy of a plan with resolved keys put back to their references."""
         return mapped(plan, lambda text: self._written.get(text, text))
 
 
 def _nothing() -> None:
-    """Do nothing: there is nothing to blank."""
+    """Do nothing, because nothing is blanked."""
 
 
 def _find(wanted: Reference, stored: dict[str, str]) -> str:

@@ -1,7 +1,8 @@
-"""What stands between a loop and the providers and tools of a durable turn."""
+"""Wraps the providers and tools of a durable turn, so that their calls are journaled."""
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
@@ -25,21 +26,24 @@ _SAID = (
 
 
 async def perform(run: TurnRun, key: str, name: str, tool: Any, given: dict[str, Any]) -> Any:
-    """Run a tool whose outcome nobody kept, and keep it.
+    """Run a tool whose outcome is not in the journal, and journal it.
 
-    An `unsafe` tool is run only after its intent is durable. When an earlier run left an intent
-    and no outcome, the tool is not run: the outcome is unknown, and that is kept.
+    An `unsafe` tool is run only after its intent is durable. If an earlier run left an intent
+    without an outcome, the tool is not run: the outcome is unknown, and that is journaled.
     """
     is_unsafe = not _may_repeat(run, name, tool)
     if is_unsafe:
         if run.journal.get(f"{key}:started") is not None:
             return await _unknown(run, key, name)
         await run.write(f"{key}:started", {"token": run.token, "tool": name})
-        await run.stand()
+        # A worker that was paused during the write may have been declared dead. Another one then
+        # reports the call as lost, so that this one must not begin it when it wakes up.
+        await run.ensure_not_fenced()
     try:
         with inside(f"{key}/", is_unsafe=is_unsafe):
             result = valid(await execute_tool(tool, given))
     except Exception as error:
+        # An error is an outcome too: a later run raises it again instead of running the tool.
         await run.write(key, {"error": plain_error(error)})
         raise
     outcome = _plain_result(result)
@@ -49,7 +53,7 @@ async def perform(run: TurnRun, key: str, name: str, tool: Any, given: dict[str,
 
 
 def _may_repeat(run: TurnRun, name: str, tool: Any) -> bool:
-    """Whether a call may be run again: its tool says so, or the plan for a tool that does not."""
+    """Whether a call may be run again: declared by its tool, or by the plan for that tool."""
     if declaration_of(tool).effect != "unsafe":
         return True
     entries: list[dict[str, Any]] = run.session.config.get("tools") or []
@@ -57,7 +61,7 @@ def _may_repeat(run: TurnRun, name: str, tool: Any) -> bool:
 
 
 def restore_result(outcome: dict[str, Any]) -> Any:
-    """Return the result that was kept, or raise the error."""
+    """Return the result that was journaled, or raise the error."""
     if "error" in outcome:
         raise build_error(outcome["error"])
     result = outcome["result"]
@@ -80,25 +84,25 @@ async def _unknown(run: TurnRun, key: str, name: str) -> Any:
     line = f"The outcome of `{name}` is unknown: its worker was lost. It was not run again."
     show(coordinator, line, source="runtime")
     await coordinator.hooks.emit(OUTCOME_UNKNOWN, {"tool_name": name, "key": key})
-    # Last: once it is kept, nobody comes here again to say it.
+    # Last: once it is journaled, no later run gets here to announce it.
     await run.write(key, outcome)
     return restore_result(outcome)
 
 
 DIVERGED = "turn:diverged"
 NAME = "runtime"
-# Nearest to the modules: what is kept is what really came back, and whoever else stands in between
-# sees the same whether a call was made or kept.
+# Innermost: the journal stores what the module really returned, and all other interposers see the
+# same whether a call was made or answered from the journal.
 _INNERMOST = sys.maxsize
 _MODEL = "llm:"
 
 
-def stand_between(run: TurnRun) -> None:
+def install_durable_steps(run: TurnRun) -> None:
     """Make every model and tool call of the run's session, and of its children, a durable step."""
     coordinator = run.session.coordinator
     wrappers: tuple[tuple[str, Any], ...] = (("providers", _Provider), ("tools", _Tool))
     for point, wrapper in wrappers:
-
+        # `wrapper` is bound as a default: a closure would see the last one of the loop.
         def wrap(name: str, module: Any, wrapper: Any = wrapper) -> Any:
             return wrapper(name, module, run)
 
@@ -123,7 +127,7 @@ class _Tool(_Step):
 
     def __getattr__(self, name: str) -> Any:
         if name == "preflight":
-            # After a crash it would look at what the call itself has changed.
+            # After a crash it would check a state that the call itself has changed.
             raise AttributeError(name)
         return super().__getattr__(name)
 
@@ -134,7 +138,7 @@ class _Tool(_Step):
         kept = run.journal.get(key)
         if kept is not None:
             return restore_result(kept)
-        async with run.passage():
+        async with run.admit_call():
             return await perform(run, key, self._name, self._inner, input)
 
 
@@ -149,9 +153,9 @@ class _Provider(_Step):
         call = run.journal.model_call(call_digest(self._name, request, kwargs))
         if call.kept is not None:
             return ChatResponse.model_validate(_outcome(call.kept)["response"])
-        async with run.passage():
+        async with run.admit_call():
             await _tell_divergence(run, call)
-            await run.stand()
+            await run.ensure_not_fenced()
             try:
                 with inside(f"{call.key}/"):
                     response = valid(await self._inner.complete(request, **kwargs))
@@ -172,6 +176,8 @@ class _Provider(_Step):
         return found
 
     def _streaming(self, stream: Callable[..., Any]) -> Callable[..., AsyncIterator[Any]]:
+        # With the signature of `stream`, by which loops see the keywords it accepts.
+        @functools.wraps(stream)
         async def chunks(request: Any, **kwargs: Any) -> AsyncIterator[Any]:
             run = self._run
             seen = list[Any]()
@@ -185,9 +191,9 @@ class _Provider(_Step):
                 for chunk in _outcome(call.kept)["chunks"]:
                     yield chunk
                 return
-            async with run.passage():
+            async with run.admit_call():
                 await _tell_divergence(run, call)
-                await run.stand()
+                await run.ensure_not_fenced()
                 try:
                     async for chunk in stream(request, **kwargs):
                         _gather(seen, plain(chunk))
@@ -203,7 +209,7 @@ class _Provider(_Step):
 
 
 def _is_inside_model_call() -> bool:
-    """Whether a provider asks another one: the outer call is kept, and that is enough."""
+    """Whether a provider calls another one: only the outer call is journaled."""
     return scope().startswith(_MODEL)
 
 
@@ -214,7 +220,7 @@ def _outcome(kept: dict[str, Any]) -> dict[str, Any]:
 
 
 def _gather(seen: list[Any], chunk: Any) -> None:
-    """Keep a chunk; pieces of one text are kept as one."""
+    """Collect a chunk; consecutive pieces of one text are joined."""
     last = seen[-1] if seen else None
     if isinstance(chunk, dict) and isinstance(last, dict) and _is_same_text(last, chunk):  # pyright: ignore[reportUnknownArgumentType] - a provider's own
         seen[-1] = {**chunk, "content": last["content"] + chunk["content"]}
@@ -230,16 +236,16 @@ def _is_same_text(last: dict[str, Any], chunk: dict[str, Any]) -> bool:
 
 
 async def _tell_divergence(run: TurnRun, call: ModelCall) -> None:
-    """Say loudly that this run asks for something else than the one before it did."""
+    """Announce that this run makes a different request than the run before it."""
     if not call.is_divergent:
         return
     facts = call.facts
     coordinator = run.session.coordinator
     line = (
-        f"After the worker was lost, model call {facts['n']} is another one than before; the turn "
-        "goes on with the new one."
+        f"After the worker was lost, model call {facts['n']} is not the one it made before; the "
+        "turn continues with the new one."
     )
     show(coordinator, line, source=NAME)
     await coordinator.hooks.emit(DIVERGED, cast("dict[str, Any]", plain(facts)))
-    # Last: once it is kept, nobody comes here again to say it.
+    # Last: once it is journaled, no later run gets here to announce it.
     await run.write(f"diverged:{facts['scope']}{facts['n']}:{facts['epoch']}", facts)

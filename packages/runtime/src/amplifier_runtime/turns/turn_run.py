@@ -1,4 +1,4 @@
-"""One run of one turn: what may stop it, what it writes, and the parts that take part in it."""
+"""One run of one turn: how it is stopped, what it journals, and the parts of the worker in it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ Boundary = Callable[[str], None]
 Gate = Callable[[], Awaitable[None]]
 """Delays a call, or ends the turn before it is made."""
 
-# What an earlier run showed and did not keep is superseded by what follows this event.
+# Live output that an earlier run did not journal is superseded by what follows this event.
 RESUMED = "turn:resumed"
-# Reasons to suspend after which any worker may continue the turn, immediately or soon.
+# Reasons to suspend after which any worker may continue the turn: immediately, or after a delay.
 DRAIN = "drain"
 FAULT = "fault"
 
 
 class Host(Protocol):
-    """What a part may use of the worker that it joins."""
+    """What a part can use of its worker."""
 
     @property
     def worker_id(self) -> str:
@@ -45,10 +45,11 @@ class Host(Protocol):
 
     @property
     def database(self) -> Database:
-        """The database that its turns are in."""
+        """The database of its turns."""
         ...
 
-    # How many of its turns only wait for a child, which may need their place to run in.
+    # How many of its turns only wait for a child. Their slots are given to other turns, or a worker
+    # with one slot would wait for a child that it cannot run.
     resting: int
 
     def wake(self) -> None:
@@ -56,40 +57,40 @@ class Host(Protocol):
         ...
 
     def leave(self) -> None:
-        """End the worker in good order."""
+        """Drain the worker and end it."""
         ...
 
 
 class TurnPart:
-    """What takes part in every turn of a worker: the log, approvals, limits, children.
+    """A feature that takes part in every turn of a worker: log, approvals, limits, children.
 
-    Each method may be left as it is. They are called in this order; `commit` inside the
-    transaction that ends the turn, and only then.
+    All methods are optional. They are called in this order; `commit` only in the transaction that
+    ends the turn, which may be retried.
     """
 
     async def join(self, host: Host) -> None:
-        """Get ready with the worker, before it takes its first turn."""
+        """Start with the worker, before it takes its first turn."""
 
     async def leave(self) -> None:
-        """Let go of the worker, when it has no turns any more."""
+        """Stop, when the worker has no turns any more."""
 
     async def prepare(self, run: TurnRun) -> None:
-        """Get ready before the session's modules are mounted."""
+        """Prepare the session before its modules are mounted."""
 
     async def attach(self, run: TurnRun) -> None:
-        """Get ready after they are mounted, with the history in place."""
+        """Prepare the session after its modules are mounted and its history is loaded."""
 
     async def start(self, run: TurnRun) -> None:
-        """Do the last thing before the loop runs."""
+        """Act last before the loop runs."""
 
     async def conclude(self, run: TurnRun, outcome: Outcome) -> None:
-        """Get ready for the transaction that ends the turn, while the modules are mounted."""
+        """Prepare the transaction that ends the turn, while the modules are mounted."""
 
     def commit(self, connection: Connection, run: TurnRun, outcome: Outcome) -> None:
         """Write what belongs to the end of the turn."""
 
     async def close(self, run: TurnRun) -> None:
-        """Let go, however the run ended."""
+        """Release what belongs to the run, however it ended."""
 
 
 class TurnRun:
@@ -107,23 +108,24 @@ class TurnRun:
         self.session = session
         self.journal = journal
         self.token = new_id("run")
-        # How many signals this run has seen; a part that reads signals keeps it up to date.
+        # How many signals the turn had when it was claimed. After another, `park` makes the turn
+        # ready instead: at worst it runs once more than needed, but no signal is lost.
         self.signals_seen = claim.signals
-        # What the plan refers to; None where plans are used as they are.
+        # Resolves the keys that plans refer to; None if plans are used as they are.
         self.keys: PlanKeys | None = None
-        # The sessions above this one, the root first: opened here for their hooks and their state.
+        # The ancestors' sessions, root first, opened here for their hooks and their state.
         self.ancestors: list[AmplifierSession] = []
-        # Awaited before every call that no earlier run has kept.
+        # Awaited before every call that is not in the journal.
         self.gates: list[Gate] = []
-        # Awaited before every write: what must not be later than the journal goes first.
+        # Awaited before every journal write, for what must be durable before it.
         self.before_write: list[Gate] = []
         # Awaited between the intent of an unsafe call and its effect.
-        self.standing: Gate | None = None
-        # Why there is no session to be made of the plan; the turn fails with it.
+        self.fence_check: Gate | None = None
+        # Why the plan is invalid; the turn fails with it.
         self.plan_error: Exception | None = None
-        # What the turn failed with.
+        # The error of a failed turn.
         self.error: Exception | None = None
-        # Writes the session's log; None on a worker without one.
+        # Writes the session's log; None on a worker without a log.
         self.recorder: Recorder | None = None
         self._write = write
         self._boundary = boundary
@@ -139,7 +141,7 @@ class TurnRun:
             self.recorder.note(kind, data)
 
     def check(self) -> None:
-        """Raise what ended this run, if something did; no loop can make it continue."""
+        """Raise what ended this run, if it has ended, even if a loop swallowed it before."""
         if self._ended is not None:
             raise self._ended
 
@@ -154,17 +156,17 @@ class TurnRun:
         return self._ended
 
     def reach(self, boundary: str) -> None:
-        """Announce a durable write that is not the journal's."""
+        """Report a durable write that is not made by the journal."""
         self._boundary(boundary)
 
     def stop(self, reason: str) -> None:
-        """Suspend the run at its next step, when the calls in flight are kept."""
+        """Suspend the run at its next step, when the calls in flight are journaled."""
         self._stopping = self._stopping or reason
 
     async def suspend(self, reason: str) -> None:
-        """Suspend the run here; the calls in flight beside this one finish and are kept first."""
+        """Suspend the run here, once the other calls in flight have finished and are journaled."""
         self.stop(reason)
-        # Inside a call, that one is in flight itself: nobody waits for itself.
+        # Inside a call, which counts as in flight itself and would wait for its own end.
         own = 1 if scope() else 0
         self._count(-own)
         try:
@@ -185,10 +187,10 @@ class TurnRun:
         raise self.end(Suspended(self._stopping or DRAIN))
 
     @asynccontextmanager
-    async def passage(self) -> AsyncGenerator[None]:
+    async def admit_call(self) -> AsyncGenerator[None]:
         """Let one call through, unless the run is to stop here."""
         if scope():
-            # Inside another call, which is to finish: nobody waits for itself.
+            # Inside another call, which has to finish and is counted already.
             yield
             return
         for gate in self.gates:
@@ -201,22 +203,22 @@ class TurnRun:
         finally:
             self._count(-1)
 
-    async def stand(self) -> None:
-        """Continue only if this worker still counts: after a write it may have slept.
+    async def ensure_not_fenced(self) -> None:
+        """Wait until this worker is known to be alive: it may have been paused during a write.
 
         Raises:
-            Fenced: the turn is somebody else's.
+            Fenced: another worker has claimed the turn.
         """
-        if self.standing is not None:
-            await self.standing()
+        if self.fence_check is not None:
+            await self.fence_check()
         self.check()
 
     async def write(self, key: str, value: Any) -> None:
         """Journal a value, durably when this returns.
 
         Raises:
-            Fenced: the turn is somebody else's.
-            Suspended: the journal cannot be written; the turn is to be tried again.
+            Fenced: another worker has claimed the turn.
+            Suspended: the journal cannot be written; the turn has to be run again.
         """
         for gate in self.before_write:
             await gate()

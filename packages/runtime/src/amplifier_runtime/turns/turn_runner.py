@@ -1,4 +1,4 @@
-"""A turn as a workflow: one run of it, from its session at rest to its one result."""
+"""Runs a claimed turn inside its workflow: opens the session, runs the loop, writes the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from amplifier_runtime.errors import DurableError, Fenced, Suspended
 from amplifier_runtime.turns.claims import Claim, Claims, Outcome
 from amplifier_runtime.turns.journal import Journal
 from amplifier_runtime.turns.plan_keys import PlanKeys
-from amplifier_runtime.turns.steps import stand_between
+from amplifier_runtime.turns.steps import install_durable_steps
 from amplifier_runtime.turns.turn_run import (
     DRAIN,
     FAULT,
@@ -41,8 +41,9 @@ OpenSession = Callable[[Claim], AmplifierSession]
 """Makes the session that a turn runs in, not yet initialized."""
 
 _FAULT_DELAY_SECONDS = 2.0
-# What a plan raises that nothing can be made of; a worker that tried again would fail again.
+# What an invalid plan raises. The turn fails, because every other worker would fail as well.
 _WRONG_PLAN = (FoundationError, ValueError, TypeError, AttributeError, LookupError)
+# For an invalid plan: a session is needed for the log and the end of the turn.
 _NO_PLAN: dict[str, Any] = {"session": {"orchestrator": "none", "context": "none"}}
 
 
@@ -56,7 +57,7 @@ class TurnRunner:
         open_session: OpenSession,
         parts: Sequence[TurnPart],
         boundary: Boundary,
-        standing: Gate,
+        fence_check: Gate,
         find_keys: Callable[[Claim], PlanKeys],
     ) -> None:
         self._claims = claims
@@ -64,30 +65,26 @@ class TurnRunner:
         self._open_session = open_session
         self._parts = parts
         self._boundary = boundary
-        self._standing = standing
+        self._check_fence = fence_check
         self.runs: dict[str, TurnRun] = {}
 
     async def run(self, claim: Claim, engine: Engine) -> None:
-        """Run a claimed turn to its end, or raise why it is not ended.
+        """Run a claimed turn to its end, or raise why it has not ended.
 
-        Only RunEnded and cancellations leave here: the engine takes any other exception for the
+        Raises only RunEnded and cancellations: the engine takes any other exception for the
         turn's result.
         """
         try:
             await self._run(claim, engine)
         except Exception:
-            # Not even giving it back worked; the worker does that when it can.
+            # Giving it back failed too; `_give_back_lost` of the worker does it later.
             logger.exception("turn neither run nor given back turn=%s", claim.turn_id)
             raise Suspended(FAULT) from None
 
     async def _run(self, claim: Claim, engine: Engine) -> None:
         try:
             keys = self._find_keys(claim)
-            try:
-                plan = await keys.resolve(claim.plan)
-            except DurableError as error:
-                await self._refuse(claim, error)
-                return
+            plan = await _resolved(claim, keys)
             show_again = keys.blank_in_logs()
             try:
                 await self._run_to_the_end(await self._open(claim, plan, keys, engine))
@@ -103,15 +100,16 @@ class TurnRunner:
             logger.exception("turn not run turn=%s", claim.turn_id)
             raise await self._put_aside(claim, Suspended(FAULT)) from None
         except asyncio.CancelledError:
+            # Shielded: a second cancellation must not leave the turn with a worker that is leaving.
             await asyncio.shield(self._claims.give_back(claim))
             raise
 
     async def _open(
-        self, claim: Claim, plan: dict[str, Any], keys: PlanKeys, engine: Engine
+        self, claim: Claim, plan: dict[str, Any] | DurableError, keys: PlanKeys, engine: Engine
     ) -> TurnRun:
-        """Return a run in the session of its plan, or one that fails with what the plan raises.
+        """Return a run in the session of its plan, or one that fails with the plan's error.
 
-        `plan` has the keys in it that the one of `claim` refers to.
+        `plan` is the plan of `claim` with its references replaced by keys, or why that failed.
         """
         if claim.runs > 1:
             entries = await engine.entries(claim.turn_id)
@@ -119,26 +117,22 @@ class TurnRunner:
             entries = {}
         plan_error: Exception | None = None
         try:
+            if isinstance(plan, DurableError):
+                raise plan
             session = self._open_session(replace(claim, plan=plan))
-        except _WRONG_PLAN as error:
-            # Every part of the turn sees a plan without anything in it, and its end is written.
+        except (DurableError, *_WRONG_PLAN) as error:
+            # All parts see an empty plan, so that the turn ends like any other that failed.
             plan_error = error
             claim = replace(claim, plan=_NO_PLAN)
             session = self._open_session(claim)
-        # Whatever a module says of its configuration: no event shows these.
+        # Scrubbed from all events, whether or not a module declares its configuration as secret.
         session.coordinator.register_capability(KNOWN_SECRETS, keys.values)
         journal = Journal(entries, claim.epoch)
         run = TurnRun(claim, session, journal, engine.writer(), self._boundary)
         run.plan_error = plan_error
-        run.standing = self._standing
+        run.fence_check = self._check_fence
         run.keys = keys
         return run
-
-    async def _refuse(self, claim: Claim, error: DurableError) -> None:
-        """End a turn whose keys are not to be had, with what to do as its error."""
-        logger.error("turn has no keys turn=%s cause=%s", claim.turn_id, error)
-        outcome = Outcome("failed", None, plain_error(error), claim.messages, claim.state)
-        await self._claims.finish(claim, outcome)
 
     async def _run_to_the_end(self, run: TurnRun) -> None:
         claim = run.claim
@@ -164,11 +158,12 @@ class TurnRunner:
                 await part.close(run)
 
     async def _play(self, run: TurnRun) -> Outcome:
-        """Run the loop and return what came of it; an error of the turn is its outcome."""
+        """Run the loop and return the outcome; an error of the turn is an outcome, too."""
         session = run.session
         error = None
         answer = None
         coordinator = session.coordinator
+        # A copy, because `finish` compares the new state with that of the claim.
         coordinator.session_state.update(copy.deepcopy(run.claim.state))
         try:
             for part in self._parts:
@@ -182,12 +177,13 @@ class TurnRunner:
                 run.error = raised
                 error = plain_error(raised)
             except asyncio.CancelledError:
-                # A loop that lets an immediate stop pass instead of ending by it.
+                # Our own immediate stop, which the loop let through. Anything else is the worker's.
                 if not coordinator.cancellation.is_immediate or _is_cancelled():
                     raise
             run.check()
             outcome = await _outcome_of(run, answer, error)
             for part in self._parts:
+                # Before `cleanup`: the last records ask modules for their state and checkpoints.
                 await part.conclude(run, outcome)
             return outcome
         finally:
@@ -201,7 +197,7 @@ class TurnRunner:
         context = session.coordinator.get("context")
         if context is not None and run.claim.messages:
             await context.set_messages(copy.deepcopy(run.claim.messages))
-        stand_between(run)
+        install_durable_steps(run)
         for part in self._parts:
             await part.attach(run)
         for part in self._parts:
@@ -219,12 +215,21 @@ class TurnRunner:
         return suspended
 
 
+async def _resolved(claim: Claim, keys: PlanKeys) -> dict[str, Any] | DurableError:
+    """Return the plan of a turn with its keys, or why they were not found."""
+    try:
+        return await keys.resolve(claim.plan)
+    except DurableError as error:
+        logger.error("turn has no keys turn=%s cause=%s", claim.turn_id, error)
+        return error
+
+
 def _commit(part: TurnPart, run: TurnRun, outcome: Outcome, connection: Connection) -> None:
     part.commit(connection, run, outcome)
 
 
 def _is_cancelled() -> bool:
-    """Whether the worker, and not the session, wants this task to stop."""
+    """Whether the worker, and not the session, has cancelled this task."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

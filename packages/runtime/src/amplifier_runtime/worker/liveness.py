@@ -1,15 +1,17 @@
-"""Who is alive: a beat that grows, watched by everybody else with their own clocks."""
+"""Heartbeats: a counter per worker, which all other workers watch with their own clocks."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from amplifier_runtime.database.clock import monotonic
 from amplifier_runtime.database.database import Connection, Database, all_of, execute, one_of
-from amplifier_runtime.turns.claims import CRASH_LIMIT, take_from_the_dead
+from amplifier_runtime.turns.claims import CRASH_LIMIT, requeue_turns_of
 
 __all__ = ["DEAD_AFTER_SECONDS", "Liveness", "Observer", "has_worker", "remove_retired"]
 
@@ -19,14 +21,14 @@ logger = logging.getLogger(__name__)
 DEAD_AFTER_SECONDS = 5.0
 """How long a silence is that counts as death, unless its settings say otherwise."""
 
-# The share of a deadly silence below which it is only the pause between two beats.
+# Shorter silences, as a share of the deadly one, are pauses between beats and not written down.
 _WORTH_TELLING = 0.3
-# Between two moments of the database: enough to tell a user, too coarse to act on.
+# Only for messages to users. Taking over turns needs the exact rule of `Observer`.
 _BEAT_LOST_MS = 10_000
 
 
 class _Beat(NamedTuple):
-    """A worker's latest beat, and how long at least nothing came after it."""
+    """A worker's latest beat, and for how long at least it has been silent since."""
 
     worker_id: str
     number: int
@@ -34,43 +36,52 @@ class _Beat(NamedTuple):
 
 
 class _Sight(NamedTuple):
-    """A beat as this process saw it first, and when."""
+    """A beat, and when this process first saw it."""
 
     beat: _Beat
     since: float
 
 
 class Liveness:
-    """This worker's own beat."""
+    """This worker's own heartbeat."""
 
     def __init__(
-        self, database: Database, worker_id: str, *, code_version: str, concurrency: int
+        self,
+        database: Database,
+        worker_id: str,
+        *,
+        code_version: str,
+        concurrency: int,
+        accepts: Sequence[str] = (),
     ) -> None:
         self._database = database
         self._worker_id = worker_id
         self._code_version = code_version
+        self._accepts = list(accepts)
         self._concurrency = concurrency
 
     async def register(self) -> None:
-        """Say that this worker is there."""
+        """Insert this worker's row, or revive it."""
 
         def work(connection: Connection) -> None:
             execute(
                 connection,
-                "INSERT INTO workers (worker_id, address, code_version, concurrency, state, beat, "
-                "beat_at, started_at) VALUES (:worker, :address, :version, :concurrency, 'alive', "
-                "1, now_ms(), now_ms()) ON CONFLICT (worker_id) DO UPDATE SET state = 'alive', "
+                "INSERT INTO workers (worker_id, address, code_version, accepts, concurrency, "
+                "state, beat, beat_at, started_at) VALUES (:worker, :address, :version, :accepts, "
+                ":concurrency, 'alive', 1, now_ms(), now_ms()) "
+                "ON CONFLICT (worker_id) DO UPDATE SET state = 'alive', "
                 "beat = workers.beat + 1, beat_at = excluded.beat_at",
                 worker=self._worker_id,
                 address=f"{socket.gethostname()}:{os.getpid()}",
                 version=self._code_version,
+                accepts=json.dumps(self._accepts),
                 concurrency=self._concurrency,
             )
 
         await self._database.run(work)
 
     async def beat(self) -> bool:
-        """Say that this worker still lives; False when the others have given it up."""
+        """Send a heartbeat; returns False if the others have declared this worker dead."""
 
         def work(connection: Connection) -> bool:
             sql = (
@@ -82,7 +93,7 @@ class Liveness:
         return await self._database.run(work)
 
     async def leave(self, state: str) -> None:
-        """Say that this worker takes no turns any more (`draining`), or is `gone`."""
+        """Set this worker's state: `draining` when it takes no more turns, or `gone`."""
 
         def work(connection: Connection) -> None:
             sql = "UPDATE workers SET state = :state WHERE worker_id = :worker"
@@ -92,13 +103,12 @@ class Liveness:
 
 
 class Observer:
-    """Watches the beats of all workers but one, its own, if it has any.
+    """Watches the heartbeats of all workers except its own.
 
-    Somebody is dead when their beat has not grown for `dead_after_seconds`. Each observer adds what
-    its own monotonic clock has seen to what others have written down before it: no two machines
-    have to agree on the time, and no single one has to live that long to see it. What happened
-    while this process could not look, because it was paused or the database was away, says nothing
-    about others.
+    A worker is dead when its beat has not grown for `dead_after_seconds`. Each observer adds the
+    silence that its own monotonic clock measured to what others have recorded: no two machines have
+    to agree on the time, and no observer has to outlive the silence. Time in which this process
+    could not look, because it was paused or the database was away, does not count.
     """
 
     def __init__(
@@ -116,8 +126,8 @@ class Observer:
         self._seen: dict[str, _Sight] = {}
         self._looked_at = monotonic()
 
-    async def bury_the_dead(self) -> list[str]:
-        """Take the turns of workers that beat no more; returns those workers."""
+    async def reap_dead_workers(self) -> list[str]:
+        """Declare silent workers dead and requeue their turns; returns those workers."""
 
         def read(connection: Connection) -> list[_Beat]:
             rows = all_of(
@@ -138,9 +148,10 @@ class Observer:
         return buried
 
     def _look(self, beats: list[_Beat]) -> list[_Beat]:
-        """Return who is silent, and how long at least."""
+        """Return the silent workers, each with its silence so far."""
         now = monotonic()
         seen = self._seen
+        # This process was paused or had no database: beats may have come and gone meanwhile.
         if now - self._looked_at > self._dead_after / 2:
             seen = {}
         self._looked_at = now
@@ -151,6 +162,7 @@ class Observer:
             if sight is None or sight.beat.number != beat.number:
                 sight = _Sight(beat, now)
             silence = sight.beat.silence + now - sight.since
+            # Another observer has recorded a longer silence: continue from that.
             if silence < beat.silence:
                 sight = _Sight(beat, now)
             self._seen[beat.worker_id] = sight
@@ -159,7 +171,7 @@ class Observer:
         return silent
 
     async def _write_down(self, beat: _Beat) -> None:
-        """Let others count on what was seen here, should they be the ones who live to act on it."""
+        """Record a silence, so that other observers can continue from it if this one dies."""
 
         def work(connection: Connection) -> None:
             execute(
@@ -182,7 +194,7 @@ class Observer:
             )
             if execute(connection, sql, worker=worker_id, beat=beat) == 0:
                 return None
-            return take_from_the_dead(connection, worker_id, self._crash_limit)
+            return requeue_turns_of(connection, worker_id, self._crash_limit)
 
         turns = await self._database.run(work)
         if turns is None:
@@ -192,13 +204,13 @@ class Observer:
 
 
 def has_worker(connection: Connection) -> bool:
-    """Whether a worker that takes turns has beaten lately, inside a transaction."""
+    """Whether a worker that takes turns has sent a heartbeat lately, inside a transaction."""
     sql = "SELECT 1 FROM workers WHERE state = 'alive' AND beat_at > now_ms() - :lost LIMIT 1"
     return one_of(connection, sql, lost=_BEAT_LOST_MS) is not None
 
 
 def remove_retired(connection: Connection, older_than_seconds: float) -> list[str]:
-    """Remove the rows of workers that ended so long ago, inside a transaction; returns them."""
+    """Delete the rows of workers that ended that long ago, inside a transaction; returns them."""
     rows = all_of(
         connection,
         "DELETE FROM workers WHERE state IN ('dead', 'gone') "

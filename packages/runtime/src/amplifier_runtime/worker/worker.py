@@ -1,4 +1,4 @@
-"""The worker: takes turns, runs them, beats, takes over from the dead, and leaves in good order."""
+"""The worker: claims and runs turns, sends heartbeats, takes over from dead workers, drains."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from amplifier_runtime.database.clock import monotonic
 from amplifier_runtime.database.connections import is_full
 from amplifier_runtime.database.database import Database, read_now
 from amplifier_runtime.database.engine import Engine
-from amplifier_runtime.database.migrating import check_schema
+from amplifier_runtime.database.migrate import check_schema
 from amplifier_runtime.database.row_keys import new_id
 from amplifier_runtime.database.store import finished_among
 from amplifier_runtime.errors import DurableError, Fenced, LeaveTimeoutError, SchemaError
@@ -36,14 +36,14 @@ __all__ = ["Worker", "WorkerSettings", "open_session", "run_worker"]
 
 logger = logging.getLogger(__name__)
 
-# How long a turn may wait for the engine to hand it over, which tries again by itself for a while.
+# How long the engine may take to hand over a turn; it retries by itself before that.
 _BEGIN_SECONDS = 10.0
-# How many sweeps until one that looks for what is seldom there.
+# Every so many sweeps, one also looks for leftovers that are rare.
 _SWEEPS_UNTIL_REST = 60
 
 
 def open_session(claim: Claim) -> AmplifierSession:
-    """Return the session of a turn, made from its plan alone."""
+    """Return the session of a turn, built from its plan alone."""
     return AmplifierSession(
         with_required_guards(checked_plan(claim.plan)),
         session_id=claim.session_name or claim.session_id,
@@ -53,7 +53,7 @@ def open_session(claim: Claim) -> AmplifierSession:
 
 
 def _nothing(boundary: str) -> None:
-    """Do not care about boundaries."""
+    """Ignore boundaries."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class WorkerSettings:
     `accepts` are the other code versions whose turns this one can continue. With the defaults, a
     dead worker's turns run elsewhere after about 5 to 7 seconds.
 
-    `connections` is how many connections to PostgreSQL it has at most, for all that it does; with
-    a `database` to share with its parts, it is that of the database.
+    `connections` is the most connections to PostgreSQL that it opens, for everything; with a
+    `database` that it shares with its parts, those of that database are used.
 
-    A worker that is to leave has ended after `leave_seconds`, and `drain_seconds` more if it has
-    turns, whether the database answers or not.
+    A worker that leaves has ended after `leave_seconds`, plus `drain_seconds` if it has turns,
+    whether the database answers or not.
     """
 
     url: str
@@ -106,6 +106,7 @@ class Worker:
             self.worker_id,
             code_version=settings.code_version,
             concurrency=settings.concurrency,
+            accepts=settings.accepts,
         )
         self._observer = Observer(
             self.database,
@@ -122,7 +123,7 @@ class Worker:
             open_session=settings.open_session,
             parts=settings.parts,
             boundary=settings.boundary,
-            standing=self._standing,
+            fence_check=self._check_fence,
             find_keys=lambda claim: PlanKeys(self.database, claim.tenant_id),
         )
         self._engine = Engine(
@@ -132,9 +133,9 @@ class Worker:
             connections=settings.connections,
             shared=None if self.database.is_sqlite else self.database.engine,
         )
-        # What this worker has, by turn; for those that have not begun, since when the engine knows.
+        # Claims by turn, and for those that have not begun, since when the engine knows of them.
         self._held: dict[str, Claim] = {}
-        # How many of them only wait for a child, which may need their place to run in.
+        # How many of them only wait for a child, which may need their slot.
         self.resting = 0
         self._unbegun: dict[str, float] = {}
         self._unknown: set[str] = set()
@@ -148,11 +149,11 @@ class Worker:
 
     @property
     def running(self) -> int:
-        """How many turns this worker has."""
+        """How many turns this worker has claimed."""
         return len(self._held)
 
     def leave(self, because: DurableError | None = None) -> None:
-        """Have `run_worker` end this worker in good order, with an error if there is one."""
+        """Have `run_worker` drain and end this worker, with an error if there is one."""
         self.failure = self.failure or because
         self.leaving.set()
 
@@ -170,7 +171,7 @@ class Worker:
         return self
 
     async def _arrive(self) -> None:
-        """Be there for all to see, as soon as the database has a connection for this worker."""
+        """Register, as soon as the database has a free connection for this worker."""
         while True:
             try:
                 await check_schema(self.database)
@@ -183,10 +184,11 @@ class Worker:
                 return
 
     async def _register(self) -> None:
-        """Be there for all to see, unless the tables are too new for this code by then."""
+        """Register, unless the tables are too new for this code by then."""
         await self._liveness.register()
         try:
-            # Again: a migration waits only for those who are there.
+            # Again: a breaking migration is refused only while a registered worker is alive, and
+            # may have been applied just before this one registered.
             await check_schema(self.database)
         except SchemaError:
             await self._liveness.leave("gone")
@@ -198,11 +200,11 @@ class Worker:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Leave in good order, or without the database when it does not answer.
+        """Drain and leave, or leave without the database if it does not answer.
 
         Raises:
-            LeaveTimeoutError: it did not. Threads may still wait for it, so that the process ends
-                by `os._exit` only.
+            LeaveTimeoutError: it did not answer. Threads may still wait for it and are joined when
+                Python exits, so that only `os._exit` ends the process.
         """
         seconds = self.settings.leave_seconds
         if self._held:
@@ -223,13 +225,13 @@ class Worker:
         await self._liveness.leave("gone")
         await self._engine.close()
         if self.settings.database is None:
-            # In a thread: one of the database's own may wait for an answer that never comes.
+            # In a thread, because `close` joins threads that may wait for an answer for ever.
             await asyncio.to_thread(self.database.close)
 
     async def drain(self) -> None:
-        """Take no more turns and hand the running ones over, each at its next step."""
+        """Claim no more turns, and hand the running ones over, each at its next step."""
         self._is_leaving = True
-        # Before anything is awaited: a database that is slow would let runs begin another step.
+        # Before anything is awaited: with a slow database, runs would begin another step meanwhile.
         for run in list(self.runner.runs.values()):
             run.stop(DRAIN)
         await self._liveness.leave("draining")
@@ -255,6 +257,7 @@ class Worker:
             claims = await self.claims.take(free) if free > 0 else []
             for claim in claims:
                 self._held[claim.turn_id] = claim
+                # Not late before the engine has been asked to start it.
                 self._unbegun[claim.turn_id] = math.inf
                 self.settings.boundary("claimed")
             await asyncio.gather(*map(self._begin, claims))
@@ -277,7 +280,7 @@ class Worker:
     async def _run_turn(self, turn_id: str) -> None:
         claim = self._held.get(turn_id)
         if claim is None or turn_id not in self._unbegun:
-            # The engine hands over late what this worker has given back in the meantime.
+            # The engine was late: this worker has given the turn back meanwhile.
             raise Fenced
         del self._unbegun[turn_id]
         try:
@@ -293,6 +296,7 @@ class Worker:
 
     async def _beat(self) -> None:
         while True:
+            # Taken before the beat: measured after a slow write, it would look younger than it is.
             began = monotonic()
             if not await self._liveness.beat():
                 logger.warning("worker was given up by the others worker=%s", self.worker_id)
@@ -312,15 +316,15 @@ class Worker:
         else:
             await self._engine.listen()
 
-    async def _standing(self) -> None:
-        """Wait until the last beat is so young that nobody can have given this worker up."""
+    async def _check_fence(self) -> None:
+        """Wait until the last beat is too recent for this worker to have been declared dead."""
         while monotonic() - self._beaten_at >= self.settings.dead_after_seconds:
             self._beaten.clear()
             await self._beaten.wait()
 
     async def _watch(self) -> None:
         while True:
-            if await self._observer.bury_the_dead():
+            if await self._observer.reap_dead_workers():
                 self._wake.set()
             await self._give_back_lost()
             await asyncio.sleep(self.settings.beat_seconds)
@@ -329,7 +333,7 @@ class Worker:
         keep = self.settings.keep_journal_seconds
         for number in itertools.count(1):
             await asyncio.sleep(self.settings.sweep_seconds)
-            # The engine dates journals by the same clock.
+            # The engine dates its journals by the database's clock, too.
             before_ms = await self.database.run(read_now) - int(keep * 1000)
             while await self._engine.sweep(before_ms):
                 pass
@@ -337,20 +341,20 @@ class Worker:
                 await self._sweep_rest(keep, before_ms)
 
     async def _sweep_rest(self, keep_seconds: float, before_ms: int) -> None:
-        """Remove what nothing else leads to: of turns ended by nobody's run, and of old workers."""
+        """Remove leftovers: journals of turns that ended without a run, and rows of old workers."""
 
         async def are_over(turns: list[str]) -> list[str]:
             return await self.database.run(partial(finished_among, turn_ids=turns))
 
         await self._engine.sweep_unended(before_ms, are_over)
-        # Not immediately: one that was given up by mistake needs what the engine keeps for it.
+        # Only after a while: a worker that was declared dead by mistake still needs its queue.
         for worker_id in await self.database.run(
             partial(remove_retired, older_than_seconds=keep_seconds)
         ):
             await self._engine.forget(worker_id)
 
     async def _give_back_lost(self) -> None:
-        """Give back what the engine did not hand over, and what a lost answer hid from us."""
+        """Give back turns that the engine did not hand over, and claims of a lost confirmation."""
         late = monotonic() - _BEGIN_SECONDS
         for turn_id in [each for each, since in self._unbegun.items() if since < late]:
             claim = self._held[turn_id]
@@ -358,13 +362,13 @@ class Worker:
             self._drop(claim)
             await self.claims.give_back(claim)
         unknown = await self.claims.mine() - set(self._held)
-        # Twice in a row: what is being taken or given back right now is not lost.
+        # Only if seen twice in a row: a turn that is being claimed or given back is not lost.
         await self.claims.disown(unknown & self._unknown)
         self._unknown = unknown
 
 
 async def _lasting(work: Callable[[], Awaitable[None]]) -> None:
-    """Do the work again when it fails: a worker that only half works helps nobody."""
+    """Restart `work` when it fails: a worker must not lose one of its loops silently."""
     while True:
         try:
             await work()

@@ -1,1 +1,1 @@
-"""What tools that touch files share: rooted access, checkpoints, differences."""
+"""Access to files beneath a root, for the file tools."""

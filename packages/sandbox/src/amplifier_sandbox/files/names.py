@@ -1,4 +1,4 @@
-"""Names and texts of files: which are sound, which are protected, and what is refused."""
+"""Names and texts of files: which are valid, which are protected, and why one is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Rule = Literal[
 
 
 class RefusedError(Exception):
-    """A file was not touched; `rule` says by which rule, the message what to do instead."""
+    """Access to a file was refused by `rule`; the message says what to do instead."""
 
     def __init__(self, rule: Rule, message: str) -> None:
         super().__init__(message)
@@ -39,12 +39,12 @@ _SHELL_FILES = {
     *(".kshrc", ".mkshrc", ".cshrc", ".tcshrc", "config.fish"),
 }
 _PROTECTED = _FOLDERS | _SHELL_FILES
-# What Windows calls `.git` where names are short.
+# The short (8.3) name of `.git` on Windows.
 _SHORT_NAME = re.compile(r"git~\d+")
 
 
 def shown(name: str) -> str:
-    """Return the name in one line, of bearable length, with nothing in it that acts."""
+    """Return the name in one short line without control characters."""
     half = _LONGEST_SHOWN // 2
     if len(name) <= _LONGEST_SHOWN:
         cut = name
@@ -54,7 +54,7 @@ def shown(name: str) -> str:
 
 
 def require_sound(name: str) -> None:
-    """Raise RefusedError when no file can have this name."""
+    """Raise RefusedError if no file can have this name."""
     if "\0" in name:
         raise RefusedError("name", f"`{shown(name)}` has a NUL character in it.")
     try:
@@ -66,7 +66,7 @@ def require_sound(name: str) -> None:
 def protected_part(path: PurePosixPath) -> str | None:
     """Return the part of a path that makes it protected, if one does.
 
-    Some file systems take several spellings for one name: other letter case, invisible
+    Some file systems accept several spellings of one name: other letter case, invisible
     characters, dots and blanks at the end. All of them are protected everywhere.
     """
     return next((part for part in path.parts if _is_protected(part)), None)
@@ -75,13 +75,13 @@ def protected_part(path: PurePosixPath) -> str | None:
 def _is_protected(part: str) -> bool:
     plain = unicodedata.normalize("NFKC", part).casefold()
     plain = "".join(each for each in plain if unicodedata.category(each) != "Cf")
-    # A colon begins the name of a stream of the same file on NTFS.
+    # On NTFS, a colon starts the name of a stream of the same file.
     plain = plain.partition(":")[0].rstrip(". ")
     return plain in _PROTECTED or _SHORT_NAME.fullmatch(plain) is not None
 
 
 def decoded(path: str, data: bytes) -> str:
-    """Return a file's text; raise RefusedError when it is none."""
+    """Return a file's text; raise RefusedError if it is not UTF-8."""
     if b"\0" in data:
         raise RefusedError("kind", f"`{shown(path)}` is a binary file of {len(data):,} bytes.")
     try:

@@ -1,4 +1,4 @@
-"""Our own files in a folder: which names no file tool may write, and which none may read."""
+"""The files of this program in a folder: which no file tool may write, and which none may read."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _Identity = tuple[int, int]
 
 
 class OwnFiles:
-    """Refuses what the sandbox of commands refuses too, by the same list of paths.
+    """Refuses the same list of paths as the sandbox of commands.
 
-    Files are compared by what they are and not only by their names, because some file systems take
-    several spellings for one name.
+    Files are compared by identity and not only by name, because some file systems accept several
+    spellings of one name.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,7 +31,7 @@ class OwnFiles:
         ]
 
     def require_writable(self, name: str) -> None:
-        """Raise RefusedError when a name in the folder is one of ours; links are not followed."""
+        """Raise RefusedError if a name in the folder is one of ours; links are not followed."""
         own = own_paths(self._folder)
         if own.around is not None:
             raise RefusedError(
@@ -51,11 +51,12 @@ class OwnFiles:
             )
 
     def require_readable(self, name: str, descriptor: int) -> None:
-        """Raise RefusedError when what was opened under a name is hidden."""
+        """Raise RefusedError if the file opened under a name is hidden."""
         if not self._hidden:
             return
         place = _place_of(descriptor) or Path(os.path.realpath(self._folder / name))
         status = os.fstat(descriptor)
+        # A hard link to a hidden file has a path elsewhere; only its inode gives it away.
         is_linked = status.st_nlink > 1 and stat.S_ISREG(status.st_mode)
         is_hidden_link = is_linked and _identity(status) in self._hidden_links
         if is_hidden_link or _first_above(place, self._hidden) is not None:
@@ -83,14 +84,14 @@ def _statuses(folder: str, names: list[str]) -> Iterator[os.stat_result]:
 
 
 def _first_above(place: Path, ours: list[Path]) -> Path | None:
-    """Return the path of ours that `place` is, or is in."""
+    """Return the path in `ours` that `place` is, or is in."""
     for path in ours:
         if place.is_relative_to(path):
             return path
     known = {identity: path for path in ours if (identity := _identity_of(path)) is not None}
     for above in (*reversed(place.parents), place):
         if above.is_symlink():
-            # Whoever uses the name refuses it for the link; what is beyond it has another name.
+            # Writing refuses the name because of the link, so its target does not matter.
             return None
         identity = _identity_of(above)
         if identity in known:
@@ -110,7 +111,7 @@ def _identity(status: os.stat_result) -> _Identity:
 
 
 def _place_of(descriptor: int) -> Path | None:
-    """Return where an open file is; None where the system does not say."""
+    """Return the path of an open file; None where the system does not provide it."""
     try:
         return Path(f"/proc/self/fd/{descriptor}").readlink()
     except OSError:

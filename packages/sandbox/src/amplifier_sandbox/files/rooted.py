@@ -24,16 +24,16 @@ _OPENAT2 = 437
 _NO_MAGICLINKS = 0x02
 _NO_SYMLINKS = 0x04
 _BENEATH = 0x08
-# Where a descriptor cannot stand for a place alone, it is opened for reading.
+# Systems without O_PATH open the place for reading.
 PLACE = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
 FOLDER = PLACE | os.O_DIRECTORY | os.O_CLOEXEC
-# The kernel asks to try again when a folder moved while it went through it.
+# The kernel returns EAGAIN if a folder was moved while it resolved the path.
 _TRIES = 64
 
 
 @contextmanager
 def closing(fd: int) -> Generator[int]:
-    """Give a descriptor and close it."""
+    """Close a descriptor at the end of the block."""
     try:
         yield fd
     finally:
@@ -42,7 +42,7 @@ def closing(fd: int) -> Generator[int]:
 
 @functools.cache
 def kernel_resolves_beneath() -> bool:
-    """Whether the kernel itself holds a path beneath a folder; old ones and some jails do not."""
+    """Whether the kernel has `openat2`; old kernels lack it, and some containers forbid it."""
     if sys.platform != "linux":
         return False
     try:
@@ -56,10 +56,10 @@ def kernel_resolves_beneath() -> bool:
 
 
 def open_beneath(folder: int, name: str, flags: int, *, follow: bool, mode: int = 0) -> int:
-    """Open `name`, and only if every step to it stays beneath `folder`.
+    """Open `name` only if every step to it stays beneath `folder`.
 
-    With `follow`, symbolic links are followed as long as they stay beneath it too; a kernel that
-    cannot hold them there follows none. `mode` is that of a file that `flags` create.
+    With `follow`, symbolic links that stay beneath it too are followed; without `openat2`, none is.
+    `mode` is that of a file that `flags` create.
 
     Raises:
         RefusedError: by the rules `outside` and `link`.
@@ -80,13 +80,13 @@ def open_beneath(folder: int, name: str, flags: int, *, follow: bool, mode: int 
 
 
 def create_beneath(folder: int, name: str, mode: int = 0o666) -> int:
-    """Create a file that is not there yet, and the folders above it; return its descriptor.
+    """Create a file that does not exist yet, and the folders above it; return its descriptor.
 
-    Nothing is waited for until it is on the disk.
+    It does not sync anything to disk.
 
     Raises:
         RefusedError: by the rules `outside` and `link`.
-        OSError: the kernel's other reasons, such as that the file is there.
+        OSError: the kernel's other reasons, such as that the file exists.
     """
     made = PurePosixPath()
     for part in PurePosixPath(name).parent.parts:
@@ -120,7 +120,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def _walk(folder: int, name: str, flags: int, mode: int) -> int:
-    """Open one part after the other and follow no link, so `..` is what it looks like."""
+    """Open one part after the other without following links, so that `..` is lexical."""
     parts: list[str] = []
     for part in PurePosixPath(name).parts:
         if part == "/" or (part == ".." and not parts):
@@ -141,7 +141,7 @@ def _step(folder: int, part: str, flags: int, name: str, mode: int) -> int:
     try:
         fd = os.open(part, flags | os.O_NOFOLLOW, mode, dir_fd=folder)
     except OSError as error:
-        # A link where a folder is wanted is reported as no folder.
+        # A link in the place of a folder is reported as ENOTDIR.
         if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and _is_link(part, folder)):
             raise _link(name) from error
         raise
@@ -170,19 +170,19 @@ _READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _CHUNK = 1 << 20
 # All of a mode but the set-user-ID and set-group-ID bits.
 _KEPT_MODE = 0o1777
-# What file systems without hard links say.
+# The errors of file systems without hard links.
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
 
 
 class Entry(NamedTuple):
-    """One thing in a folder; `status` is its own, not that of what it links to."""
+    """One entry of a folder; `status` is its own, not that of a link's target."""
 
     name: str
     status: os.stat_result
 
 
 class Anything:
-    """Says that a write may replace whatever is there."""
+    """Marks a write that may replace any content."""
 
 
 ANYTHING: Final = Anything()
@@ -191,23 +191,23 @@ ANYTHING: Final = Anything()
 class Root:
     """An open folder. Names are relative to it; one that leads out of it is refused.
 
-    Reading follows symbolic links that stay inside. Writing follows none: what a name says is then
-    what is written. All methods block, and raise RefusedError or OSError.
+    Reading follows symbolic links that stay inside. Writing follows none, so that the name decides
+    which file is written. All methods block, and raise RefusedError or OSError.
     """
 
     def __init__(self, path: Path, *, writable: bool = True, own: OwnFiles | None = None) -> None:
-        """With `own`, what this process runs from is not written, and its keys are not read."""
+        """With `own`, the code of this process is not written, and its keys are not read."""
         self.path = Path(os.path.realpath(path))
         self.writable = writable
         self._own = own
         self._given = Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would follow links
         self._fd = os.open(self.path, FOLDER)
-        # Closed when nobody can use it any more: a thread that is still at work must not find
-        # another file under this number.
+        # Closed only when no thread can still use it: the number of a closed descriptor is reused,
+        # and a thread would work in another folder.
         weakref.finalize(self, os.close, self._fd)
 
     def name_of(self, path: PurePosixPath) -> str | None:
-        """Return what an absolute path is called in here, or None when it is not in here."""
+        """Return an absolute path relative to this folder; None if it is not inside."""
         for base in (self.path, self._given):
             if path.is_relative_to(base):
                 return str(path.relative_to(base))
@@ -216,7 +216,7 @@ class Root:
     def open_read(self, name: str) -> int:
         """Open a regular file; the caller closes it."""
         require_sound(name)
-        # Without O_NONBLOCK a pipe would be waited for.
+        # Without O_NONBLOCK, opening a pipe would wait for its writer.
         fd = open_beneath(self._fd, name, _READ, follow=True)
         try:
             _require_regular(name, os.fstat(fd))
@@ -227,12 +227,12 @@ class Root:
         return fd
 
     def read(self, name: str, limit: int) -> bytes:
-        """Return a regular file whole, if it has at most `limit` bytes."""
+        """Return the content of a regular file, if it has at most `limit` bytes."""
         with closing(self.open_read(name)) as fd:
             return _read_all(name, fd, limit)
 
     def stat(self, name: str) -> os.stat_result:
-        """Return the status of what is there."""
+        """Return the status of a file or folder."""
         require_sound(name)
         with closing(open_beneath(self._fd, name, PLACE, follow=True)) as fd:
             self._require_readable(name, fd)
@@ -255,7 +255,7 @@ class Root:
             return entries, len(names)
 
     def mkdirs(self, name: str, mode: int = 0o777) -> None:
-        """Make a folder and those above it that are missing."""
+        """Create a folder and its missing parents."""
         self._require_writable(name)
         made = PurePosixPath()
         for part in PurePosixPath(name).parts:
@@ -263,6 +263,7 @@ class Root:
                 os.mkdir(part, mode, dir_fd=parent)
                 os.fsync(parent)
             made /= part
+        # Fails if the name exists but is not a folder.
         os.close(self._folder(name))
 
     def write_atomic(
@@ -273,11 +274,11 @@ class Root:
         replaces: bytes | Anything | None = ANYTHING,
         mode: int = 0o666,
     ) -> None:
-        """Write a file so that it is there whole, on the disk, or as it was.
+        """Write a file atomically and sync it to disk.
 
-        A file that is there keeps its mode and owner, but not the bits that lend the owner's rights
-        to whoever runs it; a new one gets `mode` less the umask. With `replaces`, what is there
-        must have that content still, or not be there for None.
+        An existing file keeps its mode and owner, except for the set-user-ID and set-group-ID bits;
+        a new one gets `mode` less the umask. With `replaces`, the file must still have that
+        content, or for None must not exist.
         """
         self._require_writable(name)
         parent, leaf = _split(name)
@@ -300,7 +301,7 @@ class Root:
             os.fsync(folder)
 
     def unlink(self, name: str, *, replaces: bytes | Anything = ANYTHING) -> None:
-        """Remove a regular file, if it has the content given."""
+        """Remove a regular file, if it has the given content."""
         self._require_writable(name)
         parent, leaf = _split(name)
         with closing(self._folder(parent)) as folder:
@@ -365,7 +366,7 @@ def _require_replaceable(name: str, status: os.stat_result | None) -> None:
             "link", f"`{shown(name)}` is a symbolic link. Name the file it stands for."
         )
     _require_regular(name, status)
-    # A replacement needs no permission of the file it replaces; whoever took it meant it.
+    # A rename needs no write permission on the file, so a read-only mark is checked here.
     if not status.st_mode & 0o222:
         raise RefusedError("read_only", f"`{shown(name)}` is marked as read-only.")
 
@@ -378,6 +379,7 @@ def _require_regular(name: str, status: os.stat_result) -> None:
 
 
 def _read_all(name: str, fd: int, limit: int) -> bytes:
+    # The size may be wrong, as it is for files in /proc, so the bytes are counted as well.
     size = os.fstat(fd).st_size
     chunks = list[bytes]()
     count = 0
@@ -394,6 +396,7 @@ def _read_all(name: str, fd: int, limit: int) -> bytes:
 
 def _write_new(folder: int, name: str, data: bytes, old: os.stat_result | None, mode: int) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    # A replacement is private until it has the owner and mode of the old file.
     fd = os.open(name, flags, mode & _KEPT_MODE if old is None else 0o600, dir_fd=folder)
     with os.fdopen(fd, "wb") as file:
         file.write(data)
@@ -407,8 +410,9 @@ def _write_new(folder: int, name: str, data: bytes, old: os.stat_result | None, 
 
 
 def _put_in_place(name: str, folder: int, unfinished: str, leaf: str) -> None:
-    """Give a new file its name, unless somebody else was quicker."""
+    """Give a new file its name, unless another file took it meanwhile."""
     try:
+        # A hard link, because a rename would silently replace that file.
         os.link(unfinished, leaf, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
         raise _changed(name) from None

@@ -1,4 +1,4 @@
-"""The folders that a session's tools may touch, and where a path lies in them."""
+"""The folders that a session's tools may access, and which of them a path belongs to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amplifier_sandbox.project_folder import why_not_a_project
 
 
 def working_dir(coordinator: Any, configured: Path | None) -> Path:
-    """Return the session's working folder: what the app says, else the configuration."""
+    """Return the session's working folder: the one the app names, else the configured one."""
     told: Any = coordinator.get_capability("session.working_dir")
     return Path(told or configured or Path.cwd()).expanduser()
 
@@ -25,15 +25,15 @@ class Place(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The whole path, for people and for records; never for opening."""
+        """The whole path, for messages and records; never for opening, which could race."""
         return os.path.normpath(self.root.path / self.name)
 
 
 class Workspace:
-    """The working folder, to which relative paths belong, and others that were allowed.
+    """The working folder, to which relative paths belong, and other allowed folders.
 
-    A working folder that is not a project is closed: nothing in it is read or written, unless it is
-    in one of the other folders.
+    A working folder that is not a project is closed: no file in it is read or written, unless it
+    is in one of the other folders.
     """
 
     def __init__(self, working: Root, *others: Root) -> None:
@@ -41,7 +41,7 @@ class Workspace:
         self._why_closed = why_not_a_project(working.path)
 
     def locate(self, path: str) -> Place:
-        """Return where a path lies; a name that leads out of there is refused when it is used.
+        """Return the folder and name of a path; one that leads out is refused when it is used.
 
         Raises RefusedError for an absolute path outside of all folders.
         """
@@ -69,14 +69,14 @@ class Workspace:
         return place
 
     def locate_for_writing(self, path: str) -> Place:
-        """Return where a path lies, if it is not one that no tool may write."""
-        # Writing follows no link, so the words of a path are the whole truth about it.
+        """Return the folder and name of a path, unless it is protected from all tools."""
+        # Writing follows no link, so the path can be judged by its text alone.
         place = self.locate(os.path.normpath(self.roots[0].path / path))
         part = protected_part(PurePosixPath(place.path))
         if part is not None:
             raise RefusedError(
                 "protected",
                 f"`{shown(path)}` is not written by any tool, because `{shown(part)}` is "
-                "protected. Ask the person to change it.",
+                "protected. Ask the user to change it.",
             )
         return place

@@ -1,8 +1,8 @@
-"""Reading a command line, as far as it says plainly what it runs.
+"""Parsing the command lines that say plainly what they run.
 
-This is not a shell. It reads lists and pipelines of plain words; whatever else bash would expand,
-substitute, define or redirect makes a line one that no rule can match. It takes one pass over the
-text, whatever the text is.
+This is not a shell. It reads lists and pipelines of plain words. A line with anything else that
+bash would expand, substitute, define or redirect is rejected, and no rule matches it. Parsing takes
+one pass over the text, whatever the text is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PROGRAM = re.compile(r"[A-Za-z0-9_./+-]{1,200}")
 _RESERVED = re.compile(
     r"case|coproc|do|done|elif|else|esac|fi|for|function|if|in|select|then|time|until|while"
 )
-# What makes later words mean something else.
+# Builtins that can change what later words mean, or run words as a command.
 _REBINDING = re.compile(
     r"\.|alias|builtin|command|declare|enable|eval|exec|export|getopts|hash|let|local|mapfile|printf"
     r"|read|readarray|readonly|set|shopt|source|trap|typeset|unalias|unset"
@@ -40,12 +40,12 @@ _REBINDING = re.compile(
 
 
 class UnreadableLineError(ValueError):
-    """A command line that does not say plainly what it runs; the message says where."""
+    """A command line that does not say plainly what it runs; the message names the obstacle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One argument as the program will get it; `is_pattern` when bash may put file names there."""
+    """One argument as the program will get it; with `is_pattern`, bash may insert file names."""
 
     text: str
     is_pattern: bool = False
@@ -117,10 +117,10 @@ _NAMED = re.compile(r"/(?:dev|proc|sys)(?:/(?!null(?![\w./-]))|$)")
 
 
 def objection_to_special_files(line: str, workspace: Path) -> str | None:
-    """Return why a command line is to be asked about whatever the rules allow, else None.
+    """Return why the user has to be asked about a command line whatever the rules allow, or None.
 
-    This is for the question only. A link that is made later, or a name that bash puts together,
-    is not seen here; what such a command can use up is limited by the sandbox.
+    This is not a protection: a link that is made later, or a name that bash puts together, is not
+    found here. The sandbox limits what such a command can use up.
     """
     try:
         commands = read_commands(line)

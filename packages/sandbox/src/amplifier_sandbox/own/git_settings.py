@@ -1,7 +1,7 @@
 """Whether git, started in a folder, could run a program that the folder names.
 
-This is a list of what may be there, not of what may not: git has dozens of settings that name
-programs, and gets new ones. A line that is not understood is one that may name a program.
+This is a list of allowed settings, not of forbidden ones: git has dozens of settings that name
+programs, and gets new ones. A line that cannot be parsed counts as one that names a program.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-# What these keys say in a repository has no effect where `git_environment` is in force.
+# The values of these keys in a repository have no effect under `git_environment`.
 _OVERRIDES = {
+    # Programs have no terminal here, so that every editor would fail.
+    "core.editor": "false",
     "core.fsmonitor": "false",
     "core.hooksPath": "/dev/null",
     "core.pager": "cat",
@@ -28,11 +30,12 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.lower().split())
 
 
-# Sections without any key that names a program or a file with more settings.
+# Sections in which no key names a program or a file with more settings.
 _HARMLESS_SECTIONS = _words(
     "advice apply author blame branch checkout color column commit committer fetch http i18n index"
     " init log pack pull push rebase rerere stash status tag transfer user versionsort"
 )
+# The keys in `core` that name programs are here because `_OVERRIDES` has them.
 _HARMLESS_KEYS = {
     "core": _words(
         "abbrev attributesFile autocrlf bare bigFileThreshold checkStat commentChar commitGraph"
@@ -64,7 +67,7 @@ _HARMLESS_KEYS = {
     ),
     "submodule": _words("active fetchJobs propagateBranches recurse"),
 }
-# Keys of sections that have a name of their own, as `remote "origin"`.
+# Keys of sections with a name, such as `remote "origin"`.
 _HARMLESS_NAMED = {
     "diff": _words("algorithm binary cacheTextconv funcname wordRegex xfuncname"),
     "lfs": _words("access locksVerify"),
@@ -81,12 +84,15 @@ _LARGE_FILES = {
     "process": "git-lfs filter-process",
     "required": "true",
 }
-# The mode of a submodule's entry in the index; anything that looks like one counts as one.
+# The mode of a submodule in the index, 0o160000; a chance match counts as a submodule too.
 _SUBMODULE = b"\x00\x00\xe0\x00"
 
 
 def git_environment() -> dict[str, str]:
-    """Return variables that keep git from running what a repository names, as far as they can."""
+    """Return variables that keep git from running some of what a repository names.
+
+    Drivers and filters have any name, so variables cannot override them: see `objection_to_git`.
+    """
     settings = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_PAGER": "cat"}
     settings["GIT_CONFIG_COUNT"] = str(len(_OVERRIDES))
     for index, (key, value) in enumerate(_OVERRIDES.items()):
@@ -95,15 +101,16 @@ def git_environment() -> dict[str, str]:
 
 
 def objection_to_git(folder: Path) -> str | None:
-    """Return why git may run a program that `folder` names, in plain words; None when it cannot.
+    """Return why git may run a program that `folder` names, in plain words; None if it cannot.
 
-    It is assumed to run with `git_environment` and without the settings of user and system.
+    Assumes that git runs with `git_environment` and without the settings of user and system.
     """
     for place in (folder, *folder.parents):
         repository = place / ".git"
         try:
             if repository.is_symlink() or repository.exists():
                 return _objection_to(repository)
+            # git takes such a folder for a bare repository and obeys its settings.
             if (place / "HEAD").exists() and (place / "objects").exists():
                 return f"`{place}` is a repository without a working folder"
         except OSError as error:
@@ -139,10 +146,10 @@ def _read(path: Path) -> bytes:
 
 
 def _suspicious_keys(text: str) -> Iterator[str]:
-    """Yield each key that may name a program, and each line that is not understood."""
+    """Yield each key that may name a program, and each line that cannot be parsed."""
     section = ""
     name = None
-    # Only line feeds end a line for git.
+    # Not `splitlines`: for git only a line feed ends a line.
     for line in text.removeprefix("\ufeff").split("\n"):
         plain = line.strip(" \t\r")
         if not plain or plain[0] in "#;":
@@ -152,6 +159,7 @@ def _suspicious_keys(text: str) -> Iterator[str]:
         if header is not None:
             section = header[1].lower()
             name = header[2]
+        # A backslash at the end continues the value on the next line.
         elif entry is None or plain.endswith("\\") or not section:
             yield plain[:80]
         elif not _is_harmless(section, name, entry[1].lower(), entry[2] or ""):

@@ -1,7 +1,7 @@
 """The paths this process loads code, settings and keys from, which no tool of a session may change.
 
-The sandbox mounts them read-only and the file tools refuse to write them, both by the one list that
-`own_paths` makes, so that there is no path that one of them knows and the other does not.
+The sandbox mounts them read-only and the file tools refuse to write them. Both use the one list of
+`own_paths`, so that no path is protected from one of them only.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, cast
 
 from amplifier_sandbox.home import amplifier_home
 
-# Names in a `.git` folder, and what has no effect there: the bytes of a file, None for a folder.
+# Names in a `.git` folder, with content that has no effect: the bytes of a file, None for a folder.
 _NAMES: dict[str, bytes | None] = {
     "config": b"",
     "config.worktree": b"",
-    # It says where the configuration is; a dot is the folder itself.
+    # It names the folder with the configuration; a dot is the folder itself.
     "commondir": b".\n",
     "hooks": None,
     "info": None,
@@ -29,20 +29,20 @@ _NAMES: dict[str, bytes | None] = {
 }
 _MOST_BYTES = 1_000_000
 _MOST_FILES = 50
-# Anything that could be read as a path to hooks or to more configuration; too many do no harm.
+# Anything that could be a path to hooks or to more configuration; false matches do no harm.
 _NAMED = re.compile(r'(hookspath|path)[ \t]*=[ \t]*("(?:[^"\\\n]|\\.)*"|[^\n;#]*)', re.I)
 _ESCAPE = re.compile(r"\\(.)")
 
 
 class GitFile(NamedTuple):
-    """A path, and what can be there without effect: the bytes of a file, None for a folder."""
+    """A path, and content that has no effect there: the bytes of a file, None for a folder."""
 
     path: Path
     without_effect: bytes | None
 
 
 def git_files(folder: Path) -> list[GitFile]:
-    """Return what in `folder`, a real path, makes git run programs; it may be missing."""
+    """Return the paths in `folder`, a real path, that can make git run programs, if they exist."""
     of_the_user = _configuration_of_the_user()
     repository = folder / ".git"
     found = {path: b"" for path in of_the_user if path.is_relative_to(folder)}
@@ -63,11 +63,11 @@ def git_files(folder: Path) -> list[GitFile]:
 
 
 def _files_of(repository: Path) -> dict[Path, bytes | None]:
-    # Where we may not look, nothing that we start may either.
+    # A folder that we may not read is out of reach for what we start, too.
     if repository.is_symlink() or not os.path.exists(repository):  # noqa: PTH110 - never raises
         return {}
     if not repository.is_dir():
-        # It says where the repository is.
+        # A file that names the repository.
         return {repository: b""}
     return {repository / name: content for name, content in _NAMES.items()}
 
@@ -82,7 +82,7 @@ def _configuration_of_the_user() -> list[Path]:
 
 
 def _named_in(file: Path, folder: Path) -> Iterator[tuple[bool, Path]]:
-    """Yield the real paths that a file of configuration names, and whether they are of hooks."""
+    """Yield the real paths that a configuration file names, and whether each is a hooks folder."""
     try:
         with file.open("rb") as source:
             text = source.read(_MOST_BYTES).decode(errors="surrogateescape")
@@ -101,7 +101,7 @@ def _named_in(file: Path, folder: Path) -> Iterator[tuple[bool, Path]]:
         yield is_hooks, Path(os.path.realpath(base / value))
 
 
-# What Python runs of a prefix, for a workspace that is itself inside one, as `/usr/src/project` is.
+# The code in a prefix, for a workspace that is itself inside one, as `/usr/src/project` is.
 _CODE_OF_A_PREFIX = ("bin", "lib", "lib64", "Lib", "Scripts", "pyvenv.cfg")
 # Libraries that the system's linker loads into this process and its children.
 _LIBRARIES = ("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT")
@@ -110,7 +110,7 @@ _MOST_LINKS = 40
 
 @dataclass(frozen=True, slots=True)
 class OwnPaths:
-    """What of our own is in a folder, as real paths; none is inside another of the same list."""
+    """The paths of this program in a folder, all real; none is inside another of its list."""
 
     # Code and settings of this process.
     read_only: tuple[Path, ...] = ()
@@ -118,14 +118,14 @@ class OwnPaths:
     hidden: tuple[Path, ...] = ()
     # What makes git run programs, now or later.
     git: tuple[GitFile, ...] = ()
-    # Symbolic links on the way to our own paths; whoever replaces one leads us elsewhere.
+    # Symbolic links on the way to our own paths; replacing one would make us load other code.
     links: tuple[Path, ...] = ()
-    # The path of ours that the folder itself is in.
+    # The path of this program that the folder itself is in.
     around: Path | None = None
 
 
 def own_paths(folder: Path) -> OwnPaths:
-    """Return what of our own is inside `folder`, or around it."""
+    """Return the paths of this program inside `folder`, or around it."""
     base = Path(os.path.realpath(folder))
     links: set[Path] = set()
     code = _finals(_code_paths(base), links)
@@ -155,7 +155,7 @@ def hidden_paths() -> tuple[Path, ...]:
 def path_and_links(path: str) -> tuple[Path, list[Path]]:
     """Return the real path of `path`, and where each symbolic link on the way to it is.
 
-    Parts that do not exist are taken as they are.
+    Parts that do not exist are kept as they are.
     """
     rest = list(reversed(Path(os.path.abspath(path)).parts[1:]))  # noqa: PTH100 - keeps links
     real = Path("/")
@@ -200,7 +200,7 @@ def _code_paths(base: Path) -> Iterator[str]:
         else:
             yield prefix
     yield sys.executable
-    # An empty entry is the current folder, and so is an empty string for `abspath`.
+    # An empty entry is the current folder.
     yield from (entry or "." for entry in sys.path)
     if sys.pycache_prefix:
         yield sys.pycache_prefix
@@ -223,9 +223,9 @@ def _editable_packages() -> Iterator[str]:
 
 
 def _loaded_files(base: Path) -> Iterator[str]:
-    """Yield the packages and files below `base` that were loaded, by whatever means."""
+    """Yield the packages and files below `base` that are loaded, by whatever means."""
     start = f"{base}{os.sep}"
-    # A copy is made in one piece; a list of the items is not, and another thread may import.
+    # `copy` is atomic. A list of the items is not, and fails if another thread imports meanwhile.
     for name, module in sys.modules.copy().items():
         file: Any = getattr(module, "__file__", None)
         if not isinstance(file, str) or not file.startswith(start):

@@ -1,6 +1,6 @@
-"""Programs that this process starts outside of any sandbox: which of that name, and from where.
+"""Finding the programs that this process starts outside of any sandbox.
 
-PATH may name folders of the workspace, as an activated environment does, and whatever is there can
+PATH may name folders of the workspace, as an activated environment does, and a program in them may
 have come with the workspace or from a tool.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-# Where only the system's own installer writes, so that being inside a workspace means nothing.
+# Only the system's installer writes here, so these count even if a workspace contains them.
 _SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin")
 
 
@@ -22,7 +22,7 @@ def find_program(name: str, *workspaces: Path) -> str | None:
     for folder in search_folders(*workspaces):
         program = Path(folder, name)
         is_apart = folder in _SYSTEM_FOLDERS or not _is_in(os.path.realpath(program), avoided)
-        # PATH may name folders that this user cannot look into, at which `is_file` raises.
+        # PATH may name folders that this user may not read, for which `is_file` alone raises.
         if is_apart and os.access(program, os.X_OK) and program.is_file():
             return str(program)
     return None
@@ -43,7 +43,7 @@ def _avoided(workspaces: tuple[Path, ...]) -> list[str]:
 
 
 def _is_in(path: str, folders: list[str]) -> bool:
-    # As it is written and as it is: a link in a workspace can be replaced.
+    # As written and resolved, because a link in a workspace can be replaced.
     spellings = (os.path.abspath(path), os.path.realpath(path))  # noqa: PTH100 - keeps links
     return any(
         Path(spelling).is_relative_to(folder) for spelling in spellings for folder in folders

@@ -1,1 +1,1 @@
-"""Running a program so that it cannot reach beyond its workspace, and ends when it is told to."""
+"""Running a program so that it cannot reach beyond its workspace, and ends when it has to."""

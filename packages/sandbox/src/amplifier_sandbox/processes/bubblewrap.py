@@ -1,4 +1,4 @@
-"""The command line of bubblewrap: a file system of its own, in namespaces of its own."""
+"""The command line of bubblewrap, which gives a program its own namespaces and file system."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 from amplifier_sandbox.processes.limits import Limits
 
-# Never a search through PATH: a workspace may hold a `bwrap` that contains nothing.
+# PATH is never searched: a workspace could have a fake `bwrap` that confines nothing.
 TRUSTED_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 HOME = "/tmp/home"
 
 _SYSTEM_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-# Named one by one: /etc holds what not everybody may read, and we may be root.
+# Named one by one: /etc has files that not every user may read, and we may be root.
 _SYSTEM_FILES = (
     "/etc/alternatives",
     "/etc/group",
@@ -31,6 +31,7 @@ _SYSTEM_FILES = (
 _NETWORK_FILES = ("/etc/gai.conf", "/etc/resolv.conf", "/etc/services")
 _ISOLATION = (
     "--die-with-parent",
+    # Detached from the user's terminal, into which a program could otherwise type (TIOCSTI).
     "--new-session",
     "--unshare-user",
     "--unshare-pid",
@@ -43,7 +44,7 @@ _ISOLATION = (
 
 
 def find_bubblewrap(folders: Sequence[str] = TRUSTED_FOLDERS) -> str | None:
-    """Return the path of a bubblewrap that only root can have put there."""
+    """Return the path of a bubblewrap that only root can have installed."""
     for folder in folders:
         path = Path(folder, "bwrap")
         try:
@@ -58,7 +59,7 @@ def find_bubblewrap(folders: Sequence[str] = TRUSTED_FOLDERS) -> str | None:
 
 @cache
 def system_paths(*, network: bool) -> tuple[str, ...]:
-    """Return what every program may read: the system's programs, libraries and a few settings."""
+    """Return the paths that every program may read: programs, libraries and a few settings."""
     if network:
         files = (*_SYSTEM_FILES, *_NETWORK_FILES)
     else:
@@ -81,9 +82,9 @@ def bubblewrap_command(
 ) -> list[str]:
     """Return the command line up to the program that is to run inside.
 
-    `protected` are existing paths in the workspace that stay read-only; `mount_points` are the
-    folders above them: what is a mount point cannot be renamed out of the way. `hidden` are
-    existing paths that appear empty.
+    `protected` are existing paths in the workspace that stay read-only. `mount_points` are the
+    folders above them, because a mount point cannot be renamed. `hidden` are existing paths that
+    appear empty.
     """
     size = str(limits.temporary_bytes)
     arguments = [program, *_ISOLATION, *([] if network else ["--unshare-net"])]
@@ -92,6 +93,7 @@ def bubblewrap_command(
     arguments += ["--dev", "/dev", "--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"]
     arguments += ["--remount-ro", "/dev"]
     arguments += ["--perms", "1777", "--size", size, "--tmpfs", "/tmp", "--dir", HOME]
+    # A later mount covers an earlier one, so the order from here on matters.
     arguments += _binds("--ro-bind", read_only)
     arguments += _binds("--bind", [workspace, *writable, *mount_points])
     arguments += _binds("--ro-bind", protected)
@@ -113,7 +115,7 @@ def _system(network: bool) -> tuple[str, ...]:
         if Path(path).is_symlink() and Path(path).resolve().is_relative_to("/usr"):
             arguments += ["--symlink", str(Path(path).readlink()), path]
         else:
-            # By name, not by what is there now: bubblewrap looks each time.
+            # This result is cached and the file may be gone later, hence `-try`.
             arguments += ["--ro-bind-try", path, path]
     return tuple(arguments)
 

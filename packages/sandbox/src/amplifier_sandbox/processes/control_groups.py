@@ -1,4 +1,4 @@
-"""Control groups: what bounds the memory and the number of all processes of a program together."""
+"""Control groups, which limit the memory and number of all processes of a program together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 _PREFIX = "amplifier-"
 _MEMORY = "memory"
 _PROCESSES = "pids"
-# Files a limit is written to, in the second version's and in the first version's words.
+# Files a limit is written to, as named by version 2 and by version 1.
 _MEMORY_FILES = ("memory.max", "memory.limit_in_bytes")
 _SWAP_FILES = ("memory.swap.max", "memory.memsw.limit_in_bytes")
 _PROCESS_FILES = ("pids.max",)
@@ -28,12 +28,12 @@ _CONTROLLERS = "cgroup.subtree_control"
 _PROBE_SECONDS = 5
 
 _numbers = itertools.count(1)
-# Groups that were not empty yet when their program had ended.
+# Groups that still had a process when their program ended, to be removed later.
 _leftovers: set[Path] = set()
 
 
 class ControlGroup:
-    """The folders one program's processes are counted in."""
+    """The folders in which one program's processes are counted."""
 
     __slots__ = ("folders",)
 
@@ -41,14 +41,14 @@ class ControlGroup:
         self.folders = folders
 
     def limit(self, limits: Limits) -> None:
-        """Write down what the processes may use together.
+        """Limit what the processes may use together.
 
         Raises:
-            OSError: a limit could not be set, so it does not hold.
+            OSError: a limit could not be set, so it is not in effect.
         """
         if limits.memory_bytes is not None:
             self._write(_MEMORY_FILES, limits.memory_bytes)
-            # With swap the limit would only move memory to the disk; not every kernel counts it.
+            # With swap, the limit would only move memory to disk. Not every kernel counts swap.
             with suppress(OSError):
                 is_second = any((folder / _SWAP_FILES[0]).exists() for folder in self.folders)
                 self._write(_SWAP_FILES, 0 if is_second else limits.memory_bytes)
@@ -56,19 +56,20 @@ class ControlGroup:
             self._write(_PROCESS_FILES, limits.processes)
 
     def count_below(self) -> None:
-        """Have groups inside of this one counted for it, and counted on their own as well."""
+        """Count the groups inside of this one for it, and each on its own as well."""
         for path in self._existing((_HIERARCHY,)):
-            # Version 1 of older kernels; it cannot be written where it is set for a group above.
+            # Version 1 on older kernels; writing fails where a group above has it set already.
             if path.read_text("ascii").strip() != "1":
                 path.write_text("1", "ascii")
         for path in self._existing((_CONTROLLERS,)):
             for controller in (_MEMORY, _PROCESSES):
-                # Version 2 counts for this group in any case; without, kills cannot be told apart.
+                # Version 2 counts for this group in any case; if this fails, it is only unknown
+                # which command was killed.
                 with suppress(OSError):
                     path.write_text(f"+{controller}", "ascii")
 
     def memory_kills(self) -> int:
-        """Return how many processes the kernel killed because the memory was used up."""
+        """Return how many processes the kernel killed for lack of memory."""
         for path in self._existing(_KILL_COUNTS):
             with suppress(OSError):
                 counts = dict(line.split() for line in path.read_text("ascii").splitlines())
@@ -80,13 +81,13 @@ class ControlGroup:
         return all(_is_empty(path) for path in self._existing(("cgroup.procs",)))
 
     def kill(self) -> None:
-        """Kill every process of the group, where the kernel can do so at a stroke."""
+        """Kill every process of the group, if the kernel has `cgroup.kill`."""
         for path in self._existing(("cgroup.kill",)):
             with suppress(OSError):
                 path.write_text("1", "ascii")
 
     def remove(self) -> None:
-        """Remove the group, and those before it that still had a process when they ended."""
+        """Remove the group, and earlier ones that still had a process when they ended."""
         for folder in (*self.folders, *_leftovers):
             try:
                 folder.rmdir()
@@ -108,7 +109,7 @@ class ControlGroup:
 
 @dataclass(frozen=True, slots=True)
 class ControlGroups:
-    """Where groups can be made on this machine; without any parent there are none."""
+    """Where groups can be created on this machine; without parents, nowhere."""
 
     parents: tuple[Path, ...] = ()
     counts_memory: bool = False
@@ -116,7 +117,7 @@ class ControlGroups:
 
     @classmethod
     def detect(cls) -> ControlGroups:
-        """Find the folders this process may make groups in, and prove it by making one."""
+        """Find the folders in which this process may create groups, and try it with one."""
         try:
             parents = {name: _parent_for(name) for name in (_MEMORY, _PROCESSES)}
         except OSError:
@@ -130,10 +131,10 @@ class ControlGroups:
         return groups
 
     def create(self, limits: Limits) -> ControlGroup:
-        """Make a group for one program.
+        """Create a group for one program.
 
         Raises:
-            OSError: it could not be made, or could not be limited.
+            OSError: it could not be created, or could not be limited.
         """
         name = f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
         group = ControlGroup(tuple(parent / name for parent in self.parents))
@@ -147,10 +148,10 @@ class ControlGroups:
         return group
 
     def shared(self, limits: Limits) -> tuple[ControlGroup, ControlGroups]:
-        """Make a group for several programs, and return it with the place for theirs inside of it.
+        """Create a group for several programs; return it, and where to create theirs inside.
 
         Raises:
-            OSError: it could not be made, or could not be limited.
+            OSError: it could not be created, or could not be limited.
         """
         group = self.create(limits)
         try:
@@ -181,7 +182,7 @@ class ControlGroups:
             group.remove()
 
     def _sweep(self) -> None:
-        """Remove what processes that no longer live have left behind."""
+        """Remove the groups of processes that have ended."""
         for parent in self.parents:
             for folder in parent.glob(f"{_PREFIX}*-*"):
                 owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
@@ -200,7 +201,7 @@ def _is_empty(processes: Path) -> bool:
 
 
 def _parent_for(controller: str) -> Path | None:
-    """Return the nearest folder in which a new group would be counted by `controller`."""
+    """Return the nearest folder in which `controller` would count a new group."""
     if controller == _PROCESSES:
         names = _PROCESS_FILES
     else:
@@ -218,7 +219,7 @@ def _parent_for(controller: str) -> Path | None:
 
 
 def _folders_of_this_process(controller: str) -> Iterator[Path]:
-    """Yield the group of this process and those above it: of the first version, then the second."""
+    """Yield the group of this process and those above it, in the order of the mounts."""
     own = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines()]
     for mount in Path("/proc/self/mountinfo").read_text("utf-8").splitlines():
         before, _, after = mount.partition(" - ")

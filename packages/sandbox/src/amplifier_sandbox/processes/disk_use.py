@@ -1,4 +1,4 @@
-"""How much disk space and how many processes the commands of a session take and leave."""
+"""Measures the disk space, memory and number of processes that a session's commands use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def use_of(programs: Collection[int]) -> tuple[int, int]:
             continue
         with suppress(OSError, ValueError):
             stat = Path("/proc", folder, "stat").read_bytes()
-            # The name of a program may have spaces and brackets in it; what follows it has none.
+            # The name of a program may have spaces and brackets in it; the later fields do not.
             fields = stat[stat.rindex(b")") + 2 :].split()
             pages[int(folder)] = int(fields[_PAGES])
             children.setdefault(int(fields[_PARENT]), []).append(int(folder))
@@ -41,16 +41,16 @@ def use_of(programs: Collection[int]) -> tuple[int, int]:
     return memory, count
 
 
-# On a small disk the reserve is a share of it: a workspace of 500 MB could never keep 1 GiB free.
+# The largest reserve, as a fraction of the disk: one of 500 MB could never keep 1 GiB free.
 _LARGEST_RESERVE = 20
-# What a command may take where a limit was reached before it began: folders, names, a few blocks.
+# What a command may use after a limit was reached, so that `rm` works: names, a few blocks.
 _SLACK_BYTES = 16 * 1024**2
 _SLACK_FILES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class DiskLimits:
-    """Upper bounds for all commands of a session together; bytes."""
+    """Limits in bytes for all commands of a session together."""
 
     added_bytes: int = 10 * 1024**3
     free_bytes: int = 1024**3
@@ -58,7 +58,7 @@ class DiskLimits:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The space of some file systems together; of files, the number that can still be made."""
+    """The space of several file systems together, and how many files can still be created."""
 
     used: int
     free: int
@@ -68,7 +68,7 @@ class Space:
 
     @classmethod
     def of(cls, paths: Sequence[Path], limits: DiskLimits) -> Space:
-        """Measure each file system that `paths` are on once.
+        """Measure each file system of `paths` once.
 
         Raises:
             OSError: a path cannot be measured.
@@ -104,7 +104,7 @@ def _one_per_file_system(paths: Sequence[Path]) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What one command may add; `is_used_up` when a limit was reached before it began."""
+    """What one command may add; `is_used_up` if a limit was reached before it began."""
 
     added: int
     free: int
@@ -113,10 +113,9 @@ class Allowance:
 
 
 class DiskUse:
-    """Adds up what the file systems grow by while commands of a session run.
+    """Adds up by how much the file systems grow while commands of a session run.
 
-    What other programs write at the same time is counted too; what they write between commands is
-    not.
+    Writes of other programs at the same time are counted too; those between commands are not.
     """
 
     def __init__(self, paths: Sequence[Path], limits: DiskLimits) -> None:
@@ -129,7 +128,7 @@ class DiskUse:
         self._used_at_first: int | None = None
 
     def begin(self) -> Allowance:
-        """Begin to watch a command; blocks for as long as the file system takes.
+        """Start to measure for a command; blocks while the file system answers.
 
         Raises:
             OSError: the disk cannot be measured.
@@ -154,17 +153,17 @@ class DiskUse:
         )
 
     def end(self) -> None:
-        """Stop watching a command; what it added stays counted."""
+        """Stop measuring for a command; what it added stays counted."""
         self._running -= 1
         if self._running == 0:
             try:
                 self._added_before += self._measure().used - self._used_at_start
             except OSError:
-                # A folder that is gone takes no space.
+                # The folder was removed, and takes no space.
                 return
 
     def objection(self, allowance: Allowance) -> str | None:
-        """Return which limit a running command is beyond, in words; None while there is none."""
+        """Return which limit a running command has exceeded, in words; None if it has not."""
         try:
             space = self._measure()
         except OSError as error:
@@ -182,7 +181,7 @@ class DiskUse:
         return Space.of(self._paths, self._limits)
 
     def _added(self, space: Space) -> int:
-        """Return what commands have added, less what is gone again, whoever removed it."""
+        """Return what commands have added, less what was removed since, by any program."""
         while_running = self._added_before
         if self._running:
             while_running += space.used - self._used_at_start

@@ -1,8 +1,8 @@
-"""A program of its own, run as `python -I -S launcher.py PLAN argv...`: contains what it starts.
+"""A separate program, run as `python -I -S launcher.py PLAN argv...`, that confines what it starts.
 
-It stays above what it started, inherits every orphan below it, and takes all of them along when it
-is told to end (SIGTERM), when its parent dies and when the program itself has ended. It imports
-nothing of ours: what is loaded here is what the contained program costs.
+It stays the parent of what it started, adopts every orphan below it, and kills all of them on
+SIGTERM, when its own parent dies and when the program itself has ended. It imports only the
+standard library, because every import slows the start of each confined program.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _ALL_SINCE_3 = (1 << 15) - 1
 _ALL_SINCE_5 = (1 << 16) - 1
 _BIND_AND_CONNECT_TCP = 3
 _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 3
+# Landlock's MAKE_CHAR and MAKE_BLOCK.
 _MAKE_DEVICES = (1 << 6) | (1 << 11)
 
 _KILL_ROUNDS = 200
@@ -76,12 +77,12 @@ def _prctl(option: int, value: int) -> None:
 
 
 def landlock_version() -> int:
-    """Return the version of Landlock this kernel speaks; 0 when it has none."""
+    """Return the kernel's version of Landlock; 0 if it has none."""
     return max(0, _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1))
 
 
 def restrict_files(plan: dict[str, Any]) -> None:
-    """Let this process and its children reach only what `plan` names."""
+    """Let this process and its children access only the paths in `plan`."""
     version = landlock_version()
     handled = _ALL_SINCE_3 if version < 5 else _ALL_SINCE_5
     ruleset = _Ruleset(
@@ -106,6 +107,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         is_folder = Path(path).is_dir()
+        # For a file, the kernel rejects rights that only folders have.
         rule = _PathBeneath(rights if is_folder else rights & _FILE_RIGHTS, descriptor)
         added = _libc.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.byref(rule), 0)
         _checked(added)
@@ -114,8 +116,9 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 
 def drop_capabilities() -> None:
-    """Make root an ordinary user in all but its number."""
+    """Drop all capabilities, so that root has no more rights than an ordinary user."""
     for capability in range(64):
+        # Fails beyond the kernel's last capability, and for a user who has none to drop.
         with suppress(OSError):
             _prctl(_PR_CAPBSET_DROP, capability)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
@@ -123,7 +126,7 @@ def drop_capabilities() -> None:
 
 
 def filter_system_calls(program: bytes) -> None:
-    """Put the filter in force for this process and its children."""
+    """Install the filter for this process and its children."""
     instructions = ctypes.create_string_buffer(program, len(program))
     filters = _FilterProgram(len(program) // 8, ctypes.addressof(instructions))
     address = ctypes.c_void_p(ctypes.addressof(filters))
@@ -132,16 +135,18 @@ def filter_system_calls(program: bytes) -> None:
 
 
 def restrict_this_process(program: bytes) -> None:
-    """Put a filter in force for a process that has not been restricted yet."""
+    """Install a filter for a process that is not restricted yet."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     filter_system_calls(program)
 
 
 def _start(plan: dict[str, Any], argv: list[str]) -> None:
-    """Become the program, contained as planned; never returns."""
+    """Become the program, confined as planned; never returns."""
     try:
+        # The program would inherit the signals that the launcher blocks.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.setsid()
+        # Landlock and seccomp require it from a process without capabilities.
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
         if plan["seccomp"] >= 0:
             with os.fdopen(plan["seccomp"], "rb") as source:
@@ -164,7 +169,7 @@ def _descendants() -> list[int]:
             continue
         with suppress(OSError):
             stat = Path("/proc", folder, "stat").read_bytes()
-            # The name of a program may hold spaces and brackets; what follows it does not.
+            # The name of a program may have spaces and brackets in it; the later fields do not.
             fields = stat[stat.rindex(b")") + 2 :].split()
             children.setdefault(int(fields[1]), []).append(int(folder))
     found: list[int] = []
@@ -177,7 +182,8 @@ def _descendants() -> list[int]:
 
 
 def _kill_all() -> None:
-    """Stop everything below this process, so that nothing new is made, then kill it."""
+    """Kill everything below this process; stopped first, so that nothing forks meanwhile."""
+    # In rounds, because a process may have forked before it was stopped.
     for _ in range(_KILL_ROUNDS):
         found = _descendants()
         if not found:
@@ -192,14 +198,16 @@ def _kill_all() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Start the program, wait for it, clear up below it and return its exit code."""
+    """Start the program, wait for it, kill what is left below it and return its exit code."""
     plan = json.loads(arguments[0])
     argv = arguments[1:]
     parent = os.getppid()
+    # Blocked before the fork, so that a child that ends immediately is not missed.
     ends = (signal.SIGTERM, signal.SIGCHLD)
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    # The parent died before the line above, so its signal will not come.
     if os.getppid() != parent:
         return 128 + signal.SIGTERM
     child = os.fork()
@@ -211,7 +219,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _wait_for(child: int, ends: tuple[signal.Signals, ...]) -> int:
-    """Return how `child` ended; when this process is told to end first, say so."""
+    """Return the exit code of `child`, or that of SIGTERM if this process has to end first."""
     while signal.sigwait(ends) != signal.SIGTERM:
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:

@@ -1,4 +1,4 @@
-"""What a contained program may use up, and the shell that says so before the program starts."""
+"""The limits of a confined program, and the shell that sets them before the program starts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class SandboxError(Exception):
-    """A program cannot be contained as asked; it was not started."""
+    """A program cannot be confined as asked; it was not started."""
 
 
 # $0 is the number of folders that follow; each is a control group to enter.
@@ -20,14 +20,14 @@ _SHELL = "/bin/sh"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Upper bounds for one program and all its children; None is no bound."""
+    """Limits for one program and all its children; None is no limit."""
 
-    # Bytes; all processes together with a control group, each process for itself without.
+    # Bytes; with a control group for all processes together, else for each process.
     memory_bytes: int | None = 2 * 1024**3
     processes: int | None = 256
     # Seconds of processor time of each process.
     cpu_seconds: int | None = None
-    # Bytes in the private temporary folder, which lives in memory.
+    # Bytes in the private temporary folder, which is in memory.
     temporary_bytes: int = 256 * 1024**2
     # Bytes of each file that is written to.
     file_bytes: int | None = None
@@ -36,16 +36,16 @@ class Limits:
 def limited(
     argv: Sequence[str], limits: Limits, *, groups: Sequence[str], counts_memory: bool
 ) -> list[str]:
-    """Return `argv` behind a shell that enters `groups` and sets what holds for each process.
+    """Return `argv` started by a shell that enters `groups` and sets the limits of a process.
 
-    `counts_memory` says that a group limits the memory: an address space limit, which programs
-    that only reserve memory run into, is then not needed.
+    With `counts_memory` a group limits the memory. There is no limit for the address space then,
+    which would also stop programs that only reserve memory.
     """
     settings = ["ulimit -c 0"]
     if limits.cpu_seconds is not None:
         settings.append(f"ulimit -t {limits.cpu_seconds}")
     if limits.file_bytes is not None:
-        # In blocks of 512 bytes for every shell that is called `sh`.
+        # Every shell that is started as `sh` counts in blocks of 512 bytes.
         settings.append(f"ulimit -f {limits.file_bytes // 512}")
     if limits.memory_bytes is not None and not counts_memory:
         settings.append(f"ulimit -v {limits.memory_bytes // 1024}")
@@ -54,14 +54,14 @@ def limited(
 
 
 def limited_processes(argv: Sequence[str], limits: Limits) -> list[str]:
-    """Return `argv` behind a shell that limits the processes of its user, for use inside.
+    """Return `argv` started by a shell that limits the processes of its user, for use inside.
 
-    Only where no control group counts them: the limit does not bind root, and outside a user
-    namespace it would count every process the user has.
+    Only for use without a control group: this limit does not apply to root, and outside of a user
+    namespace it would count all processes of the user.
     """
     if limits.processes is None:
         return list(argv)
     count = limits.processes
-    # dash and busybox say -p for processes, bash says -u.
+    # The option for processes is -p in dash and busybox, -u in bash.
     script = f'{{ ulimit -p {count} 2>/dev/null || ulimit -u {count}; }} && exec "$@"'
     return [_SHELL, "-c", script, _SHELL, *argv]

@@ -54,7 +54,7 @@ Emit = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class _Pending:
-    """What one stream has written since its last event: the newest bytes, and how many were not."""
+    """The newest bytes of a stream since its last event, and how many bytes were skipped."""
 
     __slots__ = ("_bytes", "_decoder", "skipped")
 
@@ -71,6 +71,7 @@ class _Pending:
 
     def take(self, *, is_last: bool) -> tuple[str, int]:
         if self.skipped:
+            # Half a character from before the gap must not be joined with what follows it.
             self._decoder.reset()
         text = self._decoder.decode(bytes(self._bytes), final=is_last)
         skipped = self.skipped
@@ -80,7 +81,7 @@ class _Pending:
 
 
 class OutputEvents:
-    """Announces the output of one command until it is closed."""
+    """Emits events with the output of one command until it is closed."""
 
     __slots__ = ("_closed", "_emit", "_facts", "_streams", "_task", "_woken")
 
@@ -97,7 +98,7 @@ class OutputEvents:
         self._woken.set()
 
     async def close(self) -> None:
-        """Announce what is left and stop."""
+        """Emit the rest and stop."""
         self._closed.set()
         self._woken.set()
         await self._task

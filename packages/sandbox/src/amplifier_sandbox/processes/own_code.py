@@ -1,4 +1,4 @@
-"""Keeping this process's own code, settings and keys out of the reach of a contained program."""
+"""Protecting this process's own code, settings and keys from a confined program."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from amplifier_sandbox.processes.workspace import Held, place_to_hold
 
 _INSTALLED = ("site-packages", "dist-packages")
 
-# The device and the number of a file there, by which all its names are known.
+# Device and inode, which are the same for all hard links of a file.
 _Identity = tuple[int, int]
 
 
 @cache
 def shared_files(folder: Path) -> tuple[Path, ...]:
-    """Return what has to stay as it is in `folder`, so that no file of ours changes with it.
+    """Return the paths in `folder` that share files with this program, through hard links.
 
-    Of an environment this is its whole folder of packages. It is looked for once: a program that is
-    kept from writing to a shared file cannot make another link to it.
+    Installers such as uv link files into several environments; writing to one would change ours.
+    In an environment it is the whole folder of packages. The result is cached: a program that
+    cannot write to a shared file cannot make another link to it either.
     """
     ours = _ours_with_names_elsewhere()
     if not ours:
@@ -41,7 +42,7 @@ def shared_files(folder: Path) -> tuple[Path, ...]:
 
 @cache
 def _ours_with_names_elsewhere() -> frozenset[_Identity]:
-    """Return the files of this process that have a name outside of its own folders."""
+    """Return the files of this process that have a hard link outside of its own folders."""
     names: Counter[_Identity] = Counter()
     links: dict[_Identity, int] = {}
     for root in _folders_of_links():
@@ -53,9 +54,9 @@ def _ours_with_names_elsewhere() -> frozenset[_Identity]:
 
 
 def _folders_of_links() -> list[str]:
-    """Return the folders of packages that an installer filled with links.
+    """Return the folders of packages that an installer filled with hard links.
 
-    It links all files of a package, so one file of each package is looked at, not all of them.
+    An installer links all files of a package, so only one file of each package is checked.
     """
     return [
         folder
@@ -72,7 +73,7 @@ def _has_links(file: Path) -> bool:
 
 
 def _linked_files(root: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the regular files beneath `root` that have more than one name."""
+    """Yield the regular files beneath `root` that have more than one hard link."""
     for above, _, names in os.walk(root):
         for name in names:
             path = os.path.join(above, name)  # noqa: PTH118 - many thousands of files
@@ -96,10 +97,10 @@ _MOST_SHARED = 200
 
 
 class OwnCode:
-    """What of our own is in the folders that a program is given."""
+    """The paths of this program in the folders that a confined program is given."""
 
     def __init__(self, writable: Sequence[Path], read_only: Sequence[Path]) -> None:
-        """Raise a SandboxError when a folder cannot be given away at all."""
+        """Raise a SandboxError if a folder cannot be given to a program at all."""
         self._found = [(folder, own_paths(folder)) for folder in writable]
         self._shared = [(folder, shared_files(folder)) for folder in writable]
         self._hidden_elsewhere = [
@@ -117,7 +118,7 @@ class OwnCode:
             )
 
     def inside(self) -> Iterator[Path]:
-        """Yield every path that has to be protected, those of git aside."""
+        """Yield every path that has to be protected, except those of git."""
         for _, own in self._found:
             yield from own.read_only
             yield from own.hidden
@@ -126,7 +127,7 @@ class OwnCode:
         yield from self._hidden_elsewhere
 
     def hold(self, held: Held, stack: ExitStack) -> None:
-        """Add to `held` what is to be mounted; as `ProtectedPaths.hold` does."""
+        """Add to `held` what has to be mounted, as `ProtectedPaths.hold` does."""
         for folder, own in self._found:
             for path in own.hidden:
                 held.hidden.append(place_to_hold(_within(path, folder), folder, held, stack))

@@ -1,4 +1,4 @@
-"""Running one contained program: its output read, its time limited, its end certain."""
+"""Runs one confined program: reads its output, limits its time, and always ends it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Watch = Callable[[int], Coroutine[Any, Any, str]]
 """Takes the number of a program's first process; returns when the program must stop, and why."""
 
 _CHUNK_BYTES = 65_536
-# How long the end of a program, and of all it started, is waited for.
+# How long to wait for the end of a program and of all it started.
 _PATIENCE_SECONDS = 1.5
 _POLL_SECONDS = 0.005
 
@@ -36,7 +36,7 @@ class Outcome:
     exit_code: int
     seconds: float
     memory_kills: int
-    # Why it was stopped, when a watch ended it.
+    # Why a watch stopped it.
     reason: str = ""
 
 
@@ -55,7 +55,7 @@ class Program:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._ended, self._quiet = asyncio.Event(), asyncio.Event()
-        # Started without a wait in between: a cancellation cannot fall between start and care.
+        # Started synchronously: a cancellation during an await would leave it without an owner.
         self._process = subprocess.Popen(
             launch.argv,
             stdin=subprocess.DEVNULL,
@@ -78,7 +78,7 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """The number of its first process."""
+        """The id of its first process."""
         return self._process.pid
 
     async def wait(self) -> None:
@@ -86,7 +86,7 @@ class Program:
         await self._ended.wait()
 
     async def end(self) -> int:
-        """End it with all it started, let go of its pipes, and return its exit code."""
+        """End it with all it started, close its pipes, and return its exit code."""
         try:
             if not self._ended.is_set():
                 self._signal(self._launch.kill_signal)
@@ -98,7 +98,7 @@ class Program:
         return self._process.returncode
 
     async def _settle(self) -> None:
-        """Wait until nothing is left: the last process closes the pipes and leaves the group."""
+        """Wait for its last process, which closes the pipes and leaves the group."""
         await self._ended.wait()
         await self._quiet.wait()
         group = self._launch.group
@@ -108,6 +108,7 @@ class Program:
     def _let_go(self) -> None:
         if self._launch.group is not None:
             self._launch.group.kill()
+        # Before `wait` reaps the process, after which another group could have its number.
         self._signal(signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_PATIENCE_SECONDS)
@@ -163,9 +164,9 @@ async def run(
 ) -> Outcome:
     """Run a program to its end, or until `seconds` have passed or it has written `most_bytes`.
 
-    It is also ended when `watch` returns. A watch that fails ends it too.
+    It is also ended when `watch` returns or fails.
 
-    However this ends, by cancellation too, nothing the program started is left.
+    However this ends, also by cancellation, no process of the program is left.
 
     Raises:
         OSError: it cannot be started.

@@ -1,4 +1,4 @@
-"""Whether a command has Python look for code in the folder that it is started in."""
+"""Whether a command makes Python import code from the folder that it is started in."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _searches(options: list[str]) -> bool:
             continue
         if option.startswith(("--", "-W", "-X")):
             continue
-        # `-Im` and `-sm` are one word; what comes after `m` or `c` is their value.
+        # Options can be combined, as in `-Im`; the rest after `m` or `c` is their value.
         for letter in option[1:]:
             if letter in "PI":
                 return False

@@ -1,4 +1,4 @@
-"""The sandbox this machine offers, and how to start a program in it."""
+"""The sandbox that this machine supports, and how to start a program in it."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def clean_environment(passed: Sequence[str] = ()) -> dict[str, str]:
-    """Return the environment of a contained program: nothing of ours but the names in `passed`."""
+    """Return the environment of a confined program; of our own, only the variables in `passed`."""
     ours = {name: os.environ[name] for name in passed if name in os.environ}
     return {"PATH": _PATH, "LANG": "C.UTF-8", "TERM": "dumb", **ours}
 
 
 @dataclass(slots=True)
 class LaunchSpec:
-    """How to start one contained program; `close` it when the program has ended.
+    """How to start one confined program; `close` it when the program has ended.
 
-    Start it from a thread that lives as long as the program does: the kernel ends the program
-    with the thread that started it. `kill_signal` ends it and everything it started.
+    Start it from a thread that lives as long as the program: the kernel kills the program when the
+    thread that started it ends. `kill_signal` ends it and everything it started.
     """
 
     argv: list[str]
@@ -70,7 +70,7 @@ class LaunchSpec:
     held: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def close(self) -> None:
-        """Give back what the program needed; calling it twice is fine."""
+        """Release the resources of the program; calling it twice is fine."""
         self.held.close()
 
     def __enter__(self) -> Self:
@@ -82,7 +82,7 @@ class LaunchSpec:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is to run, checked and with real paths."""
+    """A program to run, checked and with real paths."""
 
     argv: list[str]
     workspace: Path
@@ -92,29 +92,29 @@ class _Request:
     read_only: list[Path]
     writable: list[Path]
     limits: Limits
-    # None when there is no protection.
+    # None without protection.
     own_code: OwnCode | None
 
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """One way of containing programs, found by trying it."""
+    """One way of confining programs."""
 
     level: Level
     groups: ControlGroups = ControlGroups()
-    # Why a better level is not there, in plain words.
+    # Why no better level is available, in plain words.
     reasons: tuple[str, ...] = ()
     # The path of bubblewrap.
     program: str = ""
-    # Whether somebody asked for no protection; only then does level `none` start anything.
+    # Whether the user asked for no protection; only then does level `none` start anything.
     is_waived: bool = False
 
     @classmethod
     def detect(cls, folders: Sequence[str] = bubblewrap.TRUSTED_FOLDERS) -> Sandbox:
-        """Return the strongest sandbox that works here, each tried by running a program in it.
+        """Return the strongest sandbox that works here; each is tried by running a program in it.
 
-        Level `none` means that there is none: `command` then refuses. `folders` are the only places
-        where bubblewrap is looked for.
+        Level `none` means that none works: `command` then refuses. Bubblewrap is searched for in
+        `folders` only.
         """
         if sys.platform != "linux":
             return cls("none", reasons=(f"there is no sandbox for {sys.platform}, only for Linux",))
@@ -141,11 +141,11 @@ class Sandbox:
 
     @classmethod
     def waived(cls) -> Sandbox:
-        """Return what contains nothing, for those who asked for that in so many words."""
+        """Return a sandbox that confines nothing, for users who asked for that explicitly."""
         return cls("none", ControlGroups.detect(), ("protection was waived",), is_waived=True)
 
     def describe(self) -> list[str]:
-        """Return what holds here and what does not, one plain sentence each."""
+        """Return what is enforced here and what is not, one plain sentence each."""
         return [*_WHAT_HOLDS[self.level], *self._which_limits_hold(), *map(_sentence, self.reasons)]
 
     def command(
@@ -162,12 +162,12 @@ class Sandbox:
     ) -> LaunchSpec:
         """Return how to start `argv` so that it can change nothing outside `workspace`.
 
-        `protected` are paths relative to the workspace that stay as they are, absent ones absent.
-        What this process runs from stays as it is in any case, and AMPLIFIER_HOME is not seen.
-        `read_only` and `writable` are further paths that exist inside.
+        `protected` are paths relative to the workspace that cannot be changed or created. The code
+        of this process is always protected, and AMPLIFIER_HOME appears empty. `read_only` and
+        `writable` are further paths that exist inside.
 
         Raises:
-            SandboxError: it cannot be contained as asked.
+            SandboxError: it cannot be confined as asked.
         """
         if self.level == "none" and not self.is_waived:
             raise SandboxError("; ".join(self.reasons))
@@ -224,7 +224,8 @@ class Sandbox:
         held = request.protected.hold(request.workspace, stack)
         if request.own_code is not None:
             request.own_code.hold(held, stack)
-        # Abstract unix sockets belong to the network: with it, those of the machine are there.
+        # Abstract unix sockets are part of the network namespace: with the machine's network, a
+        # program could connect to those of the user (tmux, docker).
         network = request.network
         program = filter_program(network=network, unix=not network)
         descriptor = _filter_descriptor(stack, program)
@@ -262,7 +263,7 @@ class Sandbox:
         stack.callback(shutil.rmtree, home, ignore_errors=True)
         descriptor = -1
         if self.level == "landlock":
-            # Landlock does not see who connects to a socket, so that nobody may.
+            # Landlock does not restrict connections to unix sockets, so none can be made at all.
             program = filter_program(network=request.network, metadata=False, unix=False)
             descriptor = _filter_descriptor(stack, program)
         plan = {
@@ -275,6 +276,7 @@ class Sandbox:
             "devices": [path for path in _DEVICES if Path(path).exists()],
             "write": [home, str(request.workspace), *map(str, request.writable)],
         }
+        # Isolated: neither the environment nor the workspace adds code to the launcher.
         python = [sys.executable, "-I", "-S", launcher.__file__, json.dumps(plan)]
         return LaunchSpec(
             [*python, *self._counted(request)],
@@ -301,7 +303,7 @@ class Sandbox:
         return limited_processes(request.argv, request.limits)
 
     def _try_out(self) -> str | None:
-        """Run a program that does nothing; return what went wrong, None when nothing did."""
+        """Run a program that does nothing; return what went wrong, or None."""
         protected = PROTECTED if self.level == "bubblewrap" else ()
         try:
             with (

@@ -1,6 +1,6 @@
-"""The system calls a contained program may not make, as a program for the kernel's filter.
+"""The system calls that a confined program may not make, as a program for the kernel's filter.
 
-It is classic BPF in the kernel's own format, which takes eight bytes an instruction and no library.
+It is classic BPF in the kernel's format: eight bytes per instruction, and no library is needed.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _FORBIDDEN: dict[str, _Numbers] = {
     "fsopen": (430, 430),
     "fspick": (433, 433),
     "init_module": (175, 105),
+    # The operations of io_uring are not system calls, so this filter would not see them.
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
     "io_uring_setup": (425, 425),
@@ -71,7 +72,7 @@ _FORBIDDEN: dict[str, _Numbers] = {
     "userfaultfd": (323, 282),
     "vhangup": (153, 58),
 }
-# Landlock does not see these, so a launcher without mount namespaces forbids them as a whole.
+# Landlock does not control these, so they are forbidden altogether without mount namespaces.
 _METADATA: dict[str, _Numbers] = {
     "chmod": (90, None),
     "chown": (92, None),
@@ -108,7 +109,7 @@ _OPENERS: dict[str, tuple[int | None, int | None, int]] = {
     "open": (2, None, 1),
     "openat": (257, 56, 2),
 }
-# What a program needs that has its input already, and only computes and writes the result.
+# For a program that has its input open already, and only computes and writes the result.
 _COMPUTING: dict[str, _Numbers] = {
     "brk": (12, 214),
     "clock_gettime": (228, 113),
@@ -132,7 +133,8 @@ _COMPUTING: dict[str, _Numbers] = {
     "sigaltstack": (131, 132),
     "write": (1, 64),
 }
-# Their arguments are behind a pointer that a filter cannot follow; libraries use older ones then.
+# A filter cannot follow the pointer to their arguments. They are answered as missing (ENOSYS), so
+# that libraries fall back to clone and openat.
 _UNREADABLE: dict[str, _Numbers] = {"clone3": (435, 435), "openat2": (437, 437)}
 _SOCKET = (41, 198)
 _SOCKETPAIR = (53, 199)
@@ -145,13 +147,14 @@ _FIRST_X32 = 0x40000000
 
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET.
 _NEW_NAMESPACES = 0x7E020000
+# Both put characters into the input of a terminal.
 _TIOCSTI = 0x5412
 _TIOCLINUX = 0x541C
-# The bit that both kinds of devices have, and of what `mknod` can make only they.
+# S_IFCHR is a bit of both kinds of devices, and of nothing else that `mknod` can make.
 _LENDING = stat.S_ISUID | stat.S_ISGID | stat.S_IFCHR
 # O_CREAT and the bit of O_TMPFILE that is not O_DIRECTORY.
 _MAKES_A_FILE = 0o100 | 0o20000000
-# In SOCK_DGRAM and SOCK_RAW, whose pairs can be connected anew, and not in SOCK_STREAM.
+# A bit of SOCK_DGRAM and SOCK_RAW, whose pairs can be connected again, and not of SOCK_STREAM.
 _DATAGRAMS = 2
 
 _LOAD = 0x20
@@ -175,16 +178,16 @@ def filter_program(
 ) -> bytes:
     """Return the filter, ready for the kernel.
 
-    Without `network` only unix sockets can be made; without `unix` none of these either, but for
-    pairs that are connected to each other and to nothing else; without `metadata` no file changes
-    its owner, mode or extended attributes. Set-user-ID files and devices can never be made.
+    Without `network` only unix sockets can be made. Without `unix` only pairs of them can, which
+    are connected to each other and to nothing else: asyncio needs these. Without `metadata` no file
+    changes its owner, mode or extended attributes. Set-user-ID files and devices are always denied.
 
     Raises:
         SandboxError: the machine is neither x86_64 nor aarch64.
     """
     program, column = _start(machine)
     program += [
-        # What did not exist when this list was made has not been thought about.
+        # Calls that are newer than this list were not reviewed, so they are answered as missing.
         _instruction(_AT_LEAST, _NEWEST_KNOWN + 1, 0, 1),
         _instruction(_RETURN, _ERROR | errno.ENOSYS),
     ]
@@ -209,7 +212,7 @@ def filter_program(
 
 @cache
 def computing_program(*, machine: str | None = None) -> bytes:
-    """Return a filter under which a program can use what is open already, and nothing else.
+    """Return a filter under which a program can use open files and memory, and nothing else.
 
     It opens no file, makes no socket and no process, and sends no signal.
 
@@ -231,10 +234,11 @@ def _start(machine: str | None) -> tuple[_Program, int]:
     architecture, column = _ARCHITECTURES[name]
     program = [
         _instruction(_LOAD, _OFFSET_ARCHITECTURE),
-        # A call through another architecture's table has other numbers.
+        # The same numbers mean other calls on another architecture, such as 32-bit x86.
         _instruction(_EQUAL, architecture, 1, 0),
         _instruction(_RETURN, _KILL_PROCESS),
         _instruction(_LOAD, _OFFSET_NUMBER),
+        # The x32 calls of x86_64 have numbers of their own, which would get around the list.
         _instruction(_AT_LEAST, _FIRST_X32, 0, 1),
         _instruction(_RETURN, _KILL_PROCESS),
     ]
@@ -264,7 +268,7 @@ def _load_argument(index: int) -> bytes:
 
 
 def _when(number: int | None, body: _Program) -> _Program:
-    """Run `body`, which returns, on the call of this number; go on behind it on any other."""
+    """Run `body`, which returns, on the call of this number; skip it on any other."""
     if number is None:
         return []
     return [_instruction(_EQUAL, number, 0, len(body)), *body]
@@ -280,9 +284,9 @@ def _refuse_bits(argument: int, bits: int) -> _Program:
 
 
 def _refuse_new_files(flags: int, bits: int) -> _Program:
-    """Refuse to make a file whose mode, the argument after `flags`, has one of `bits`."""
+    """Refuse to create a file whose mode, the argument after `flags`, has one of `bits`."""
     refusal = _refuse_bits(flags + 1, bits)
-    # Without such a flag the mode is not read, and may be anything.
+    # Without such a flag the kernel ignores the mode, and it may be anything.
     skip = _instruction(_ANY_BIT, _MAKES_A_FILE, 1, 0)
     return [_load_argument(flags), skip, _instruction(_RETURN, _ALLOW), *refusal]
 

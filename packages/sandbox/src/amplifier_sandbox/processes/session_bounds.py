@@ -1,4 +1,4 @@
-"""What all commands of a session, and of its sub-agents, may use together."""
+"""The resources that all commands of a session and its sub-agents may use together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from amplifier_sandbox.processes.workspace import checked_workspace
 Counting = Literal["control group", "shares"]
 
 _LOOK_SECONDS = 0.25
-# Without control groups each command has a fixed share of the memory: with eight, an eighth.
+# Without control groups each command has a fixed share of the memory: halves, because with eighths
+# many programs could not reserve what they need to start.
 _MOST_SHARES = 2
 
 
@@ -42,7 +43,7 @@ def counting_of(sandbox: Sandbox) -> Counting:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A command that may start now: in which sandbox, with which limits, and how it is watched."""
+    """A command that may start now: its sandbox, its limits, and its watch."""
 
     sandbox: Sandbox
     limits: Limits
@@ -52,11 +53,11 @@ class Admission:
 
 
 class SessionBounds:
-    """Admits commands, so that all that run have one limit together.
+    """Admits commands, so that all running ones share one limit.
 
-    Where there are control groups, every command runs inside of one group for the session, and the
-    kernel counts. Elsewhere each command has a share of the limits, few run at a time, and what
-    they use is added up while they run.
+    With control groups, every command runs inside of one group for the session, and the kernel
+    counts. Without, each command has a share of the limits, few run at a time, and their use is
+    measured and added up.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class SessionBounds:
         self._limits = limits
         self._disk_limits = disk
         self._writable = [Path(each) for each in writable]
-        # By file system: sub-agents may have workspaces of their own.
+        # By file system, because sub-agents may have workspaces of their own.
         self._disks: dict[int, DiskUse] = {}
         self._group: ControlGroup | None = None
         self._inside: Sandbox | None = None
@@ -129,7 +130,7 @@ class SessionBounds:
             ) from None
 
     def _counted_together(self) -> Sandbox:
-        """Return the sandbox whose commands are inside of the session's group, if there is one."""
+        """Return the sandbox that runs commands inside of the session's group, if there is one."""
         if self._inside is None:
             groups = self._sandbox.groups
             if groups.parents:
@@ -143,7 +144,7 @@ class SessionBounds:
         return self._inside
 
     def _remove_group(self) -> None:
-        """Leave nothing behind between commands, however the session ends."""
+        """Remove the group between commands, because a session may end without a cleanup."""
         if self._group is not None:
             self._group.remove()
         self._group = None
@@ -157,6 +158,7 @@ class SessionBounds:
 
     def _share_of(self, limits: Limits, allowance: Allowance) -> Limits:
         if allowance.is_used_up:
+            # Not refused: a command that can write no file can still delete some.
             largest = 0
         else:
             largest = self._disk_limits.added_bytes
@@ -178,7 +180,7 @@ class SessionBounds:
         return limits
 
     async def _watch(self, program: int, disk: DiskUse, allowance: Allowance) -> str:
-        """Look at what the commands use until it is too much; return what is."""
+        """Measure the commands until they exceed a limit; return which one."""
         self._programs.add(program)
         try:
             while True:

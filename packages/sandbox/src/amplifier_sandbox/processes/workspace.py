@@ -1,4 +1,4 @@
-"""The folder a program may write to, and the paths in it that stay as they are."""
+"""The folder that a program may write to, and the protected paths in it."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from pathlib import Path, PurePosixPath
 from amplifier_sandbox.processes.limits import SandboxError
 from amplifier_sandbox.project_folder import why_not_a_project
 
-# Made by this process and not yet removed; the last program that leaves one removes it.
+# Placeholders that this process has made; the last program that uses one removes it.
 _made: set[Path] = set()
 
 
 class Placeholder:
-    """One program's share in an empty folder, or in a file; it goes with the last share.
+    """One program's share in an empty folder, or in a file; the last share removes it.
 
-    The share is a lock, so that another process, or another program of this one, does not lose the
-    folder beneath its read-only mount: removing a mount point takes the mount away.
+    A share is a lock. It keeps other programs, also of other processes, from losing their read-only
+    mount: removing a mount point removes the mount.
     """
 
     __slots__ = ("_content", "_descriptor", "_path")
 
     def __init__(self, path: Path, content: bytes | None = None) -> None:
-        """Make a file of `content`, or a folder when that is None, unless something is there."""
+        """Create a file of `content`, or a folder if that is None, unless the path exists."""
         self._path = path
         self._content = content
         self._descriptor = -1
         kind = os.O_DIRECTORY if content is None else 0
+        # Another process may remove it before this one has its lock: then try again.
         while self._descriptor < 0:
             with suppress(FileExistsError):
                 self._make()
@@ -47,7 +48,7 @@ class Placeholder:
                 os.close(descriptor)
 
     def release(self) -> None:
-        """Give the share back; remove the folder when nobody else has one."""
+        """Release the share; remove the placeholder if it was the last one."""
         if self._descriptor < 0:
             return
         descriptor = self._descriptor
@@ -58,7 +59,7 @@ class Placeholder:
                 _made.discard(self._path)
                 self._remove()
         except OSError:
-            # Still shared, or no longer empty and so not ours to remove.
+            # It is shared, or has got content that is not ours to remove.
             return
         finally:
             os.close(descriptor)
@@ -67,7 +68,7 @@ class Placeholder:
         if self._content is None:
             self._path.mkdir()
             return
-        # Written elsewhere first: whoever reads it in between must not find half of it.
+        # Written under another name first, so that no reader finds half of it.
         unfinished = self._path.with_name(f".{secrets.token_hex(8)}.unfinished")
         unfinished.write_bytes(self._content)
         try:
@@ -83,7 +84,7 @@ class Placeholder:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether the open folder is still the one at `path`."""
+    """Whether the open file or folder is still the one at `path`."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
@@ -112,7 +113,7 @@ def checked_workspace(path: str | Path) -> Path:
     """Return the real path of a folder that a program may be given.
 
     Raises:
-        SandboxError: it is no folder, or giving it away would give away the machine or its keys.
+        SandboxError: it is not a folder, or has the user's keys or the system's files in it.
     """
     try:
         real = Path(path).resolve(strict=True)
@@ -130,7 +131,7 @@ def checked_workspace(path: str | Path) -> Path:
 
 
 def existing_paths(paths: Sequence[str | Path]) -> list[Path]:
-    """Return the real paths of what a program is given besides its workspace.
+    """Return the real paths that a program is given besides its workspace.
 
     Raises:
         SandboxError: one of them does not exist.
@@ -151,7 +152,7 @@ class Held:
     hidden: list[Path] = field(default_factory=list[Path])
 
     def covers(self, path: Path) -> bool:
-        """Whether `path` is protected with a folder above it."""
+        """Whether `path` is protected, by itself or by a folder above it."""
         return any(path.is_relative_to(each) for each in (*self.paths, *self.hidden))
 
 
@@ -161,7 +162,7 @@ class ProtectedPaths:
     __slots__ = ("_paths",)
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Raise a SandboxError when a path leads out of the workspace."""
+        """Raise a SandboxError if a path leads out of the workspace."""
         for path in paths:
             parts = PurePosixPath(path).parts
             if not parts or parts[0] == "/" or ".." in parts or "\0" in path:
@@ -169,7 +170,7 @@ class ProtectedPaths:
         self._paths = [PurePosixPath(path) for path in paths]
 
     def hold(self, workspace: Path, stack: ExitStack) -> Held:
-        """Return what is to be mounted; until `stack` is closed, what is missing has a placeholder.
+        """Return what has to be mounted; missing paths have a placeholder until `stack` is closed.
 
         Raises:
             SandboxError: a path cannot be protected.
@@ -191,7 +192,7 @@ def place_to_hold(
     *,
     without_effect: bytes | None = None,
 ) -> Path:
-    """Return `path`, or the first part of it that is missing or leads no further.
+    """Return `path`, or the first part of it that is missing or is not a folder.
 
     The folders above it are added to `held`. A missing file gets a placeholder of the bytes
     `without_effect`, anything else an empty folder.

@@ -1,4 +1,4 @@
-"""Suites for a module's own tests that try out what its type promises.
+"""Suites for a module's own tests that check the behaviour its type requires.
 
 from amplifier_core.validation.behavioral import ToolBehaviorTests
 

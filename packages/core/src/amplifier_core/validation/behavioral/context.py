@@ -1,4 +1,4 @@
-"""What every context manager does."""
+"""The behaviour that every context manager must have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 __all__ = ["ContextBehaviorTests"]
 
 _METHODS = ("add_message", "get_messages", "get_messages_for_request", "set_messages", "clear")
-# What the optional, private parts of a context may be asked with.
+# The argument for optional, private methods of a context.
 _A_NUMBER = 1_000
 
 
@@ -24,7 +24,7 @@ def _texts(messages: list[dict[str, Any]]) -> list[Any]:
 
 
 async def _call(function: Any) -> Any:
-    """Call a function of unknown signature, sync or async, with a number for what it requires."""
+    """Call a function of unknown signature, sync or async, with a number for each parameter."""
     required = [
         parameter
         for parameter in inspect.signature(function).parameters.values()
@@ -41,7 +41,7 @@ class ContextBehaviorTests:
     """Inherit this in the tests of a context manager."""
 
     async def test_mount_succeeds(self, context_module: Any) -> None:
-        """Mounting brings a context manager."""
+        """Mounting provides a context manager."""
         assert context_module is not None
 
     async def test_context_has_required_methods(self, context_module: Any) -> None:
@@ -75,7 +75,7 @@ class ContextBehaviorTests:
         await context_module.add_message(_message("for the model"))
         messages = await context_module.get_messages_for_request()
         assert isinstance(messages, list)
-        assert "for the model" in str(messages)  # pyright: ignore[reportUnknownArgumentType] - a stranger's messages
+        assert "for the model" in str(messages)  # pyright: ignore[reportUnknownArgumentType] - untrusted messages
 
     async def test_internal_should_compact_returns_bool(self, context_module: Any) -> None:
         """A context that decides about compaction decides with yes or no."""
@@ -93,7 +93,7 @@ class ContextBehaviorTests:
         assert isinstance(await context_module.get_messages(), list)
 
     async def test_add_invalid_message_does_not_crash(self, context_module: Any) -> None:
-        """A message that is none is stored or refused, and the context goes on working."""
+        """An invalid message is stored or refused, and the context continues to work."""
         for message in ({}, {"role": "user"}, {"content": "nobody's"}):
             with contextlib.suppress(ValueError, TypeError, KeyError):
                 await context_module.add_message(message)

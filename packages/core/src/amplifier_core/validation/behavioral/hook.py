@@ -1,4 +1,4 @@
-"""What every hook module does."""
+"""The behaviour that every hook module must have."""
 
 from __future__ import annotations
 

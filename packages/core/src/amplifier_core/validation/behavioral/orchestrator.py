@@ -1,4 +1,4 @@
-"""What every orchestrator does."""
+"""The behaviour that every orchestrator must have."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class OrchestratorBehaviorTests:
     """Inherit this in the tests of an orchestrator."""
 
     async def test_mount_succeeds(self, orchestrator_module: Any) -> None:
-        """Mounting brings an orchestrator."""
+        """Mounting provides an orchestrator."""
         assert orchestrator_module is not None
 
     async def test_orchestrator_has_execute_method(self, orchestrator_module: Any) -> None:
-        """The orchestrator can be awaited."""
+        """`execute` is a coroutine function."""
         assert inspect.iscoroutinefunction(orchestrator_module.execute), "execute must be async"
 
     async def test_execute_returns_string(self, orchestrator_module: Any, mock_deps: Any) -> None:
@@ -43,7 +43,7 @@ class OrchestratorBehaviorTests:
     async def test_orchestrator_uses_provider(
         self, orchestrator_module: Any, mock_deps: Any
     ) -> None:
-        """The model is asked."""
+        """The model is called."""
         await _execute(orchestrator_module, mock_deps)
         assert mock_deps[1]["default"].complete.called, "provider.complete was not called"
 

@@ -1,4 +1,4 @@
-"""What every provider does."""
+"""The behaviour that every provider must have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ProviderBehaviorTests:
     """Inherit this in the tests of a provider."""
 
     async def test_mount_succeeds(self, provider_module: Any) -> None:
-        """Mounting brings a provider."""
+        """Mounting provides a provider."""
         assert provider_module is not None
 
     async def test_get_info_returns_valid_provider_info(self, provider_module: Any) -> None:
@@ -30,7 +30,7 @@ class ProviderBehaviorTests:
         assert info.display_name, "ProviderInfo.display_name must not be empty"
 
     async def test_list_models_returns_list(self, provider_module: Any) -> None:
-        """The provider lists its models; one that cannot reach its vendor may say so."""
+        """The provider lists its models; one that cannot reach its vendor may raise an LLMError."""
         try:
             models = await provider_module.list_models()
         except LLMError as error:

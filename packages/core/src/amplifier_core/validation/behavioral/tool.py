@@ -1,4 +1,4 @@
-"""What every tool does."""
+"""The behaviour that every tool must have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ToolBehaviorTests:
     """Inherit this in the tests of a tool."""
 
     async def test_mount_succeeds(self, tool_module: Any) -> None:
-        """Mounting brings a tool."""
+        """Mounting provides a tool."""
         assert tool_module is not None
 
     async def test_tool_has_name(self, tool_module: Any) -> None:
@@ -27,16 +27,16 @@ class ToolBehaviorTests:
         assert tool_module.name, "name must not be empty"
 
     async def test_tool_has_description(self, tool_module: Any) -> None:
-        """The model is told what the tool does."""
+        """The tool has a description for the model."""
         assert isinstance(tool_module.description, str)
         assert tool_module.description, "description must not be empty"
 
     async def test_tool_has_execute_method(self, tool_module: Any) -> None:
-        """The tool can be awaited."""
+        """`execute` is a coroutine function."""
         assert inspect.iscoroutinefunction(tool_module.execute), "execute must be async"
 
     async def test_execute_returns_tool_result(self, tool_module: Any) -> None:
-        """An answer is a ToolResult, also when there is nothing to go by."""
+        """The answer is a ToolResult, also for an empty input."""
         assert isinstance(await tool_module.execute({}), ToolResult)
 
     async def test_tool_result_has_required_fields(self, tool_module: Any) -> None:
@@ -46,7 +46,7 @@ class ToolBehaviorTests:
         assert isinstance(result.get_serialized_output(), str)
 
     async def test_invalid_input_returns_error_result(self, tool_module: Any) -> None:
-        """Input the tool does not know is answered, and a failure says what was wrong."""
+        """Unknown input is answered, and a failure says what was wrong."""
         result = await tool_module.execute({"no_tool_has_this_parameter": object()})
         assert isinstance(result, ToolResult)
         assert result.success or result.error or result.output, "a failure must say what failed"

@@ -1,0 +1,325 @@
+"""Runs a recorded session again, offline, and compares it with its recording."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amplifier_core import events
+from amplifier_core.session import AmplifierSession
+from amplifier_journal.log import LogReader
+from amplifier_journal.memory import MemoryLog
+from amplifier_journal.readings.state import state_of
+from amplifier_journal.recorder import Recorder
+from amplifier_journal.replay.comparison import Difference, compare
+from amplifier_journal.replay.playback_queue import PlaybackQueue
+from amplifier_journal.replay.recording import Opening, Recording
+from amplifier_journal.replay.stubs import (
+    ApprovalStub,
+    MockedProvider,
+    MockedTool,
+    ProviderStub,
+    SilentDisplay,
+    ToolStub,
+)
+from amplifier_kit.calls.prices import price_table
+
+logger = logging.getLogger(__name__)
+
+NAME = "replay"
+_INNERMOST = 2**63 - 1
+# Files that these modules would share with the user's own sessions.
+_OWN_FILES = {"hooks-approval": "grants_file"}
+
+
+class NoScrubber:
+    """Changes nothing: the recording was scrubbed when it was written."""
+
+    def scrub(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return it unchanged."""
+        return record
+
+    def learn(self) -> None:
+        """Do nothing."""
+
+
+class ReplaySession:
+    """One opening of a recording as a session to replay; its records are in `log.written`."""
+
+    def __init__(
+        self, session_id: str, opening: Opening, folder: Path, resolver: Any, mention_resolver: Any
+    ) -> None:
+        opened = opening.opened
+        self.queue = PlaybackQueue(opening.records)
+        self.log = MemoryLog(session_id)
+        self._opening = opening
+        self.session = AmplifierSession(
+            self._without_stubs(opened["plan"], folder),
+            session_id=session_id,
+            parent_id=opened.get("parent_id"),
+            approval_system=ApprovalStub(self.queue) if opened.get("approvals") else None,
+            display_system=SilentDisplay() if opened.get("display") else None,
+            is_resumed=bool(opened.get("resumed")),
+        )
+        coordinator = self.session.coordinator
+        coordinator.register_capability("session.folder", str(folder))
+        coordinator.register_capability("session.working_dir", opened.get("working_dir"))
+        coordinator.register_capability("mention_resolver", mention_resolver)
+        coordinator.session_state.update(opening.before.values)
+        if resolver is not None:
+            _ = coordinator.mount("module-source-resolver", resolver)
+        scrubber: Any = NoScrubber()
+        self.recorder = Recorder(coordinator, self.log, scrubber, turn=_turn_before(opening))
+
+    async def open(self) -> None:
+        """Mount everything and interpose the stubs."""
+        coordinator = self.session.coordinator
+        recorder = self.recorder
+        inventory = self._opening.mounted
+        self.mount(inventory, planned_only=True)
+        await recorder.listen()
+        await self.session.initialize()
+        self.mount(inventory)
+        await recorder.attach(resumed=bool(self._opening.opened.get("resumed")))
+        # Inside of the recorder, so that played outcomes are recorded as well.
+        coordinator.interpose("providers", self._provider, name=NAME, priority=_INNERMOST)
+        coordinator.interpose("tools", self._tool, name=NAME, priority=_INNERMOST)
+        coordinator.hooks.register(
+            events.TOOL_PRE, self.queue.replay_recorded_question, priority=_INNERMOST, name=NAME
+        )
+        await self.set_messages(self._opening.before.messages)
+        self.queue.follow(recorder, self._opening.records)
+
+    async def set_messages(self, messages: list[dict[str, Any]]) -> None:
+        """Set the messages of the context, without recording that."""
+        context: Any = self.session.coordinator.get("context")
+        self.recorder.is_paused = True
+        await context.clear()
+        if messages:
+            await context.set_messages(messages)
+        self.recorder.is_paused = False
+
+    async def close(self) -> None:
+        """End the session."""
+        await self.session.cleanup()
+        self.recorder.detach()
+
+    def mount(self, inventory: dict[str, Any], *, planned_only: bool = False) -> None:
+        """Mount mocks of the recorded providers and tools, in the recorded order.
+
+        With `planned_only`, only of those that the plan lists; the context or a hook may mount the
+        others itself.
+        """
+        points = self.session.coordinator.mount_points
+        planned = {
+            entry.get("module")
+            for section in ("providers", "tools")
+            for entry in self._opening.opened["plan"].get(section) or ()
+        }
+        for point, stand_in in (("providers", MockedProvider), ("tools", MockedTool)):
+            for facts in inventory.get(point, ()):
+                is_real = point == "providers" and facts["name"] in self.queue.composite
+                is_wanted = not planned_only or facts["module"] in planned
+                if is_wanted and not is_real and facts["name"] not in points[point]:
+                    if facts.get("prices"):
+                        prices = price_table(self.session.coordinator)
+                        prices.take_declared(facts["own_name"], facts["prices"])
+                    _ = self.session.coordinator.mount(point, stand_in(facts), name=facts["name"])
+            if not planned_only and point in inventory:
+                self._arrange(point, [facts["name"] for facts in inventory[point]])
+
+    def _arrange(self, point: str, names: list[str]) -> None:
+        """Leave only these mounted, in this order, in which requests list them."""
+        mounted: dict[str, Any] = self.session.coordinator.mount_points[point]
+        ordered = [(name, mounted[name]) for name in names if name in mounted]
+        for name in list(mounted):
+            _ = self.session.coordinator.unmount(point, name)
+        for name, module in ordered:
+            _ = self.session.coordinator.mount(point, module, name=name)
+
+    def _provider(self, name: str, provider: Any) -> Any:
+        is_real = name in self.queue.composite
+        if is_real:
+            return provider
+        return ProviderStub(name, provider, self.queue)
+
+    def _tool(self, name: str, tool: Any) -> Any:
+        return ToolStub(name, tool, self.queue)
+
+    def _without_stubs(self, plan: dict[str, Any], folder: Path) -> dict[str, Any]:
+        """Return the plan without mocked modules, and without files of the user's own."""
+        later = [each.data for each in self._opening.records if each.kind == "mounted"]
+        real = {
+            facts["module"]
+            for inventory in (self._opening.mounted, *later)
+            for facts in inventory.get("providers", ())
+            if facts["name"] in self.queue.composite
+        }
+        session = dict(plan["session"])
+        for key in ("orchestrator", "context"):
+            if isinstance(session[key], dict):
+                session[key] = _without_files(session[key], folder)
+        return {
+            **plan,
+            "session": session,
+            "providers": [e for e in plan.get("providers") or () if e.get("module") in real],
+            "tools": [],
+            "hooks": [_without_files(each, folder) for each in plan.get("hooks") or ()],
+        }
+
+
+def _without_files(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return an entry of a plan with its module's files in `folder`."""
+    given: dict[str, Any] = entry.get("config") or {}
+    config = {key: each for key, each in given.items() if key != "path"}
+    own = _OWN_FILES.get(str(entry.get("module")))
+    if own is not None:
+        config[own] = str(folder / own)
+    return {**entry, "config": config}
+
+
+def _turn_before(opening: Opening) -> int:
+    prompts = [each.data["turn"] for each in opening.records if each.kind == "prompt"]
+    if prompts:
+        return min(prompts) - 1
+    return opening.before.turns
+
+
+class Replay(NamedTuple):
+    """The result of a replay: no differences, or where it diverged."""
+
+    differences: list[Difference]
+    turns: int
+
+    def __str__(self) -> str:
+        if not self.differences:
+            return f"{self.turns} turn(s) replayed without a difference."
+        return "\n\n".join(map(str, self.differences))
+
+
+async def replay(
+    reader: LogReader, *, resolver: Any = None, mention_resolver: Any = None
+) -> Replay:
+    """Run a recorded session again and compare.
+
+    The loop, the context and the hooks of the recorded plan run for real. Models, tools and users
+    answer from the recording, so that neither keys nor a network are needed and only a temporary
+    folder is changed. `resolver` finds modules that are not installed, and `mention_resolver` the
+    files of bundles that they look for.
+    """
+    recording = await asyncio.to_thread(lambda: Recording(reader.session_id, reader.records()))
+    return await replay_recording(recording, resolver=resolver, mention_resolver=mention_resolver)
+
+
+async def replay_recording(
+    recording: Recording, *, resolver: Any = None, mention_resolver: Any = None
+) -> Replay:
+    """Do what `replay` does, with records that are already in memory."""
+    found: list[Difference] = []
+    turns = 0
+    for opening in recording.openings():
+        if not any(each.kind == "prompt" for each in opening.records):
+            continue
+        with tempfile.TemporaryDirectory(prefix="amplifier-replay-") as folder:
+            replayed = ReplaySession(
+                recording.session_id, opening, Path(folder), resolver, mention_resolver
+            )
+            played = _OpeningReplay(replayed, opening)
+            found += await played.run()
+        upto = opening.records[-1].seq
+        found += compare(
+            [each for each in recording.records if each.seq <= upto],
+            replayed.log.written,
+            since=opening.records[0].seq,
+            open_ended=played.is_cut_short,
+        )
+        turns += len(played.prompts)
+    return Replay(sorted(found, key=lambda each: each.seq), turns)
+
+
+class _OpeningReplay:
+    """The replay of one opening, turn by turn."""
+
+    def __init__(self, replayed: ReplaySession, opening: Opening) -> None:
+        self._replayed = replayed
+        self._opening = opening
+        self.prompts = [at for at, each in enumerate(opening.records) if each.kind == "prompt"]
+        self._ends = {e.data["turn"]: e.seq for e in opening.records if e.kind == "turn.ended"}
+        if self.prompts:
+            last = opening.records[self.prompts[-1]].data["turn"]
+        else:
+            last = None
+        self.is_cut_short = last is not None and last not in self._ends
+
+    async def run(self) -> list[Difference]:
+        """Replay all turns; returns what happened in only one of the two runs."""
+        found: list[Difference] = []
+        records = self._opening.records
+        await self._replayed.open()
+        try:
+            for number, at in enumerate(self.prompts):
+                is_last = number == len(self.prompts) - 1
+                following = len(records) if is_last else self.prompts[number + 1]
+                await self._before_turn(records[self.prompts[number - 1] if number else 0 : at])
+                await self._turn(records[at])
+                end = records[following - 1].seq + 1
+                if not (is_last and self.is_cut_short):
+                    found += self._surprises(records[at], end)
+        finally:
+            await self._replayed.close()
+        return found
+
+    async def _before_turn(self, before: list[Any]) -> None:
+        """Repeat what the app did since the last turn: mount other tools, set other messages."""
+        ended = [at for at, each in enumerate(before) if each.kind == "turn.ended"]
+        between = before[ended[-1] + 1 :] if ended else before
+        for record in between:
+            if record.kind == "mounted":
+                self._replayed.mount(record.data)
+        if ended and any(each.kind in ("message", "messages") for each in between):
+            upto = between[-1].seq
+            records = [each for each in self._opening.records if each.seq <= upto]
+            await self._replayed.set_messages(state_of(records, self._opening.before).messages)
+
+    async def _turn(self, prompt: Any) -> None:
+        replayed = self._replayed
+        turn = prompt.data["turn"]
+        replayed.queue.order.take(prompt.seq)
+        # The wrapper of a child's loop begins and ends its turn.
+        is_child = self._opening.opened.get("parent_id") is not None
+        error = answer = None
+        if not is_child:
+            await replayed.recorder.begin_turn(prompt.data["text"])
+        try:
+            answer = await replayed.session.execute(prompt.data["text"])
+        except asyncio.CancelledError as raised:
+            task = asyncio.current_task()
+            # Somebody cancels the replay, not a recorded cancellation the session.
+            if task is not None and task.cancelling():
+                raise
+            error = raised
+        except Exception as raised:
+            logger.debug("replayed turn failed", exc_info=True)
+            error = raised
+        if not is_child:
+            await replayed.recorder.end_turn(answer, error)
+        replayed.session.coordinator.cancellation.reset()
+        if turn in self._ends:
+            replayed.queue.order.take(self._ends[turn])
+
+    def _surprises(self, prompt: Any, end: int) -> list[Difference]:
+        queue = self._replayed.queue
+        turn = prompt.data["turn"]
+        new = queue.unexpected
+        queue.unexpected = []
+        left = queue.left_before(end)
+        if queue.order.is_out_of_step:
+            queue.order.is_out_of_step = False
+            new.append("another order of calls")
+        return [
+            *(Difference("order", turn, prompt.seq, f"{each} is new", "") for each in new),
+            *(Difference("order", turn, end - 1, f"{each} did not happen", "") for each in left),
+        ]
