@@ -355,7 +355,7 @@ def _disk() -> Iterator[Finding]:
     whole = sum(sizes.values())
     told = ", ".join(f"{name} {size(count)}" for name, count in sizes.items())
     if whole > _LARGE:
-        fix = "amplifier session delete SESSION"
+        fix = "amplifier session prune --older-than 90"
     else:
         fix = ""
     yield Finding("warning" if fix else "ok", "disk", f"{size(whole)} in {home}: {told}", fix)

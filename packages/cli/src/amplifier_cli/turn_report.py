@@ -50,7 +50,7 @@ def denial_of(calls: list[dict[str, Any]], by: set[str], session: str) -> Denied
     # The next step has to work: `--allow` helps only if there was nobody to ask.
     if by == {"nobody"}:
         allow = " ".join(f"--allow {tool}" for tool in tools)
-        fix = f"amplifier run {allow} ...  (or be asked: amplifier continue {session})"
+        fix = f'amplifier run --resume {session} {allow} "Try again."'
     elif by and by <= {"nobody", "concern"}:
         fix = f"amplifier continue {session}"
     else:

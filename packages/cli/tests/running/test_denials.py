@@ -34,7 +34,7 @@ def test_a_denied_call_is_listed_in_short_and_without_secrets() -> None:
 @pytest.mark.parametrize(
     ("by", "fix"),
     [
-        ({"nobody"}, "amplifier run --allow a --allow b ...  (or be asked: amplifier continue id)"),
+        ({"nobody"}, 'amplifier run --resume id --allow a --allow b "Try again."'),
         ({"nobody", "concern"}, "amplifier continue id"),
         ({"concern"}, "amplifier continue id"),
         ({"rule"}, "amplifier explain id"),

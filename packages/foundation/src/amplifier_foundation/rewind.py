@@ -226,11 +226,11 @@ async def _require_checkpoints(
     else:
         there = set[int]()
     if not there.issuperset(checkpoints):
-        own = f"amplifier session rewind {live.session_id}"
         raise SessionStoreError(
             problem,
             why="What they were then is not kept, or not any more.",
-            fix=f"{own} --before-turn {before_turn} --what conversation",
+            fix=f"amplifier session rewind {live.session_id} --before-turn {before_turn} "
+            "--what conversation",
         )
 
 

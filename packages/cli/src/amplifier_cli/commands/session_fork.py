@@ -110,11 +110,11 @@ async def _rewind(session_id: str, before_turn: int, what: Any, preview: bool, y
             return
         if not yes:
             if not is_terminal():
-                again = f"amplifier session rewind {short_id(session_id)}"
                 raise CommandError(
                     "Nothing was changed.",
                     why="There is nobody to ask.",
-                    fix=f"{again} --before-turn {before_turn} --what {what} --yes",
+                    fix=f"amplifier session rewind {short_id(session_id)} "
+                    f"--before-turn {before_turn} --what {what} --yes",
                 )
             confirm("Do this?")
         done = await rewinding.rewind(live, store(), **aim)

@@ -84,7 +84,7 @@ def read_cassette(path: Path) -> list[Recording]:
         raise JournalError(
             f"`{path}` is not a cassette.",
             why=str(error),
-            fix="Record it again: amplifier session to-test",
+            fix="Record it again: amplifier session to-test -o tests/test_x.py",
         ) from error
     return recordings
 

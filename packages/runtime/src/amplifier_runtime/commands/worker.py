@@ -35,15 +35,13 @@ def all_parts(database: Database) -> list[TurnPart]:
 
 
 class _Orders(TurnPart):
-    """Prints the greeting, and drains the worker when `amplifier runtime drain` asks for it."""
+    """Drains the worker when `amplifier runtime drain` asks for it."""
 
-    def __init__(self, greeting: str, look_seconds: float) -> None:
-        self._greeting = greeting
+    def __init__(self, look_seconds: float) -> None:
         self._look_seconds = look_seconds
         self._task: asyncio.Task[None] | None = None
 
     async def join(self, host: Host) -> None:
-        say(f"{host.worker_id} {self._greeting}")
         self._task = asyncio.create_task(self._obey(host))
 
     async def leave(self) -> None:
@@ -132,7 +130,7 @@ def worker(
         f"runs up to {concurrency} turns of {shown(url)} with code {code_version}. "
         "Ctrl-C hands them over and ends it."
     )
-    orders = _Orders(greeting, _DEFAULTS.beat_seconds)
+    orders = _Orders(_DEFAULTS.beat_seconds)
     try:
         database = Database(url, connections=connections)
         try:
@@ -147,16 +145,16 @@ def worker(
                 database=database,
                 parts=[*all_parts(database), orders],
             )
-            asyncio.run(_run(settings))
+            asyncio.run(_run(settings, greeting))
         finally:
             database.close()
     except (DurableError, SQLAlchemyError) as error:
         raise failure_of(error, url) from error
 
 
-async def _run(settings: WorkerSettings) -> None:
+async def _run(settings: WorkerSettings, greeting: str) -> None:
     try:
-        await run_worker(settings)
+        await run_worker(settings, on_ready=lambda worker: say(f"{worker.worker_id} {greeting}"))
     except LeaveTimeoutError as error:
         say(f"{error}\nSee who is there with: amplifier runtime status")
         sys.stdout.flush()

@@ -149,8 +149,9 @@ def _cipher() -> Any:
     texts = [each.strip() for each in os.environ.get(KEY_VARIABLE, "").split(",") if each.strip()]
     if not texts:
         raise SecretsError(
-            f"`{KEY_VARIABLE}` is not set, so that no secret can be encrypted or decrypted here.",
-            f"export {KEY_VARIABLE}=...   (a new one: amplifier runtime secrets new-key)",
+            f"`{KEY_VARIABLE}` is not set, so that no secret can be encrypted or decrypted here. "
+            "Each worker needs the same key.",
+            f"export {KEY_VARIABLE}=$(amplifier runtime secrets new-key)",
         )
     try:
         return fernet.MultiFernet([fernet.Fernet(each) for each in texts])

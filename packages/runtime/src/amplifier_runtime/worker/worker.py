@@ -378,8 +378,12 @@ async def _lasting(work: Callable[[], Awaitable[None]]) -> None:
             await asyncio.sleep(1.0)
 
 
-async def run_worker(settings: WorkerSettings) -> None:
+async def run_worker(
+    settings: WorkerSettings, *, on_ready: Callable[[Worker], None] | None = None
+) -> None:
     """Run a worker until SIGTERM, SIGINT or `Worker.leave`, then drain.
+
+    `on_ready` is called when it runs turns and a signal would drain it.
 
     Raises:
         LeaveTimeoutError: the database did not answer while it left.
@@ -388,6 +392,8 @@ async def run_worker(settings: WorkerSettings) -> None:
     async with Worker(settings) as worker:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, worker.leave)
+        if on_ready is not None:
+            on_ready(worker)
         await worker.leaving.wait()
     if worker.failure is not None:
         raise worker.failure
