@@ -89,7 +89,6 @@ def test_an_unusual_word_in_a_string_of_the_source_is_reported_with_its_line(
     [
         ("src/a.py", "# it goes on\n"),
         ("tests/test_a.py", '"""It goes on."""\n'),
-        ("CHANGELOG.md", "A turn goes on.\n"),
         ("a.md", "```console\n$ amplifier run\na stand-in answers\n```\n"),
         ("a.md", "It prints `it goes\non`, ``with ` the person``.\n"),
         ("a.md", "Amended; the personal computer; recommend.\n"),

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from pydantic import ValidationError
 
 from amplifier_core.effects import Declaration, declaration_of
 from amplifier_core.testing import EventRecorder, MockCoordinator
-from amplifier_module_tool_todo import mount, on_session_ready
+from amplifier_module_tool_todo import mount
 
 PLAN = [
     {"text": "read", "state": "done"},
@@ -39,19 +37,11 @@ def session() -> Any:
     return coordinator
 
 
-@pytest_asyncio.fixture
-async def ledger(session: Any) -> Any:
-    """The ledger of the context that has one; found as an app finds it, not by name."""
-    (found,) = entry_points(group="amplifier.modules", name="context-summarizing")
-    await found.load()(session)
-    return session.get_capability("context.ledger")
-
-
 @pytest.fixture
 def recorder(session: Any) -> EventRecorder:
     """Hears what the module announces."""
     recorder = EventRecorder()
-    for event in ("todo:changed", "todo:unreadable", "todo:not_in_ledger"):
+    for event in ("todo:changed", "todo:unreadable"):
         session.hooks.register(event, recorder.record)
     return recorder
 
@@ -142,46 +132,6 @@ async def test_a_restored_list_that_cannot_be_read_is_set_aside_loudly(
     assert session.session_state == {"todos_unreadable": broken}
     assert [event for event, _ in recorder.events] == ["todo:unreadable"]
     assert session.display_system.lines[0].startswith("tool-todo warning: The to-do list could")
-
-
-async def test_open_items_are_kept_in_the_ledger_and_struck_out_when_done(
-    session: Any, ledger: Any
-) -> None:
-    ledger.add("todo", "of the user")
-    await mount(session)
-    todo = session.get("tools", "todo")
-
-    await todo.execute({"todos": PLAN})
-    assert ledger.entries()["todo"] == ["of the user", "write", "test"]
-    await todo.execute({"todos": [{"text": "write", "state": "done"}]})
-    assert ledger.entries()["todo"] == ["of the user"]
-
-
-async def test_a_session_that_is_gone_on_with_has_its_open_items_in_the_ledger(
-    session: Any, ledger: Any
-) -> None:
-    session.session_state = {"todos": PLAN}
-    await mount(session)
-
-    await on_session_ready(session)
-
-    assert ledger.entries()["todo"] == ["write", "test"]
-
-
-async def test_a_ledger_that_fails_is_said_and_the_list_is_kept(
-    session: Any, recorder: EventRecorder
-) -> None:
-    session.register_capability("context.ledger", object())
-    await mount(session)
-
-    result = await session.get("tools", "todo").execute({"todos": PLAN})
-
-    assert result.success
-    assert session.session_state["todos"] == PLAN
-    assert [event for event, _ in recorder.events] == ["todo:changed", "todo:not_in_ledger"]
-    assert session.display_system.lines == [
-        "tool-todo warning: The context's ledger did not take the to-do list."
-    ]
 
 
 async def test_there_is_no_reminder_unless_it_is_configured(session: Any) -> None:

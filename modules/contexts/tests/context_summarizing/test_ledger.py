@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_module_contexts.context_summarizing.ledger import Ledger
+from amplifier_module_contexts.context_summarizing.ledger import Ledger, open_todos
 from amplifier_module_contexts.context_summarizing.remember import RememberTool, remembered
 
 
@@ -29,6 +29,32 @@ def test_of_a_long_first_prompt_the_beginning_is_the_goal() -> None:
     ledger.read_prompt("0123456789 and much more")
 
     assert ledger.entries()["goal"] == ["0123456789"]
+
+
+def test_the_open_items_of_the_to_do_list_are_among_the_to_dos() -> None:
+    ledger = Ledger((), goal_chars=10)
+    ledger.add("todo", "test")
+    before = ledger.version
+
+    ledger.set_listed(["write", "test"])
+    ledger.set_listed(["write", "test"])
+
+    assert ledger.entries()["todo"] == ["test", "write"]
+    assert "- write" in ledger.text()
+    assert ledger.version == before + 1
+
+
+@pytest.mark.parametrize(
+    ("listed", "texts"),
+    [
+        ([{"text": "write", "state": "pending"}, {"text": "read", "state": "done"}], ["write"]),
+        ([{"text": ""}, {"text": 7}, "write", None, {"state": "pending"}], []),
+        ("write", []),
+        (None, []),
+    ],
+)
+def test_only_open_items_are_taken_from_the_state(listed: object, texts: list[str]) -> None:
+    assert open_todos({"todos": listed}) == texts
 
 
 @pytest.mark.parametrize(

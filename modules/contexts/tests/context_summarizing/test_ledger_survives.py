@@ -29,6 +29,7 @@ class Screen:
 
     def __init__(self) -> None:
         self.display_system = self
+        self.session_state: dict[str, Any] = {}
 
     def show_message(self, message: str, level: str, source: str = "hook") -> None:
         """Show nothing."""

@@ -1,4 +1,4 @@
-"""tool-todo: a to-do list in the session's state and in the context's ledger."""
+"""tool-todo: a to-do list in the session's state."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_module_tool_todo.config import TodoConfig
-from amplifier_module_tool_todo.todos import CHANGED, NOT_IN_LEDGER, SOURCE, UNREADABLE, Todos
+from amplifier_module_tool_todo.todos import CHANGED, SOURCE, UNREADABLE, Todos
 from amplifier_module_tool_todo.tool import Reminder, TodoTool
 
 __amplifier_module_type__ = "tool"
-__all__ = ["mount", "on_session_ready"]
+__all__ = ["mount"]
 
-_EVENTS = [CHANGED, UNREADABLE, NOT_IN_LEDGER]
+_EVENTS = [CHANGED, UNREADABLE]
 
 
 async def mount(
@@ -41,10 +41,3 @@ async def mount(
             stop_listening()
 
     return cleanup
-
-
-async def on_session_ready(coordinator: ModuleCoordinator) -> None:
-    """Put the open items of a resumed session into the ledger."""
-    todos = Todos(coordinator)
-    items = await todos.read()
-    await todos.keep_in_ledger(items, items)

@@ -1,16 +1,13 @@
-"""The to-dos of a session, stored in its state; open ones are also in the context's ledger."""
+"""The to-dos of a session, stored in its state."""
 
 from __future__ import annotations
 
-import logging
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_kit.notices import show
-
-logger = logging.getLogger(__name__)
 
 State = Literal["pending", "in_progress", "done"]
 
@@ -88,7 +85,6 @@ def rendered(items: list[Item]) -> str:
 SOURCE = "tool-todo"
 CHANGED = "todo:changed"
 UNREADABLE = "todo:unreadable"
-NOT_IN_LEDGER = "todo:not_in_ledger"
 
 _KEY = "todos"
 _SET_ASIDE = "todos_unreadable"
@@ -119,26 +115,6 @@ class Todos:
         self._coordinator.session_state[_KEY] = dumped
         if items != before:
             await self._coordinator.hooks.emit(CHANGED, {"todos": dumped})
-        await self.keep_in_ledger(before, items)
-
-    async def keep_in_ledger(self, before: list[Item], items: list[Item]) -> None:
-        """Update the context's ledger, if it has one."""
-        ledger: Any = self._coordinator.get_capability("context.ledger")
-        if ledger is None:
-            return
-        still_open = [item.text for item in items if item.state != "done"]
-        try:
-            kept: list[str] = ledger.entries()["todo"]
-            for item in before:
-                if item.text in kept and item.text not in still_open:
-                    ledger.add("done", item.text)
-            for text in still_open:
-                if text not in kept:
-                    ledger.add("todo", text)
-        except Exception:
-            # Broad, because the ledger is another module's; the list itself is stored already.
-            logger.exception("ledger failed")
-            await self._tell(NOT_IN_LEDGER, "The context's ledger did not take the to-do list.")
 
     async def _tell(self, event: str, reason: str) -> None:
         show(self._coordinator, reason, source=SOURCE)

@@ -192,5 +192,5 @@ def test_an_empty_bundle_gets_a_loop_a_memory_and_a_notice(settings: Settings) -
     assert MountPlanValidator().validate(prepared.plan).passed
     assert prepared.notices == [
         "The bundle `empty` leaves parts open; it gets `loop-streaming` as orchestrator,"
-        " `context-simple` as context."
+        " `context-summarizing` as context."
     ]

@@ -54,7 +54,7 @@ async def test_each_file_is_shown_once_with_its_origin(settings: Settings, write
     ]
     assert prepared.notices == [
         "The bundle `b` leaves parts open; it gets `loop-streaming` as orchestrator,"
-        " `context-simple` as context."
+        " `context-summarizing` as context."
     ]
 
 

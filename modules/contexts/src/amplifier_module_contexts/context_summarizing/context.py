@@ -15,7 +15,7 @@ from amplifier_kit.texts import SHORTEST, texts_in
 from amplifier_module_contexts.compaction import View, behind_system
 from amplifier_module_contexts.context import FittingContext
 from amplifier_module_contexts.context_summarizing.config import SummarizingConfig
-from amplifier_module_contexts.context_summarizing.ledger import Ledger
+from amplifier_module_contexts.context_summarizing.ledger import Ledger, open_todos
 from amplifier_module_contexts.context_summarizing.remember import remembered
 from amplifier_module_contexts.context_summarizing.summarizer import summarize
 from amplifier_module_contexts.history import History
@@ -195,13 +195,15 @@ class SummarizingContextManager(FittingContext):
         await self.announcer.tell(LEDGER_LOST, {"entries": self.ledger.entries()}, line, "error")
 
     def _read_prompts(self) -> None:
-        """Read goal, rules and to-dos from new prompts."""
+        """Read goal, rules and to-dos from new prompts, and the session's to-do list."""
         self._history.measure()
         if self._restarts != self._history.restarts:
             self._forget()
         for message in self.messages[self._read :]:
             self._read_prompt(message)
         self._read = len(self.messages)
+        if self._coordinator is not None:
+            self.ledger.set_listed(open_todos(self._coordinator.session_state))
 
     def _read_prompt(self, message: dict[str, Any]) -> None:
         # Never from tool results: untrusted output could set the goal or add rules.

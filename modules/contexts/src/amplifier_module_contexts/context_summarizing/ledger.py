@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Literal, cast, get_args
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, cast, get_args
 
 Kind = Literal["goal", "rule", "decision", "todo", "done"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -26,6 +26,8 @@ class Ledger:
         self._goal_chars = goal_chars
         self._is_goal_set = False
         self._entries: dict[str, list[str]] = {}
+        # The open items of the session's to-do list.
+        self._listed: list[str] = []
         self.version = 0
         self.clear()
 
@@ -33,6 +35,7 @@ class Ledger:
         """Forget everything but the pinned rules."""
         self._entries = {kind: [] for kind in _TITLES}
         self._entries["rule"] += self._pinned
+        self._listed = []
         self._is_goal_set = False
         self.version += 1
 
@@ -66,16 +69,45 @@ class Ledger:
             if kind.lower() != "done" or entry in self._entries["todo"]:
                 self.add(cast("Kind", kind.lower()), entry)
 
+    def set_listed(self, texts: list[str]) -> None:
+        """Replace the open items of the session's to-do list."""
+        if texts != self._listed:
+            self._listed = texts
+            self.version += 1
+
     def entries(self) -> dict[str, list[str]]:
         """Return the entries by kind: goal, rule, decision, todo."""
-        return {kind: list(texts) for kind, texts in self._entries.items()}
+        found = {kind: list(texts) for kind, texts in self._entries.items()}
+        found["todo"] += [text for text in self._listed if text not in found["todo"]]
+        return found
 
     def text(self) -> str:
         """Return the ledger as a model reads it; empty if there are no entries."""
-        parts = [_section(_TITLES[kind], texts) for kind, texts in self._entries.items() if texts]
+        parts = [_section(_TITLES[kind], texts) for kind, texts in self.entries().items() if texts]
         if parts:
             return "\n".join((_HEAD, *parts))
         return ""
+
+
+def open_todos(state: Mapping[str, Any]) -> list[str]:
+    """Return the open items of the to-do list in a session's state, as tool-todo keeps it.
+
+    Read from the state and not from the tool: a replay has the recorded state, but no tools.
+    """
+    # An app restores the state, so it can be anything.
+    listed: Any = state.get("todos")
+    if not isinstance(listed, list):
+        return []
+    found: list[str] = []
+    for item in cast("list[Any]", listed):
+        match item:
+            case {"text": str(), "state": "done"}:
+                pass
+            case {"text": str(text)} if text:
+                found.append(text)
+            case _:
+                pass
+    return found
 
 
 def _section(title: str, texts: list[str]) -> str:

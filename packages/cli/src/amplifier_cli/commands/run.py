@@ -59,7 +59,7 @@ def _schema(_: click.Context, __: click.Parameter, value: Path | None) -> dict[s
 @click.option(
     "--allow", multiple=True, metavar="TOOL", help="Allow calls of a tool without asking."
 )
-@click.option("--no-tools", is_flag=True, help="Disable tools, except read_result of the context.")
+@click.option("--no-tools", is_flag=True, help="Disable tools, except those of the memory.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but the answer and errors.")
 @when_held_options
 def run(
