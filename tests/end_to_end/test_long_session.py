@@ -12,14 +12,14 @@ from end_to_end.model_server import ModelServer, Said
 pytestmark = pytest.mark.slow
 
 GOAL = "Make the parser accept a trailing comma."
-TODO = "Write a test with two commas."
+OPEN_ITEM = "Write a test with two commas."
 # About 5,000 tokens; the window of the server is 32,000.
 LONG = Said(["A line of the parser. " * 1_000])
 
 
 def test_the_goal_and_the_open_todos_of_a_long_session_are_kept(tmp_path: Path) -> None:
     machine = Machine(tmp_path, tmp_path / "compiled")
-    planned = Said(calls=[("todo", {"todos": [{"text": TODO}]})])
+    planned = Said(calls=[("todo", {"todos": [{"text": OPEN_ITEM}]})])
     # More than the turns need: some are summaries of what no longer fits.
     script = [planned, Said(["Planned."]), *[LONG] * 30]
     with ModelServer(script) as server:
@@ -34,5 +34,5 @@ def test_the_goal_and_the_open_todos_of_a_long_session_are_kept(tmp_path: Path) 
     assert not any("part 0" in str(each["content"]) for each in last), "nothing was left out"
     sent = [str(each["content"]) for each in last]
     assert any(GOAL in text for text in sent)
-    assert any(TODO in text for text in sent)
+    assert any(OPEN_ITEM in text for text in sent)
     assert replayed.returncode == 0, replayed.stdout

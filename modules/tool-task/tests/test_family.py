@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from amplifier_core.correlation import tool_call
+
 HANGS = {"text": "Now I wait.", "delay_seconds": 3600}
 
 
@@ -34,11 +36,13 @@ async def test_a_running_child_gives_signs_of_life(
     digger = says(asks("probe"), HANGS, tools=[{"module": "tool-probe"}])
     root = await build({"heartbeat_seconds": 0.02}, agents={"digger": digger})
 
-    await root.call("task", prompt="Dig.", agent="digger", timeout_seconds=0.3)
+    with tool_call("task", "c1"):
+        await root.call("task", prompt="Dig.", agent="digger", timeout_seconds=0.3)
 
     started, last = root.told("started")[0], root.told("progress")[-1]
     assert started["handle"] == last["handle"] == "task-1"
     assert last["child_session_id"].startswith("root-")
+    assert last["parent_tool_call_id"] == "c1"
     assert (last["agent"], last["background"], last["depth"]) == ("digger", False, 1)
     assert (last["steps"], last["last_tool"], last["deadline_seconds"]) == (2, "probe", 0.3)
 

@@ -193,11 +193,11 @@ class Observer:
     def _task(self, data: dict[str, Any]) -> None:
         steps = counted(int(data.get("steps") or 0), "step")
         line = f"{data.get('agent')}: {steps}, last {data.get('last_tool')}\n"
-        # The event does not name the call that started the agent, so every open task shows it.
-        for running in self._scene.tools.values():
-            if running.call.name.startswith("task"):
-                running.write(line)
-        self._scene.changed()
+        # None for what an agent of an agent does, and for a background task whose call has ended.
+        running = self._scene.tools.get(str(data.get("parent_tool_call_id")))
+        if running is not None:
+            running.write(line)
+            self._scene.changed()
 
     def _tool_post(self, data: dict[str, Any]) -> None:
         self._finish_tool(data, data.get("result"), None)

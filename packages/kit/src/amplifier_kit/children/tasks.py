@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_core.correlation import current_tool_call_id
 from amplifier_core.models import HookResult
 from amplifier_core.session import AmplifierSession
 from amplifier_kit.children.child import NAME, REFUSED, Child, Order
@@ -73,7 +74,11 @@ class Tasks:
                 raise RefusedError(refusal)
             session = self._make(order, session_id)
             handle = f"task-{len(self.children) + 1}"
-            facts |= {"handle": handle, "child_session_id": session_id}
+            facts |= {
+                "handle": handle,
+                "child_session_id": session_id,
+                "parent_tool_call_id": current_tool_call_id(),
+            }
             work = Order(facts, order.prompt, order.messages, order.seconds)
             child = self.children[handle] = Child(self._coordinator, session, work, self.config)
             return child
