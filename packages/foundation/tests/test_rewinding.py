@@ -11,9 +11,11 @@ import pytest
 
 from amplifier_foundation.errors import SessionStoreError
 from amplifier_foundation.live import LiveSession, open_live
-from amplifier_foundation.replay import fork, preview_rewind, rewind, undo_rewind
+from amplifier_foundation.replay import fork, preview_rewind, replay, rewind, undo_rewind
 from amplifier_foundation.store import SessionStore
 from end_to_end.recorded_sessions import call, files, plan_of
+
+UNPROTECTED = "off: run commands unprotected"
 
 
 def writing(text: str) -> dict[str, Any]:
@@ -105,6 +107,53 @@ async def test_only_the_files_go_back_except_what_somebody_changed(tmp_path: Pat
             ("keep", "it was changed after the turn")
         ]
         assert len(await messages(live)) == 8
+
+
+async def test_the_changes_of_a_sub_agent_go_back_with_the_turn_that_started_it(
+    tmp_path: Path,
+) -> None:
+    store, project = SessionStore(tmp_path / "home"), tmp_path / "project"
+    project.mkdir()
+    script = [writing("by the agent"), {"tool_calls": [call("bash", command="touch b.txt")]}, "Ok."]
+    plan = plan_of(
+        [
+            writing("by the parent"),
+            {"tool_calls": [call("task", prompt="Write.", agent="writer")]},
+            "Done.",
+        ],
+        tools=(
+            files(tmp_path / "saved"),
+            {"module": "tool-task"},
+            {"module": "tool-bash", "config": {"sandbox": UNPROTECTED, "ask": False}},
+        ),
+        agents={
+            "writer": {"providers": [{"module": "provider-mock", "config": {"script": script}}]}
+        },
+    )
+    async with open_live(plan, store=store, project=project) as live:
+        await live.execute("Have it written.")
+        assert (project / "a.txt").read_text() == "by the agent"
+
+        done = await rewind(live, store, before_turn=1)
+
+        assert [(Path(each.path).name, each.action) for each in done.files] == [("a.txt", "remove")]
+        assert not (project / "a.txt").exists()
+        (left,) = done.beyond
+        assert left.startswith("bash touch b.txt (by the sub-agent ")
+        await undo_rewind(live, store)
+        assert (project / "a.txt").read_text() == "by the agent"
+
+
+async def test_the_model_reads_that_its_changes_were_taken_back(tmp_path: Path) -> None:
+    async with two_turns(tmp_path) as (live, store):
+        await rewind(live, store, before_turn=2, what="files")
+
+        assert (tmp_path / "project/a.txt").read_text() == "one"
+        told = (await messages(live))[-1]
+        assert told["role"] == "user"
+        assert "a.txt" in told["content"]
+        assert await live.execute("Third") == "Third."
+    assert (await replay(store.read(live.session_id))).differences == []
 
 
 @pytest.mark.parametrize("context", ["context-simple", "context-persistent"])

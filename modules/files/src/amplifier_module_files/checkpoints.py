@@ -84,6 +84,16 @@ class Checkpoints:
         self._turn: int | None = None
         self._lock = threading.RLock()
 
+    @property
+    def workspace(self) -> Workspace:
+        """Where it changes files."""
+        return self._workspace
+
+    @property
+    def current(self) -> int | None:
+        """The turn that the next change belongs to; None if this turn has changed nothing yet."""
+        return self._turn
+
     def begin_turn(self) -> None:
         """Let the next change open a new turn; never blocks."""
         # No lock: it is called from the event loop, which must not wait for a change in a thread.

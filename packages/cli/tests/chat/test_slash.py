@@ -15,6 +15,7 @@ from prompt_toolkit.document import Document
 from amplifier_cli.chat.slash import SlashCompleter
 from amplifier_cli.chat.slash_commands import COMMANDS, export, undo
 from amplifier_core.testing import MockCoordinator
+from amplifier_module_contexts.context_simple.context import SimpleContextManager
 from amplifier_module_files.tool_filesystem import mount
 
 
@@ -99,8 +100,14 @@ async def test_undo_goes_one_turn_further_back_each_time(
             {"file_path": f"{turn}.txt", "content": turn}
         )
         assert written.success
+    context = SimpleContextManager()
+    await coordinator.mount("context", context)
     shown: list[Any] = []
-    chat: Any = SimpleNamespace(coordinator=coordinator, terminal=SimpleNamespace(put=shown.append))
+    chat: Any = SimpleNamespace(
+        coordinator=coordinator,
+        live=SimpleNamespace(session=SimpleNamespace(coordinator=coordinator)),
+        terminal=SimpleNamespace(put=shown.append),
+    )
 
     for _ in range(3):
         await undo(chat, "yes")
@@ -111,3 +118,5 @@ async def test_undo_goes_one_turn_further_back_each_time(
         "All changes are taken back.",
     ]
     assert list(project.iterdir()) == []
+    read = [each["content"] for each in await context.get_messages()]
+    assert ["two.txt" in read[0], "one.txt" in read[1], len(read)] == [True, True, 2]

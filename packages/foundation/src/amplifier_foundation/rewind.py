@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -12,6 +13,7 @@ from amplifier_journal.readings.state import state_of
 if TYPE_CHECKING:
     from amplifier_foundation.live import LiveSession
     from amplifier_foundation.store import SessionStore
+    from amplifier_journal.records import Record
 
 
 def fork(
@@ -69,7 +71,7 @@ class RewindPreview(NamedTuple):
     """What a rewind does, or did, to prompts, messages and files.
 
     `at` is the number of the last record that stays in effect. `beyond` names what cannot be
-    taken back: calls of tools without checkpoints, and what sub-agents did.
+    taken back: calls of tools without checkpoints, those of sub-agents too.
     """
 
     at: int
@@ -107,10 +109,24 @@ async def rewind(
     if what != "conversation":
         files, made = await _undo(live, checkpoints)
         preview = preview._replace(files=files)
-    if what != "files":
+    if what == "files":
+        await tell_model(live, [each.path for each in preview.files if each.action != "keep"])
+    else:
         await _set_messages(live, messages)
     await _tell(live, preview, before, made)
     return preview
+
+
+async def tell_model(live: LiveSession, paths: list[str]) -> None:
+    """Add a message about files that the user took back, because the conversation has the changes.
+
+    Nothing is added if `paths` is empty.
+    """
+    if paths:
+        context: Any = live.session.coordinator.get("context")
+        # As a list of JSON strings: a path can have any characters.
+        text = f"[The user took back your last changes to these files: {json.dumps(paths)}]"
+        await context.add_message({"role": "user", "content": text})
 
 
 async def undo_rewind(live: LiveSession, store: SessionStore) -> RewindPreview:
@@ -167,25 +183,44 @@ async def _planned(
         now,
         now if what == "files" else len(kept.messages),
         files,
-        [] if what == "conversation" else _beyond(live, gone),
+        [] if what == "conversation" else _beyond(live, store, gone),
     )
     return preview, kept.messages, checkpoints
 
 
-def _beyond(live: LiveSession, gone: list[Any]) -> list[str]:
-    """Return what these records did that no checkpoint takes back."""
+def _beyond(
+    live: LiveSession, store: SessionStore, gone: list[Record], agent: str = ""
+) -> list[str]:
+    """Return what these records did that no checkpoint undoes; `agent` is whose they are."""
     tools: dict[str, Any] = live.session.coordinator.get("tools") or {}
     checkpointed: frozenset[str] = getattr(_checkpoints(live), "tools", frozenset())
+    by = f" (by the sub-agent {agent})" if agent else ""
+    # A call that started a sub-agent has done what that agent did, which is listed itself.
+    of_agents = {record.data.get("inside") for record in gone if record.kind == "child"}
     found: list[str] = []
     for record in gone:
-        if record.kind == "child":
-            found.append(f"what the sub-agent {record.data['session_id']} changed")
-        if record.kind == "tool.call" and record.data["tool"] not in checkpointed:
-            tool = tools.get(record.data["tool"])
-            # A tool that is no longer mounted may have done anything.
-            if tool is None or declaration_of(tool).effect == "unsafe":
-                said = record.data["input"].get("command", "")
-                found.append(f"{record.data['tool']} {said}".strip())
+        match record.kind:
+            case "child":
+                child: str = record.data["session_id"]
+                try:
+                    theirs = list(store.read(child).records())
+                except SessionStoreError:
+                    found.append(f"what the sub-agent {child} did")
+                else:
+                    found += _beyond(live, store, theirs, child)
+            case "checkpoint" if agent:
+                # It works in another folder, or is of an older version, and has its own.
+                found.append(f"files that were changed{by}")
+            case "tool.call" if record.data.get("call") not in of_agents:
+                name: str = record.data["tool"]
+                tool = tools.get(name)
+                # A tool that is no longer mounted may have done anything.
+                is_unsafe = tool is None or declaration_of(tool).effect == "unsafe"
+                if is_unsafe and name not in checkpointed:
+                    said = record.data["input"].get("command", "")
+                    found.append(f"{name} {said}".strip() + by)
+            case _:
+                pass
     return found
 
 

@@ -213,7 +213,7 @@ class Recorder:
         self._cancel_seen: Any = coordinator.cancellation.state
         self._inventory: list[int] = []
         self._state = "{}"
-        self._wrote_files = self._told_failure = False
+        self._told_failure = False
         self._undo: list[Callable[[], Any]] = []
         self._watch = Watch(
             coordinator, self._hear, (), name=NAME, priority=_FIRST, is_wanted=_is_recorded
@@ -426,7 +426,6 @@ class Recorder:
             return False
         self._turn_began = perf_counter()
         self._stop_reason = None
-        self._wrote_files = False
         self.turn += 1
         if self.first_prompt is None:
             self.first_prompt = prompt
@@ -451,8 +450,7 @@ class Recorder:
         """
         began = self._turn_began or perf_counter()
         self._turn_began = None
-        if self._wrote_files:
-            await self._note_checkpoint()
+        self._note_checkpoint()
         self._note_state()
         reason = self._stop_reason or stop_reason or ("completed" if error is None else "error")
         if error is None:
@@ -473,8 +471,6 @@ class Recorder:
             given = cast("dict[str, Any]", data)
             if event == events.ORCHESTRATOR_COMPLETE:
                 self._stop_reason = given.get("stop_reason") or given.get("status")
-            elif event == events.ARTIFACT_WRITE:
-                self._wrote_files = True
             facts = news_in(event, given, self.coordinator, self._scrubber.scrub)
         inside = call_of(self)
         self.note("event", {"name": event, "data": facts, "inside": inside})
@@ -507,11 +503,12 @@ class Recorder:
             self._state = text
             self.note("state", {"values": json.loads(text)})
 
-    async def _note_checkpoint(self) -> None:
+    def _note_checkpoint(self) -> None:
+        """Record which checkpoint undoes this turn, if it changed files."""
         checkpoints: Any = self.coordinator.get_capability("files.checkpoints")
-        saved: list[Any] = [] if checkpoints is None else await checkpoints.list()
-        if saved:
-            self.note("checkpoint", {"turn": self.turn, "id": saved[-1].turn})
+        current: int | None = getattr(checkpoints, "current", None)
+        if current is not None:
+            self.note("checkpoint", {"turn": self.turn, "id": current})
 
     def _learn(self) -> None:
         """Read the known secrets again; parts that were clean before may contain a new one."""

@@ -25,6 +25,8 @@ __all__ = ["mount", "on_session_ready"]
 
 _NAME = "tool-filesystem"
 _DEGRADED = "files:degraded"
+# Handed down to sub-agents, which add their changes to it.
+_STORE = "files.checkpoint_store"
 _TURN_BEGINS = (events.EXECUTION_START, events.PROMPT_SUBMIT)
 _NO_LINKS = "This kernel cannot hold links inside a folder, so the file tools follow none."
 
@@ -35,23 +37,17 @@ async def mount(
     """Mount the tools. Config: see `FilesystemConfig`. Cleanup: unregisters its hooks."""
     settings = FilesystemConfig.model_validate(config or {})
     workspace = _workspace(coordinator, settings)
-    folder = checkpoint_folder(workspace, settings.checkpoint_dir, coordinator.session_id)
     limit = settings.max_file_bytes
-    checkpoints = Checkpoints(folder, workspace, limit=limit, keep=settings.keep_turns)
+    listening: list[Callable[[], None]] = []
+    checkpoints = _checkpoints_of_parent(coordinator, workspace)
+    if checkpoints is None:
+        folder = checkpoint_folder(workspace, settings.checkpoint_dir, coordinator.session_id)
+        checkpoints = Checkpoints(folder, workspace, limit=limit, keep=settings.keep_turns)
+        listening = _offer(coordinator, checkpoints)
     files = SessionFiles(workspace, checkpoints, limit)
-    hooks = coordinator.hooks
-
-    async def begin_turn(event: str, data: dict[str, Any]) -> HookResult:
-        checkpoints.begin_turn()
-        return HookResult()
-
-    listening = [hooks.register(event, begin_turn, name=_NAME) for event in _TURN_BEGINS]
-    covered = frozenset(tool.name for tool in TOOLS)
-    undo = FileCheckpoints(checkpoints, coordinator, covered)
-    coordinator.register_capability("files.checkpoints", undo)
     coordinator.register_contributor("observability.events", _NAME, lambda: [UNDONE, _DEGRADED])
     for tool in TOOLS:
-        await coordinator.mount("tools", tool(files, hooks), name=tool.name)
+        await coordinator.mount("tools", tool(files, coordinator.hooks), name=tool.name)
 
     def cleanup() -> None:
         for stop_listening in listening:
@@ -65,6 +61,35 @@ async def on_session_ready(coordinator: ModuleCoordinator) -> None:
     if not kernel_resolves_beneath():
         await coordinator.hooks.emit(_DEGRADED, {"module": _NAME, "reason": _NO_LINKS})
         show(coordinator, _NO_LINKS, source=_NAME)
+
+
+def _checkpoints_of_parent(
+    coordinator: ModuleCoordinator, workspace: Workspace
+) -> Checkpoints | None:
+    """Return the checkpoints of the session that started this one, if it works in the same folders.
+
+    What a sub-agent changes is part of a turn of its parent, and is undone with it.
+    """
+    handed_down: Any = coordinator.get_capability(_STORE)
+    if not isinstance(handed_down, Checkpoints):
+        return None
+    theirs = [each.path for each in handed_down.workspace.roots]
+    is_same = theirs == [each.path for each in workspace.roots]
+    return handed_down if is_same else None
+
+
+def _offer(coordinator: ModuleCoordinator, checkpoints: Checkpoints) -> list[Callable[[], None]]:
+    """Offer the undo of this session's changes; return what unregisters its hooks."""
+
+    async def begin_turn(event: str, data: dict[str, Any]) -> HookResult:
+        checkpoints.begin_turn()
+        return HookResult()
+
+    covered = frozenset(tool.name for tool in TOOLS)
+    undo = FileCheckpoints(checkpoints, coordinator, covered)
+    coordinator.register_capability("files.checkpoints", undo)
+    coordinator.register_capability(_STORE, checkpoints)
+    return [coordinator.hooks.register(each, begin_turn, name=_NAME) for each in _TURN_BEGINS]
 
 
 def _workspace(coordinator: ModuleCoordinator, settings: FilesystemConfig) -> Workspace:

@@ -25,6 +25,11 @@ class FileCheckpoints:
         self._checkpoints = checkpoints
         self._coordinator = coordinator
 
+    @property
+    def current(self) -> int | None:
+        """The checkpoint of the running turn, or of the last one; None if it changed nothing."""
+        return self._checkpoints.current
+
     async def list(self) -> list[Checkpoint]:
         """Return the turns that can be undone, oldest first."""
         return await asyncio.to_thread(self._checkpoints.list)

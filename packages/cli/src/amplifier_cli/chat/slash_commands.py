@@ -17,6 +17,7 @@ from amplifier_cli.render.export import as_markdown
 from amplifier_cli.render.plain import cost_text, count, counted, one_line
 from amplifier_cli.sessions import store
 from amplifier_core.errors import ModuleError
+from amplifier_foundation.rewind import tell_model
 from amplifier_foundation.session_options import model_key
 from amplifier_foundation.short_ids import short_id
 from amplifier_journal.readings.items import Notice, items_of
@@ -158,6 +159,7 @@ async def undo(chat: Chat, argument: str) -> None:
     if argument == "yes":
         steps = await checkpoints.undo(turn)
         done = [step.path for step in steps if step.action in ("restore", "remove")]
+        await tell_model(chat.live, done)
         chat.terminal.put(Notice(f"Taken back: {', '.join(done) or 'nothing'}."))
         return
     steps = await checkpoints.preview(turn)

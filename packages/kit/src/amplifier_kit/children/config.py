@@ -19,7 +19,7 @@ class ChildrenConfig(BaseModel, extra="forbid", frozen=True, defer_build=True):
     grace_seconds: _Seconds = Field(default=1.0, description="For each way of asking it to stop.")
     heartbeat_seconds: _Seconds = Field(default=5.0, description="Between signs of life.")
     notify: bool = Field(default=True, description="Tell the model that a task has ended.")
-    hand_down: list[str] = ["session.working_dir", "project.trusted"]
+    hand_down: list[str] = ["session.working_dir", "project.trusted", "files.checkpoint_store"]
 
     def narrowed(self, above: ChildrenConfig) -> ChildrenConfig:
         """Return a copy with limits no wider than those of `above`."""
