@@ -2,6 +2,7 @@
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 UV     ?= $(shell command -v uv)
+JOBS   ?= $(shell getconf _NPROCESSORS_ONLN)
 VENV   := .venv
 RUN    := $(VENV)/bin/python
 SRC    := $(wildcard packages/*/src modules/*/src)
@@ -75,10 +76,10 @@ versions: ## rewrite every copy of a version, and every list of distributions
 	$(RUN) tools/check_versions.py --write
 
 test: ## the quick tests; P=core for one package, M=loop-basic for one module
-	$(RUN) -m pytest -q $(if $(TESTS),$(TESTS),-n 2)
+	$(RUN) -m pytest -q $(if $(TESTS),$(TESTS),-n $(JOBS))
 
-test-all: ## what `make check` leaves out: the slow tests, and many more examples for each property
-	$(RUN) -m pytest -q -n 2 --dist worksteal -m "(slow or hypothesis) and not realmodel and not fleet" --hypothesis-profile=thorough
+test-all: ## what `make check` leaves out: the slow tests, and many more examples for each property; SAMPLE=3 for every third slow attack
+	$(if $(SAMPLE),SLOW_ATTACKS_EVERY=$(SAMPLE)) $(RUN) -m pytest -q -n $(JOBS) --dist worksteal -m "(slow or hypothesis) and not realmodel and not fleet" --hypothesis-profile=thorough
 
 test-fleet: ## the runtime on PostgreSQL, with workers that are killed, and a short storm
 	$(RUN) -m pytest -q -n 3 --dist worksteal -m fleet tests/chaos tests/attacks packages/runtime
@@ -97,16 +98,16 @@ fuzz-sources: ## what trust lists against what the loader opens, for 100,000 gen
 
 cover: ## the quick tests, and amplifier_core covered to the last branch
 	$(RUN) -m coverage erase
-	$(RUN) -m coverage run -m pytest -q -n 2 $(KERNEL)
+	$(RUN) -m coverage run -m pytest -q -n $(JOBS) $(KERNEL)
 	$(RUN) -m coverage combine -q
 	$(RUN) -m coverage report
-	$(RUN) -m pytest -q -n 2 $(addprefix --ignore=,$(KERNEL))
+	$(RUN) -m pytest -q -n $(JOBS) $(addprefix --ignore=,$(KERNEL))
 
 mutants: ## every mutant of the kernel's heart: each is killed, or survivors.toml says why not
 	$(RUN) tools/mutants.py --out build/mutants.json $(if $(F),--file $(F)) $(if $(MINUTES),--minutes $(MINUTES))
 
 mutants-sample: ## the same, for a fixed part of the mutants
-	$(RUN) tools/mutants.py --sample 150
+	$(RUN) tools/mutants.py --sample 100
 
 bench: ## measure the kernel beside bare Python and the original; B=journal, sandbox, streaming or store for those
 	$(RUN) -m benchmarks.$(or $(B),kernel)
@@ -118,7 +119,7 @@ soak: ## workers under load for half an hour: is what they need of memory and de
 	PYTHONPATH=tests $(RUN) -m chaos.soak --minutes $(or $(MINUTES),30)
 
 budget-trees: ## trees of fifty agents that want more than their budget, and none that spends more (TREES)
-	TREES=$(or $(TREES),1000) $(RUN) -m pytest -q -n 2 -m slow modules/hooks-budget/tests/test_never_overspent.py
+	TREES=$(or $(TREES),1000) $(RUN) -m pytest -q -n $(JOBS) -m slow modules/hooks-budget/tests/test_never_overspent.py
 
 crash-pairs: ## a turn with a question, killed at every pair of its boundaries, on SQLite and PostgreSQL (SAMPLE)
 	$(RUN) packages/runtime/tests/crash_pairs.py $(if $(SAMPLE),--sample $(SAMPLE))
