@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from amplifier_journal.readings.plan_changes import plan_changes
@@ -133,6 +133,9 @@ def compare(
     old_turns = _in_turns(before, since)
     new_turns = _in_turns(after)
     is_child = any(e.kind == "session.opened" and e.data.get("parent_id") for e in before)
+    if not open_ended:
+        # Not for a run that was cut short: the events that it lacks would shift all others.
+        old_turns, new_turns = _call_by_call(old_turns), _call_by_call(new_turns)
     old, new = (_facts(each, is_child=is_child) for each in (old_turns, new_turns))
     told: set[str] = set()
     # Messages first: one that differs is not reported again for each request that has it.
@@ -230,6 +233,36 @@ def _facts(records: list[Any], *, is_child: bool) -> dict[str, list[_Fact]]:
     return facts
 
 
+def _call_by_call(records: list[Any]) -> list[Any]:
+    """Return the records with the events of parallel tool calls sorted by call.
+
+    Which of two parallel calls is asked about or ends first is chance, and no difference.
+    """
+    ordered = records.copy()
+    events = [at for at, record in enumerate(records) if _is_compared_event(record)]
+    for is_of_calls, group in groupby(events, lambda at: _tool_call_of(records[at]) != ""):
+        if is_of_calls:
+            places = list(group)
+            for place, at in zip(
+                places, sorted(places, key=lambda at: _tool_call_of(records[at])), strict=True
+            ):
+                ordered[place] = records[at]
+    return ordered
+
+
+def _is_compared_event(record: Any) -> bool:
+    if record.kind != "event" or record.data.get("inside"):
+        return False
+    return not record.data["name"].endswith(_UNCOMPARED)
+
+
+def _tool_call_of(record: Any) -> str:
+    data: Any = record.data["data"]
+    if not isinstance(data, dict):
+        return ""
+    return str(cast("dict[str, Any]", data).get("tool_call_id") or "")
+
+
 def _fact(record: Any, turn: int, normal: Normalizer) -> _Fact | None:
     data = record.data
     kind = record.kind
@@ -249,7 +282,7 @@ def _fact(record: Any, turn: int, normal: Normalizer) -> _Fact | None:
         failure = {key: error.get(key) for key in ("type", "message") if error}
         value = normal.data({**outcome, **failure})
         return _Fact("answer", turn, record.seq, "how the turn ended", value)
-    if kind == "event" and not data.get("inside") and not data["name"].endswith(_UNCOMPARED):
+    if _is_compared_event(record):
         value = {"event": data["name"], "data": normal.event(data["data"])}
         return _Fact("event", turn, record.seq, f"the event {data['name']}", value)
     return None
