@@ -70,6 +70,10 @@ class ModelServer:
                 length = int(self.headers.get("content-length", 0))
                 server.requests.append(json.loads(self.rfile.read(length)))
                 number = len(server.requests)
+                if not server.requests[-1].get("stream"):
+                    self._head("application/json")
+                    self.wfile.write(_whole(server._script[number - 1], number).encode())
+                    return
                 self._head("text/event-stream")
                 for chunk in _chunks(server._script[number - 1], number):
                     try:
@@ -107,6 +111,19 @@ def _chunks(said: Said, number: int) -> Iterator[str]:
     yield json.dumps({"id": "x", "object": "chat.completion.chunk", "created": 0, "model": _MODEL,
                       "choices": [], "usage": usage})  # fmt: skip
     yield "[DONE]"
+
+
+def _whole(said: Said, number: int) -> str:
+    """Return an answer of text alone that is not streamed, such as that to a summary."""
+    text = "".join(part for part in said.parts if isinstance(part, str))
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": "stop",
+    }
+    usage = {"prompt_tokens": 1_000 * number, "completion_tokens": 50, "total_tokens": 0}
+    facts = {"id": "x", "object": "chat.completion", "created": 0, "model": _MODEL}
+    return json.dumps({**facts, "choices": [choice], "usage": usage})
 
 
 def _chunk(delta: dict[str, Any], finish_reason: str | None = None) -> str:

@@ -21,7 +21,7 @@ def test_the_goal_and_the_open_todos_of_a_long_session_are_kept(tmp_path: Path) 
     machine = Machine(tmp_path, tmp_path / "compiled")
     planned = Said(calls=[("todo", {"todos": [{"text": OPEN_ITEM}]})])
     # More than the turns need: some are summaries of what no longer fits.
-    script = [planned, Said(["Planned."]), *[LONG] * 30]
+    script = [planned, Said(["Planned."]), *[LONG] * 20]
     with ModelServer(script) as server:
         machine.use(server)
         assert machine.amplifier("run", "-q", GOAL).returncode == 0
@@ -32,6 +32,7 @@ def test_the_goal_and_the_open_todos_of_a_long_session_are_kept(tmp_path: Path) 
         replayed = machine.amplifier("session", "replay", "last")
 
     assert not any("part 0" in str(each["content"]) for each in last), "nothing was left out"
+    assert any("Summary of the messages" in str(each["content"]) for each in last)
     sent = [str(each["content"]) for each in last]
     assert any(GOAL in text for text in sent)
     assert any(OPEN_ITEM in text for text in sent)

@@ -255,6 +255,36 @@ async def test_a_history_that_was_replaced_is_summarised_anew(build: Build) -> N
     assert context.ledger.entries()["goal"] == ["other"]
 
 
+async def test_a_resumed_conversation_does_not_pay_for_its_summary_again(
+    build: Build, coordinator: MockCoordinator
+) -> None:
+    provider = MockProvider(["They talked.", "Another summary."])
+    view = await build(talk(40)).get_messages_for_request(2_000, provider)
+    resumed = build()
+    await resumed.set_messages(talk(40))
+
+    assert await resumed.get_messages_for_request(2_000, provider) == view
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize("messages", [talk(10), [user("Another beginning."), *talk(1, 40)]])
+@pytest.mark.parametrize(
+    "state", [None, {"context_summary": {"content": "x", "covered": [99], "digest": ""}}]
+)
+async def test_the_summary_of_other_messages_is_not_used(
+    build: Build, coordinator: MockCoordinator, messages: list[Any], state: dict[str, Any] | None
+) -> None:
+    provider = MockProvider(["They talked.", "Another summary."])
+    await build(talk(40)).get_messages_for_request(2_000, provider)
+    coordinator.session_state.update(state or {})
+    rewound = build()
+    await rewound.set_messages(messages)
+
+    view = await rewound.get_messages_for_request(2_000, provider)
+
+    assert not any("They talked." in each["content"] for each in view)
+
+
 async def test_a_resumed_conversation_has_its_ledger_back(build: Build) -> None:
     def remember(kind: str, text: str) -> dict[str, Any]:
         call = {"id": text, "tool": "remember", "arguments": {"kind": kind, "text": text}}

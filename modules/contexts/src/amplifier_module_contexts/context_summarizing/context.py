@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
 import math
 from typing import Any
@@ -29,6 +31,8 @@ SUMMARIZED = "context:summarized"
 SUMMARY_FAILED = "context:summary_failed"
 LEDGER_LOST = "context:ledger_lost"
 
+# The key in the session's state.
+_STATE = "context_summary"
 _HEAD = "[Summary of the messages of this conversation that were left out:]\n"
 # The size of the summary's message without the summary, in characters.
 _FRAME = message_size({"role": "user", "content": _HEAD})
@@ -79,6 +83,7 @@ class SummarizingContextManager(FittingContext):
                     # The tool call failed when it was made, too.
                     logger.debug("entry not kept kind=%s", kind)
         self._read = len(self.messages)
+        self._recall_summary()
 
     async def clear(self) -> None:
         """Forget everything but the pinned rules."""
@@ -168,10 +173,43 @@ class SummarizingContextManager(FittingContext):
             return
         self._covered.update(new)
         self._summary = {"role": "user", "content": _HEAD + summary.text}
+        self._keep_summary()
         facts = {"messages": len(new), "messages_covered": len(self._covered)}
         took = {key: value for key, value in summary._asdict().items() if key != "text"}
         tokens = self.calibration.tokens(message_size(self._summary))
         await self.announcer.tell(SUMMARIZED, {**facts, "summary_tokens": tokens, **took})
+
+    def _keep_summary(self) -> None:
+        """Keep the summary in the session's state: a resumed session need not pay for it again."""
+        if self._coordinator is not None:
+            covered = sorted(self._covered)
+            self._coordinator.session_state[_STATE] = {
+                "content": self._summary["content"],
+                "covered": covered,
+                "digest": self._digest(covered),
+            }
+
+    def _recall_summary(self) -> None:
+        """Take the summary from the session's state, if it is one of these messages."""
+        if self._coordinator is None:
+            return
+        # An app restores the state, so it can be anything; and the session may have been rewound.
+        state: dict[str, Any] = self._coordinator.session_state
+        match state.get(_STATE):
+            case {"content": str(content), "covered": [*covered], "digest": str(digest)}:
+                if self._digest(covered) == digest:
+                    self._covered = set(covered)
+                    self._summary = {"role": "user", "content": content}
+            case _:
+                pass
+
+    def _digest(self, indexes: list[Any]) -> str | None:
+        """Return a digest of the texts of some messages; None if one of them is not there."""
+        known = range(len(self.messages))
+        if not all(type(each) is int and each in known for each in indexes):
+            return None
+        told = [(each, *texts_in(self.messages[int(each)].get("content"))) for each in indexes]
+        return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
     def _current_ledger(self) -> dict[str, Any]:
         text = self.ledger.text()
