@@ -44,6 +44,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--concurrency", type=int, default=16, help="turns of one worker")
     parser.add_argument("--width", type=int, default=24, help="sessions at the same time")
     parser.add_argument("--kill-seconds", type=float, default=1.0, help="one kill in each")
+    parser.add_argument("--most-kills", type=int, help="then it is calm")
     parser.add_argument("--pause-seconds", type=float, default=6.0, help="about one pause in each")
     parser.add_argument(
         "--restarts", type=int, default=2, help="of the database, every other a crash"
@@ -83,6 +84,7 @@ async def run(options: argparse.Namespace, folder: Path, server: LocalPostgres) 
             shortest_pause=1.2 * options.dead_after_seconds,
             longest_pause=4.0 * options.dead_after_seconds,
             restarts=tuple(itertools.islice(itertools.cycle(_STOPS), options.restarts)),
+            most_kills=options.most_kills,
         )
         storm = Storm(options.seed, weather, fleet, server, url, people.progress)
         blowing = asyncio.create_task(storm.blow())

@@ -28,6 +28,8 @@ class Weather:
     shortest_pause: float
     longest_pause: float
     restarts: tuple[str, ...]
+    # Then it is calm: a slow machine ends no turn while its workers are killed every second.
+    most_kills: int | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ class Storm:
         """Kill one worker at a random instant of each period."""
         dice, period = self._dice("kills"), self._weather.kill_seconds
         begins = time.monotonic()
-        while True:
+        most = self._weather.most_kills
+        while most is None or self.damage.kills < most:
             instant = begins + dice.uniform(0.0, period)
             await asyncio.sleep(instant - time.monotonic())
             begins += period
