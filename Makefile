@@ -109,7 +109,7 @@ mutants: ## every mutant of the kernel's heart: each is killed, or survivors.tom
 mutants-sample: ## the same, for a fixed part of the mutants
 	$(RUN) tools/mutants.py --sample 100
 
-bench: ## measure the kernel beside bare Python and the original; B=journal, sandbox, streaming or store for those
+bench: ## measure the kernel beside bare Python and the original; B=journal, sandbox, start, streaming or store for those
 	$(RUN) -m benchmarks.$(or $(B),kernel)
 
 chaos: ## a thousand turns on three workers that are killed and paused, and a database that restarts (SEED, TURNS)

@@ -1,0 +1,1 @@
+"""How much CPU the command needs to start, beside the interpreter itself."""
