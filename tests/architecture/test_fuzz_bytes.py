@@ -34,9 +34,9 @@ def _fuzz(store: str, cases: int, *more: str) -> tuple[int, dict[str, int], str]
     ("store", "cases"),
     [
         ("files", 30),
-        pytest.param("files", 150, marks=pytest.mark.slow),
-        pytest.param("sqlite", 150, marks=pytest.mark.slow),
-        pytest.param("postgres", 150, marks=pytest.mark.fleet),
+        pytest.param("files", 60, marks=pytest.mark.slow),
+        pytest.param("sqlite", 60, marks=pytest.mark.slow),
+        pytest.param("postgres", 60, marks=pytest.mark.fleet),
     ],
 )
 def test_no_text_ends_a_session(store: str, cases: int) -> None:

@@ -25,8 +25,8 @@ def test_what_trust_lists_is_what_the_loader_opens() -> None:
 
 
 @pytest.mark.slow
-def test_what_trust_lists_is_what_the_loader_opens_in_thousands_of_cases() -> None:
-    assert compare(3_000, seed=20_250_102).found == []
+def test_what_trust_lists_is_what_the_loader_opens_in_a_thousand_cases() -> None:
+    assert compare(1_000, seed=20_250_102).found == []
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from amplifier_core.message_models import Usage
 LIMIT = Decimal(2)
 AGENTS = 50
 # `make budget-trees` runs a thousand.
-TREES = int(os.environ.get("TREES", "200"))
+TREES = int(os.environ.get("TREES", "100"))
 
 
 def lie(chance: random.Random) -> Callable[[Usage], Usage | None]:

@@ -209,8 +209,8 @@ def test_a_bundle_of_another_folder_does_not_escape_its_trust(
     assert again.stdout == "From the team.\n", again.stderr
 
 
-def test_the_tool_that_stays_without_tools_is_named(amplifier: Command) -> None:
-    assert "read_result" in amplifier("run", "--help").stdout
+def test_the_tools_that_stay_without_tools_are_named(amplifier: Command) -> None:
+    assert "except those of the memory" in amplifier("run", "--help").stdout
 
 
 def test_a_module_that_is_not_pinned_does_not_keep_others_from_their_libraries(
