@@ -43,6 +43,7 @@ PLAIN_WORDS = {
     "a stranger": "untrusted input",
     "strangers": "untrusted input",
     "corridor": "hook dispatch",
+    "the house": "the project",
     "temperament": "behaviour",
     "lies in": "is in",
     "All is well": "No problems found",

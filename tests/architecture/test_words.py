@@ -56,6 +56,7 @@ def test_a_forbidden_word_is_reported_with_its_place(
         "a stand-in answers",
         "made anew",
         "corridor",
+        "inside the house",
         "temperament",
         "lies in",
         "All is well.",
