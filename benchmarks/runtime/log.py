@@ -2,9 +2,10 @@
 
 `python -m benchmarks.runtime.log [SESSIONS]` runs that many turns at once in a worker process, each
 of which shows a piece of its answer about every 100 ms and logs an event about every second, and
-reads along from this process, on SQLite and PostgreSQL. Their answers differ in length as answers
-do; it fails when the 99th percentile misses the bar. The last lines are for turns in step, which
-all end in one moment: the worker and what it streams then wait for the ends.
+reads along from this process, on SQLite and PostgreSQL. They are submitted one after another, and
+their answers differ in length as answers do; it fails when the 99th percentile misses the bar. The
+last lines are for turns in step, which all begin and all end in one moment: what a worker streams
+waits for the beginnings and the ends.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ from amplifier_runtime.worker.worker import WorkerSettings, run_worker
 BAR = 100.0
 """Milliseconds until 99 of 100 are seen."""
 PIECES, PAUSE = 100, 0.1
+BETWEEN_TURNS = 0.05
+WARM = "warm"
+"""A session whose turn is not measured: a worker takes a second to start."""
 IN_STEP = "in step"
 
 
@@ -77,7 +81,8 @@ class Modules(TurnPart):
         await mount(run.session)
         coordinator = run.session.coordinator
         is_in_step = run.claim.prompt == IN_STEP
-        pieces = PIECES if is_in_step else self._lengths[run.claim.session_id]
+        session_id = run.claim.session_id
+        pieces = 1 if session_id == WARM else PIECES if is_in_step else self._lengths[session_id]
         model = Talking(coordinator.hooks, pieces, is_in_step=is_in_step)
         coordinator.interpose("providers", lambda name, inner: model, name="talking", priority=1)
 
@@ -119,12 +124,17 @@ async def measure(url: str, sessions: int, prompt: str) -> Delays:
     database, delays = Database(url), Delays()
     await migrate(database)
     client, reader = Client(database, "t"), LogReader(database)
-    for session in lengths(sessions):
+    for session in (WARM, *lengths(sessions)):
         await client.create_session(session, PLAN)
-        await client.submit(session, prompt, idempotency_key="k")
     worker = start(url, sessions)
-    async with asyncio.timeout(120):
-        await asyncio.gather(*(delays.follow(reader, each) for each in lengths(sessions)))
+    await client.submit(WARM, prompt, idempotency_key="k")
+    await Delays().follow(reader, WARM)
+    async with asyncio.timeout(120), asyncio.TaskGroup() as readers:
+        for session in lengths(sessions):
+            readers.create_task(delays.follow(reader, session))
+        for session in lengths(sessions):
+            await client.submit(session, prompt, idempotency_key="k")
+            await asyncio.sleep(0 if prompt == IN_STEP else BETWEEN_TURNS)
     worker.kill()
     worker.wait()
     database.close()

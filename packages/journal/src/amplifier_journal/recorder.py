@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -122,6 +123,7 @@ def _tool(name: str, tool: Any) -> dict[str, Any]:
     }
 
 
+@functools.cache
 def _version(distribution: str) -> str:
     try:
         return version(distribution)
