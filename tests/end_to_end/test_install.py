@@ -141,6 +141,22 @@ def test_the_doctor_of_a_new_installation_starts_every_guard(clone: Clone) -> No
 
 
 @pytest.mark.slow
+def test_a_command_of_an_extra_names_the_line_that_installs_it(clone: Clone) -> None:
+    environment = clone.environment()
+    places = " ".join(
+        f"{name}={environment[name]}" for name in ("AMPLIFIER_INSTALL", "AMPLIFIER_BIN")
+    )
+
+    done = _bash("amplifier worker", clone.folder, environment)
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[1:] == [
+        "why    It is part of `amplifier-runtime`, which is not installed.",
+        f"next   {places} {clone.folder}/install.sh durable",
+    ]
+
+
+@pytest.mark.slow
 def test_a_new_module_is_checked_whatever_the_clone_configures_for_pytest(clone: Clone) -> None:
     script = (
         "set -e\ncd ..\namplifier module new tool-greet\n"
