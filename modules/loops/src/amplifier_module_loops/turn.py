@@ -11,7 +11,8 @@ from amplifier_core import events
 from amplifier_core.message_models import ResponseFormatJsonSchema, ToolCall
 from amplifier_core.models import HookResult
 from amplifier_kit import turn_events
-from amplifier_kit.valid_text import valid_text
+from amplifier_kit.texts import text_of_prompt
+from amplifier_kit.valid_text import valid
 from amplifier_module_loops.announcer import Announcer, Inbox
 from amplifier_module_loops.limits import (
     DEADLINE,
@@ -113,10 +114,14 @@ class _Turn:
         self._context = context
         self._providers = providers
         self._tools = tools
+        self._schema = loop.schema
         if coordinator is None:
             self._token = None
         else:
             self._token = coordinator.cancellation
+            given = coordinator.get_capability(turn_events.OUTPUT_SCHEMA)
+            if given is not None:
+                self._schema = OutputSchema(given)
         self._announcer = Announcer(loop.name, hooks, coordinator)
         self._model = ModelCalls(
             loop.kept,
@@ -158,9 +163,9 @@ class _Turn:
                 self.stop_reason = ending.stop_reason
                 # Calls that the model makes in spite of the notice need a result, too.
                 await self._tool_calls.refuse(calls, ending.refusal)
-                if self._loop.schema is not None:
+                if self._schema is not None:
                     # A repair would be one more model call than the limit allows.
-                    await self._conclude(self._loop.schema, may_repair=False)
+                    await self._conclude(self._schema, may_repair=False)
                 return
             if calls:
                 await self._run_tools(calls)
@@ -204,16 +209,21 @@ class _Turn:
         await announcer.tell(events.ORCHESTRATOR_COMPLETE, facts)
 
     async def _begin(self, prompt: str) -> bool:
-        """Store the prompt, after texts that came too late for the turn before; False if denied."""
-        await self._announcer.tell(events.EXECUTION_START, {"prompt": prompt})
-        submitted = await self._announcer.ask(events.PROMPT_SUBMIT, {"prompt": prompt})
+        """Store the prompt, after texts that came too late for the turn before; False if denied.
+
+        A prompt may be blocks of content, with images. Hooks read and change its text.
+        """
+        text = text_of_prompt(prompt)
+        await self._announcer.tell(events.EXECUTION_START, {"prompt": text})
+        submitted = await self._announcer.ask(events.PROMPT_SUBMIT, {"prompt": text})
         if submitted.action == "deny":
             self._end_denied(submitted)
             return False
-        prompt = (submitted.data or {}).get("prompt", prompt)
+        changed = (submitted.data or {}).get("prompt", text)
+        content = prompt if changed == text else _with_text(prompt, changed)
         if self._loop.inbox:
             await self._deliver(self._loop.inbox)
-        await self._context.add_message({"role": "user", "content": valid_text(prompt)})
+        await self._context.add_message({"role": "user", "content": valid(content)})
         return True
 
     async def _deliver(self, inbox: Inbox) -> None:
@@ -259,8 +269,8 @@ class _Turn:
                 return None
         tools = {} if repairing or ending is not None else self._tools
         form = None
-        if loop.schema is not None and not tools:
-            form = self._form(loop.schema, provider, is_demanded=repairing)
+        if self._schema is not None and not tools:
+            form = self._form(self._schema, provider, is_demanded=repairing)
         calls = await self._model.make(name, provider, tools, form)
         self.answer = self._model.answer
         return calls
@@ -324,8 +334,8 @@ class _Turn:
             facts = {"stop_reason": reason, "finish_reason": finish_reason}
             line = f"The answer is not complete: the provider reports `{finish_reason}`."
             await self._announcer.warn(turn_events.ANSWER_CUT, facts, line)
-        if self._loop.schema is not None:
-            await self._conclude(self._loop.schema, may_repair=True)
+        if self._schema is not None:
+            await self._conclude(self._schema, may_repair=True)
 
     async def _conclude(self, schema: OutputSchema, *, may_repair: bool) -> None:
         """Check the answer against the schema, and have it repaired once if allowed."""
@@ -347,3 +357,11 @@ class _Turn:
         else:
             self.answer = checked.text
             self._result = {"result": checked.value}
+
+
+def _with_text(prompt: str | list[dict[str, Any]], text: str) -> str | list[dict[str, Any]]:
+    """Return a prompt with another text; its other blocks stay, after the text."""
+    if isinstance(prompt, str):
+        return text
+    others = [each for each in prompt if each.get("type") != "text"]
+    return [{"type": "text", "text": text}, *others]

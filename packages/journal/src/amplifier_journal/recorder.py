@@ -38,6 +38,8 @@ from amplifier_kit.notices import show
 from amplifier_kit.secrets.messages import MessageScrubber
 from amplifier_kit.secrets.watch import Watch
 from amplifier_kit.session_folder import working_folder
+from amplifier_kit.texts import text_of_prompt
+from amplifier_kit.turn_events import OUTPUT_SCHEMA
 
 NAME = "recording"
 FAILED = "recording:failed"
@@ -422,18 +424,25 @@ class Recorder:
         # Directly after the result: a replay takes it for the change that this call made.
         self._note_state()
 
-    async def begin_turn(self, prompt: str) -> bool:
+    async def begin_turn(self, prompt: str | list[dict[str, Any]]) -> bool:
         """Record a prompt, durable when this returns; False if the turn has begun already."""
         if self._turn_began is not None:
             return False
         self._turn_began = perf_counter()
         self._stop_reason = None
         self.turn += 1
+        text = text_of_prompt(prompt)
         if self.first_prompt is None:
-            self.first_prompt = prompt
+            self.first_prompt = text
         self._learn()
         self._note_inventory()
-        self.note("prompt", {"text": prompt, "turn": self.turn, "opening": self._opening})
+        facts: dict[str, Any] = {"text": text, "turn": self.turn, "opening": self._opening}
+        if not isinstance(prompt, str):
+            facts["content"] = plain(prompt)
+        schema = self.coordinator.get_capability(OUTPUT_SCHEMA)
+        if schema is not None:
+            facts["output_schema"] = plain(schema)
+        self.note("prompt", facts)
         # In a thread, because it blocks, and other sessions may run on this event loop.
         await asyncio.to_thread(self._log.sync)
         try:

@@ -32,6 +32,11 @@ def texts_in(content: Any) -> list[str]:
     return texts
 
 
+def text_of_prompt(prompt: str | list[dict[str, Any]]) -> str:
+    """Return the text of a prompt, which may be blocks of content."""
+    return prompt if isinstance(prompt, str) else "\n".join(texts_in(prompt))
+
+
 def edit_texts(content: Any, edit: Callable[[str], str]) -> Any:
     """Return a copy of `content` with `edit` applied to each of its texts."""
     if isinstance(content, str):

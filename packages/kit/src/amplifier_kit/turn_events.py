@@ -16,3 +16,6 @@ CONTEXT_OVERFLOW = "context:overflow"
 CONTEXT_UNCOUNTED = "context:uncounted"
 
 TURN_EVENTS = [value for name, value in tuple(globals().items()) if name.isupper()]
+
+# A capability, and not an event: the JSON Schema that the answer of the next turn has to match.
+OUTPUT_SCHEMA = "turn.output_schema"

@@ -26,6 +26,7 @@ from amplifier_journal.replay.stubs import (
     ToolStub,
 )
 from amplifier_kit.calls.prices import price_table
+from amplifier_kit.turn_events import OUTPUT_SCHEMA
 
 logger = logging.getLogger(__name__)
 
@@ -287,14 +288,17 @@ class _OpeningReplay:
     async def _turn(self, prompt: Any) -> None:
         replayed = self._replayed
         turn = prompt.data["turn"]
+        given = prompt.data.get("content") or prompt.data["text"]
+        schema = prompt.data.get("output_schema")
+        replayed.session.coordinator.register_capability(OUTPUT_SCHEMA, schema)
         replayed.queue.order.take(prompt.seq)
         # The wrapper of a child's loop begins and ends its turn.
         is_child = self._opening.opened.get("parent_id") is not None
         error = answer = None
         if not is_child:
-            await replayed.recorder.begin_turn(prompt.data["text"])
+            await replayed.recorder.begin_turn(given)
         try:
-            answer = await replayed.session.execute(prompt.data["text"])
+            answer = await replayed.session.execute(given)
         except asyncio.CancelledError as raised:
             task = asyncio.current_task()
             # Somebody cancels the replay, not a recorded cancellation the session.
