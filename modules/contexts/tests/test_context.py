@@ -178,3 +178,13 @@ async def test_a_tool_that_takes_the_name_later_stays_and_it_is_said(
     assert coordinator.get("tools", "read_result") is other
     assert recorder.events == [("context:tool_taken", {"tool_name": "read_result"})]
     assert "`read_result`" in screen.lines[0]
+
+
+async def test_configured_instructions_lead_every_request_and_no_history(build: Build) -> None:
+    context = build(instructions="You run a shop.")
+    await context.add_message({"role": "user", "content": "Hi"})
+
+    request = await context.get_messages_for_request()
+
+    assert request[0] == {"role": "system", "content": "You run a shop."}
+    assert [each["role"] for each in await context.get_messages()] == ["user"]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amplifier_core import AmplifierSession
 from amplifier_core.testing import EventRecorder
 from amplifier_module_contexts.context import FittingContext
 from amplifier_module_contexts.spill import MemoryBlobs, ReadResultTool, Spill
@@ -23,7 +24,7 @@ def result(content: Any) -> dict[str, Any]:
 
 async def read(context: FittingContext, handle: str, **arguments: Any) -> Any:
     assert context.spill is not None
-    tool = ReadResultTool(context.spill.blobs, context.config.spill_chars)
+    tool = ReadResultTool(context.spill.blobs, context.spill.limit)
     return await tool.execute({"handle": handle, **arguments})
 
 
@@ -213,3 +214,22 @@ async def test_a_range_of_lines_is_exactly_those_lines(text: str, first: int, mo
     wanted = "".join(lines[first - 1 : first + more])
     assert answer.success is bool(wanted)
     assert not wanted or str(answer.output).partition("\n")[2] == wanted
+
+
+async def test_without_a_length_nothing_is_put_aside_and_there_is_no_tool_to_read_it() -> None:
+    plan = {
+        "session": {
+            "orchestrator": "loop-basic",
+            "context": {"module": "context-simple", "config": {"spill_chars": None}},
+        },
+        "providers": [{"module": "provider-mock"}],
+    }
+
+    async with AmplifierSession(plan) as session:
+        context: Any = session.coordinator.get("context")
+        await context.add_message(result(LINES))
+        [message] = await context.get_messages()
+        tools: Any = session.coordinator.get("tools")
+
+    assert message["content"] == LINES
+    assert not tools

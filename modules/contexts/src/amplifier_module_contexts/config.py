@@ -14,6 +14,9 @@ class MemoryConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
+    instructions: str = Field(
+        default="", description="The system prompt of every request; empty: none."
+    )
     max_tokens: int = Field(
         default=100_000, gt=0, description="Budget when neither caller nor provider names one."
     )
@@ -42,6 +45,8 @@ class MemoryConfig(BaseModel):
     chars_per_token: float = Field(
         default=4.0, gt=0, description="The estimate before a provider has reported anything."
     )
-    spill_chars: int = Field(
-        default=20_000, ge=1_000, description="Length above which a tool result is put aside."
+    spill_chars: int | None = Field(
+        default=20_000,
+        ge=1_000,
+        description="Length above which a tool result is put aside; null: none is.",
     )

@@ -50,7 +50,7 @@ class FittingContext:
         self.compact_threshold = config.compact_threshold
         self.calibration = Calibration(config.chars_per_token)
         self.announcer = Announcer(hooks, coordinator, self.name)
-        if blobs is None:
+        if blobs is None or config.spill_chars is None:
             self.spill = None
         else:
             self.spill = Spill(blobs, config.spill_chars, clean)
@@ -58,6 +58,8 @@ class FittingContext:
         self._exact_count = ExactCount(self.announcer)
         self._announced: tuple[int, ...] = ()
         self._prompt_factory: Callable[[], Awaitable[str]] | None = None
+        if config.instructions:
+            self._prompt_factory = self._configured_prompt
         self._prompt: dict[str, Any] = {}
         self._use(History([]))
 
@@ -76,6 +78,9 @@ class FittingContext:
         It replaces a system message at the top of the history, else it comes before all others.
         """
         self._prompt_factory = factory
+
+    async def _configured_prompt(self) -> str:
+        return self.config.instructions
 
     async def add_message(self, message: dict[str, Any]) -> None:
         """Append one message; raises ValueError if it has no role or cannot be measured."""

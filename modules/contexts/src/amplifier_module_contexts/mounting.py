@@ -42,7 +42,7 @@ async def mount_context(
         for event in (events.LLM_RESPONSE, events.PROVIDER_RESPONSE)
     ]
     if context.spill is not None:
-        tools = (ReadResultTool(context.spill.blobs, context.config.spill_chars), *tools)
+        tools = (ReadResultTool(context.spill.blobs, context.spill.limit), *tools)
     # The mounted objects themselves, not their wrappers, so that `is` compares below.
     mounted = coordinator.mount_points["tools"]
     for tool in tools:

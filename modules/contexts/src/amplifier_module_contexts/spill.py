@@ -134,11 +134,11 @@ class Spill:
     `clean` is applied before the text is cut: half of a secret would not be recognized.
     """
 
-    __slots__ = ("_clean", "_limit", "blobs")
+    __slots__ = ("_clean", "blobs", "limit")
 
     def __init__(self, blobs: Blobs, limit: int, clean: Callable[[str], str] | None = None) -> None:
         self.blobs = blobs
-        self._limit = limit
+        self.limit = limit
         self._clean = clean
 
     async def reduce(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[Spilled]]:
@@ -146,7 +146,7 @@ class Spill:
 
         The message is not changed; if it has no large texts, it is returned itself.
         """
-        large = [text for text in _result_texts(message) if len(text) > self._limit]
+        large = [text for text in _result_texts(message) if len(text) > self.limit]
         if not large:
             return message, []
         excerpts: dict[str, str] = {}
@@ -157,7 +157,7 @@ class Spill:
             else:
                 kept = await asyncio.to_thread(self._clean, text)
             handle = await self.blobs.put(kept)
-            excerpts[text] = _excerpt(kept, handle, self._limit)
+            excerpts[text] = _excerpt(kept, handle, self.limit)
             spilled.append(Spilled(handle, len(kept)))
         content = _edit_results(message, lambda text: excerpts.get(text, text))
         return {**message, "content": content}, spilled

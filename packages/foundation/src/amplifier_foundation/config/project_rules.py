@@ -58,7 +58,7 @@ _LOOP = {
     "parallel_calls": Key("lower", (8,)),
     "tool_timeouts": _TEXT,
 }
-_MEMORY = {"auto_compact": _YES, "mark_dropped": _TEXT}
+_MEMORY = {"auto_compact": _YES, "instructions": _USER, "mark_dropped": _TEXT}
 
 # Keys with numbers are not listed, unless a larger or smaller number is less safe. `*` is any name
 # that the user chooses; a kind applies to everything below its key.
@@ -99,6 +99,8 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
         "unknown_price": Key("only", ("refuse",)),
         "usd": _LOWER,
     },
+    # Functions are imported: naming one runs its module.
+    "hooks-functions": {"functions": _USER},
     "hooks-logging": {"events": _TEXT, "exclude": _USER, "path": _PATH},
     "hooks-otel": {
         "agent_name": _TEXT,
@@ -172,6 +174,7 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
         "checkpoint_dir": _USER,
         "working_dir": _PATH,
     },
+    "tool-functions": {"functions": _USER},
     "tool-mcp": {
         # Has the approved definitions of tools: a project could bring its own approvals.
         "seen_file": _USER,
