@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
@@ -19,6 +20,16 @@ __amplifier_module_type__ = "hook"
 # Next to the providers: a call that another wrapper answers never reaches them, and is free.
 _INNERMOST = 10_000
 _GUARD_SECONDS = 10.0
+SHARED = "budget.shared"
+"""The capability of a session that spends from a budget which other sessions spend from too."""
+
+
+class SharedBudget(Protocol):
+    """What is shared; `ledger` is made by the first session, `state` is kept by the app."""
+
+    lock: threading.Lock
+    ledger: Any
+    state: dict[str, Any]
 
 
 class Interposer:
@@ -69,6 +80,8 @@ async def mount(
     def cleanup() -> None:
         while undo:
             undo.pop()()
+        if is_shared(coordinator):
+            budget.ledger.leave(coordinator.session_id)
 
     return cleanup
 
@@ -76,6 +89,9 @@ async def mount(
 def _enter(coordinator: ModuleCoordinator, config: BudgetConfig) -> SessionBudget:
     """Open a ledger, or an account in the one of the tree that this session belongs to."""
     agent = coordinator.session_id
+    if is_shared(coordinator):
+        ledger = _shared_ledger(coordinator.get_capability(SHARED), config)
+        return SessionBudget(coordinator, ledger, ledger.join(agent))
     above = [each.wrap for each in coordinator.interposers if isinstance(each.wrap, Interposer)]
     nearest = above[-1].budget if above else None
     ledger: TreeLedger | None = coordinator.get_capability("budget.ledger")
@@ -96,3 +112,18 @@ def _enter(coordinator: ModuleCoordinator, config: BudgetConfig) -> SessionBudge
         account.config = config
         account.limit = account.limit.at_most(limit_of(config.usd, config.tokens, config.steps))
     return SessionBudget(coordinator, ledger, account, refusal)
+
+
+def is_shared(coordinator: ModuleCoordinator) -> bool:
+    """Whether a session spends from a shared budget; children have accounts below its own."""
+    return coordinator.parent_id is None and coordinator.get_capability(SHARED) is not None
+
+
+def _shared_ledger(shared: SharedBudget, config: BudgetConfig) -> TreeLedger:
+    with shared.lock:
+        if shared.ledger is None:
+            shared.ledger = TreeLedger(SHARED, config, shared.state)
+            # Accounts of sessions that a process before this one did not close.
+            for agent in [*shared.ledger.accounts][1:]:
+                shared.ledger.leave(agent)
+        return shared.ledger

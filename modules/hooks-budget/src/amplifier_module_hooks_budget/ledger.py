@@ -170,6 +170,23 @@ class TreeLedger:
             self._open(Account(child, parent, depth, leased, parent.config))
         return None
 
+    def join(self, agent: str) -> Account:
+        """Open the account of a session that shares this ledger, without a limit of its own."""
+        with self._lock:
+            account = self.accounts.get(agent)
+            if account is None:
+                account = Account(agent, self.root, self.root.depth, ENDLESS, self.config)
+                self._open(account)
+            return account
+
+    def leave(self, agent: str) -> None:
+        """Close an account and those below it; what they used stays charged to the root."""
+        with self._lock:
+            for each in [*self.accounts.values()]:
+                if any(above.agent == agent for above in each.lineage):
+                    del self.accounts[each.agent]
+                    del self._state["agents"][each.agent]
+
     def seconds(self) -> float:
         """Return the time since the first call of the tree."""
         if self._began is None:
@@ -267,6 +284,9 @@ class TreeLedger:
         self._record(account)
 
     def _record(self, account: Account) -> None:
+        # A call may still run when its session has left.
+        if account.agent not in self.accounts:
+            return
         self._state["agents"][account.agent] = {
             "agent": account.agent,
             "parent": None if account.parent is None else account.parent.agent,
