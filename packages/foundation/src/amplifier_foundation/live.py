@@ -6,11 +6,11 @@ import asyncio
 import logging
 import sys
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from amplifier_core import events
 from amplifier_core.errors import AmplifierError, SessionError, describe_error
@@ -28,7 +28,7 @@ from amplifier_kit.history_repair import repair_history
 from amplifier_kit.notices import absence_capability, show
 from amplifier_kit.secrets.errors import scrub_error
 from amplifier_kit.secrets.messages import MessageScrubber
-from amplifier_kit.valid_text import valid, valid_text
+from amplifier_kit.valid_text import valid
 
 if TYPE_CHECKING:
     from amplifier_foundation.store import SessionStore
@@ -82,7 +82,7 @@ class LiveSession:
         """How many model calls have an unknown cost, which `cost_usd` does not include."""
         return self._unpriced_before + self.recorder.unpriced_calls
 
-    async def execute(self, prompt: str) -> str:
+    async def execute(self, prompt: str | list[dict[str, Any]]) -> str:
         """Run one turn and return the answer.
 
         The prompt is on disk before anything else happens. A request to cancel applies to this
@@ -91,14 +91,15 @@ class LiveSession:
         Raises:
             RecordingFailedError: the log cannot be written; no model was called after that.
         """
-        prompt = valid_text(prompt)
+        prompt = valid(prompt)
         await self.recorder.begin_turn(prompt)
         if not self.writer.metadata.get("title"):
             # Now, and not after the turn: a session killed in its first turn has a title too.
             await self.update_metadata()
         answer = error = None
         try:
-            answer = await self.session.execute(prompt)
+            # The kernel passes a prompt to the loop as it is, and ours take blocks of content.
+            answer = await self.session.execute(cast("str", prompt))
             return answer
         except BaseException as raised:
             # Providers repeat what they were sent, keys included. Changed in place, because the
@@ -157,12 +158,14 @@ async def open_live(
     mention_resolver: Any = None,
     missing: Iterable[Any] = (),
     trusted: bool = False,
+    capabilities: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[LiveSession]:
     """Open a recorded session: a new one, or with `resume` the one of `session_id`.
 
     A resumed session has the messages of its log, repaired, and its `session_state`; a changed plan
     is shown. A new one begins with `instructions`. The `missing` parts of its bundle are announced.
-    Whether the project is `trusted` is told to modules, which may then use its files.
+    Whether the project is `trusted` is told to modules, which may then use its files;
+    `capabilities` are told to them as well.
 
     Raises:
         GuardError, PlanError: a guard did not mount; the plan is malformed.
@@ -178,6 +181,8 @@ async def open_live(
     )
     await _equip(session.coordinator, store, project, resolver, mention_resolver)
     session.coordinator.register_capability("project.trusted", trusted)
+    for name, value in (capabilities or {}).items():
+        session.coordinator.register_capability(name, value)
     if takeover:
         # A memory with a file of its own has to take that file over as well.
         session.coordinator.register_capability(TAKEOVER, True)

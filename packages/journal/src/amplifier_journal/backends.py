@@ -1,14 +1,17 @@
-"""Backends that store sessions elsewhere than in files, found by entry point."""
+"""Backends that store sessions, found by entry point: in files, in a database."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
+from amplifier_core.session import AmplifierSession
 from amplifier_journal.errors import NoBackendError
 from amplifier_journal.log import FollowedLog
 
-__all__ = ["GROUP", "SessionBackend", "find_backend"]
+__all__ = ["GROUP", "OpenSession", "SessionBackend", "SessionFolder", "find_backend"]
 
 GROUP = "amplifier.backends"
 """The entry points of backends: each is a function that returns one for an address."""
@@ -23,6 +26,43 @@ class SessionBackend(Protocol):
 
     def fork(self, session_id: str, *, at: int | None = None) -> str:
         """Create a session with another's records up to number `at`, and return its id."""
+        ...
+
+
+class OpenSession(Protocol):
+    """A session that is open in this process, and recorded."""
+
+    @property
+    def session(self) -> AmplifierSession:
+        """The session of the kernel."""
+        ...
+
+    async def execute(self, prompt: str | list[dict[str, Any]]) -> str:
+        """Run one turn and return the answer; everything it did is stored when this returns."""
+        ...
+
+
+class SessionFolder(SessionBackend, Protocol):
+    """A backend whose sessions run in the process that opens them."""
+
+    def open(
+        self,
+        plan: dict[str, Any],
+        *,
+        session_id: str | None,
+        approval_system: Any,
+        display_system: Any,
+        capabilities: Mapping[str, Any],
+    ) -> AbstractAsyncContextManager[OpenSession]:
+        """Open a session, and continue it if it exists; None for a new one."""
+        ...
+
+    def session_ids(self) -> list[str]:
+        """Return the ids of all sessions, the latest first."""
+        ...
+
+    def delete(self, session_id: str) -> None:
+        """Delete a session."""
         ...
 
 
