@@ -34,7 +34,7 @@ METADATA = re.compile(r'^license = "MIT"\n(?:.*\n)*?(?=dependencies = )', re.MUL
 CODE_VERSION = re.compile(r'^__version__ = "[^"]*"', re.MULTILINE)
 ENVIRONMENTS = re.compile(r"^executionEnvironments = \[\n(?:    .*\n)*\]\n", re.MULTILINE)
 EDITABLES = re.compile(r"(?:^-e \./.*\n)+", re.MULTILINE)
-SIBLING = re.compile(r'"(amplifier-[a-z-]+)(\[[a-z,]+\])?(?:[<>=!~][^"]*)?"')
+SIBLING = re.compile(r'"(amplifier-[a-z-]+|amplifier(?=\[))(\[[a-z,-]+\])?(?:[<>=!~][^"]*)?"')
 
 
 class Distribution(NamedTuple):

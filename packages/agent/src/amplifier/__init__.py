@@ -1,0 +1,47 @@
+"""Agents in a few lines, over the kernel and its modules: `from amplifier import Agent, tool`."""
+
+from __future__ import annotations
+
+from amplifier.agent import Agent, Store
+from amplifier.budget import Budget
+from amplifier.content import Image, Prompt
+from amplifier.errors import AgentError
+from amplifier.events import (
+    Done,
+    Event,
+    Question,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnded,
+    ToolStarted,
+    Usage,
+)
+from amplifier.functions import Context, tool
+from amplifier.guards import Ask, Deny, Guard, ToolCall
+from amplifier.session import Session
+
+__version__ = "0.2.0"
+
+__all__ = [
+    "Agent",
+    "AgentError",
+    "Ask",
+    "Budget",
+    "Context",
+    "Deny",
+    "Done",
+    "Event",
+    "Guard",
+    "Image",
+    "Prompt",
+    "Question",
+    "Session",
+    "Store",
+    "TextDelta",
+    "ThinkingDelta",
+    "ToolCall",
+    "ToolEnded",
+    "ToolStarted",
+    "Usage",
+    "tool",
+]

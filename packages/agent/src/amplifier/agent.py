@@ -1,0 +1,307 @@
+"""The agent: a model, instructions, tools and types, compiled to a mount plan."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.metadata import entry_points
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, overload
+
+from pydantic import TypeAdapter
+from typing_extensions import TypeVar
+
+from amplifier.budget import SHARED, Budget
+from amplifier.content import Prompt
+from amplifier.errors import AgentError
+from amplifier.events import Done
+from amplifier.functions import needs_approval, tool_name
+from amplifier.guards import Guard
+from amplifier.references import DEPS, reference_of
+from amplifier.session import LoggedMessages, Questions, Session
+from amplifier_core.session import AmplifierSession
+from amplifier_journal.backends import SessionFolder, find_backend
+from amplifier_journal.errors import NoBackendError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+__all__ = ["Agent", "Store"]
+
+DepsT = TypeVar("DepsT", default=None)
+OutputT = TypeVar("OutputT", default=str)
+Store: TypeAlias = str | os.PathLike[str]
+"""The folder that sessions are stored in."""
+_GROUP = "amplifier.modules"
+
+
+class Agent(Generic[DepsT, OutputT]):
+    """What conversations are made of; immutable, and shared by any number of sessions.
+
+    `model` is `provider:model`, such as `anthropic:claude-sonnet-5-5`, or the entry of a provider
+    in a mount plan. With `output` the answer is JSON that fits this type. `agents` are those that
+    the model can give work to, by their names; each needs a `description`. `guards` decide about
+    every tool call. `hooks` are further entries of the plan. `plan` is what all of it is compiled
+    to.
+    """
+
+    def __init__(
+        self,
+        model: str | Mapping[str, Any],
+        *,
+        instructions: str = "",
+        tools: Sequence[Callable[..., Any]] = (),
+        deps: type[DepsT] | None = None,
+        output: type[OutputT] | None = None,
+        agents: Mapping[str, Agent[Any, Any]] | None = None,
+        guards: Sequence[Guard[Any]] = (),
+        hooks: Sequence[Mapping[str, Any]] = (),
+        description: str = "",
+    ) -> None:
+        self.instructions = instructions
+        self.description = description
+        self._output = None if output is None else TypeAdapter[OutputT](output)
+        # Only its type is used, which `run` and `session` are checked against.
+        del deps
+        parts = _parts()
+        self._plan: dict[str, Any] = {
+            "session": self._session_part(parts),
+            "providers": [_provider(model, parts)],
+            "tools": _tools_part(parts, tools, has_agents=bool(agents)),
+            "hooks": [*_guards_part(parts, tools, guards), *(dict(each) for each in hooks)],
+        }
+        if agents:
+            self._plan["agents"] = {name: each.as_child() for name, each in agents.items()}
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """A copy of the mount plan: data that can be printed, stored and run elsewhere."""
+        return copy.deepcopy(self._plan)
+
+    @overload
+    def session(
+        self: Agent[None, OutputT],
+        session_id: str | None = None,
+        *,
+        store: Store | None = None,
+        budget: Budget | None = None,
+    ) -> AbstractAsyncContextManager[Session[OutputT]]: ...
+
+    @overload
+    def session(
+        self,
+        session_id: str | None = None,
+        *,
+        deps: DepsT,
+        store: Store | None = None,
+        budget: Budget | None = None,
+    ) -> AbstractAsyncContextManager[Session[OutputT]]: ...
+
+    def session(
+        self,
+        session_id: str | None = None,
+        *,
+        deps: Any = None,
+        store: Store | None = None,
+        budget: Budget | None = None,
+    ) -> AbstractAsyncContextManager[Session[OutputT]]:
+        """Open a conversation; it ends with the `async with` block.
+
+        With a `store` it is recorded, and continued if the store has a session of this id. What it
+        costs is taken from `budget`.
+        """
+        return self._open(session_id, deps, store, budget)
+
+    @overload
+    async def run(
+        self: Agent[None, OutputT],
+        prompt: Prompt,
+        *,
+        store: Store | None = None,
+        budget: Budget | None = None,
+    ) -> Done[OutputT]: ...
+
+    @overload
+    async def run(
+        self,
+        prompt: Prompt,
+        *,
+        deps: DepsT,
+        store: Store | None = None,
+        budget: Budget | None = None,
+    ) -> Done[OutputT]: ...
+
+    async def run(
+        self,
+        prompt: Prompt,
+        *,
+        deps: Any = None,
+        store: Store | None = None,
+        budget: Budget | None = None,
+    ) -> Done[OutputT]:
+        """Run one turn in a session of its own."""
+        async with self._open(None, deps, store, budget) as session:
+            return await session.run(prompt)
+
+    @overload
+    def run_sync(
+        self: Agent[None, OutputT],
+        prompt: Prompt,
+        *,
+        store: Store | None = None,
+        budget: Budget | None = None,
+    ) -> Done[OutputT]: ...
+
+    @overload
+    def run_sync(
+        self,
+        prompt: Prompt,
+        *,
+        deps: DepsT,
+        store: Store | None = None,
+        budget: Budget | None = None,
+    ) -> Done[OutputT]: ...
+
+    def run_sync(
+        self,
+        prompt: Prompt,
+        *,
+        deps: Any = None,
+        store: Store | None = None,
+        budget: Budget | None = None,
+    ) -> Done[OutputT]:
+        """Do what `run` does, from code that is not asynchronous."""
+
+        async def turn() -> Done[OutputT]:
+            async with self._open(None, deps, store, budget) as session:
+                return await session.run(prompt)
+
+        return asyncio.run(turn())
+
+    @asynccontextmanager
+    async def _open(
+        self, session_id: str | None, deps: Any, store: Store | None, budget: Budget | None
+    ) -> AsyncGenerator[Session[OutputT]]:
+        questions = Questions()
+        plan = self.plan
+        capabilities: dict[str, Any] = {DEPS: deps}
+        if budget is not None:
+            capabilities[SHARED] = budget
+            entry = _parts()["budget"]
+            plan["hooks"].append({**entry, "config": budget.config})
+        if store is not None:
+            folder = _folder(store)
+            async with folder.open(
+                plan,
+                session_id=session_id,
+                approval_system=questions,
+                display_system=LoggedMessages(),
+                capabilities=capabilities,
+            ) as stored:
+                yield Session(stored.session, stored.execute, questions, self._output)
+            return
+        kernel = AmplifierSession(
+            plan,
+            session_id=session_id,
+            approval_system=questions,
+            display_system=LoggedMessages(),
+        )
+        for name, value in capabilities.items():
+            kernel.coordinator.register_capability(name, value)
+        async with kernel:
+            # The kernel passes a prompt to the loop as it is, and ours take blocks of content.
+            yield Session(kernel, cast("Any", kernel.execute), questions, self._output)
+
+    def _session_part(self, parts: dict[str, Any]) -> dict[str, Any]:
+        session: dict[str, Any] = parts["session"]
+        if self._output is not None:
+            session["orchestrator"]["config"]["output_schema"] = self._output.json_schema()
+        if self.instructions:
+            session["context"]["config"]["instructions"] = self.instructions
+        return session
+
+    def as_child(self) -> dict[str, Any]:
+        """Return it as an entry of `agents` in another plan."""
+        return {**self.plan, "description": self.description}
+
+
+def _tools_part(
+    parts: dict[str, Any], tools: Sequence[Callable[..., Any]], *, has_agents: bool
+) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = []
+    if tools:
+        parts["functions"]["config"]["functions"] = [reference_of(each) for each in tools]
+        entries.append(parts["functions"])
+    if has_agents:
+        entries.append(parts["agents"])
+    return entries
+
+
+def _guards_part(
+    parts: dict[str, Any], tools: Sequence[Callable[..., Any]], guards: Sequence[Guard[Any]]
+) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = []
+    asked = [tool_name(each) for each in tools if needs_approval(each)]
+    if asked:
+        rules = [{"tool": name, "action": "ask"} for name in asked]
+        parts["approval"]["config"]["rules"] = rules
+        entries.append(parts["approval"])
+    if guards:
+        parts["guards"]["config"]["functions"] = [reference_of(each) for each in guards]
+        entries.append(parts["guards"])
+    return entries
+
+
+def _folder(store: Store) -> SessionFolder:
+    """Return the sessions of a folder.
+
+    Raises:
+        AgentError: the distribution that stores them is not installed.
+    """
+    try:
+        return cast("SessionFolder", find_backend("files", folder=store))
+    except NoBackendError:
+        raise AgentError(
+            "Sessions cannot be stored in a folder here.",
+            why="The part that stores them is not installed.",
+            fix="pip install 'amplifier[files]'",
+        ) from None
+
+
+@functools.cache
+def _read_parts() -> dict[str, Any]:
+    text = files("amplifier").joinpath("plan.json").read_text(encoding="utf-8")
+    return cast("dict[str, Any]", json.loads(text))
+
+
+def _parts() -> dict[str, Any]:
+    """Return the parts of a plan, to be changed and put together."""
+    return copy.deepcopy(_read_parts())
+
+
+def _provider(model: str | Mapping[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+    """Return the plan's entry for a model.
+
+    Raises:
+        AgentError: no installed provider has this name.
+    """
+    if not isinstance(model, str):
+        return dict(model)
+    name, _, model_id = model.partition(":")
+    module_id = f"{parts['provider_prefix']}{name}"
+    if not entry_points(group=_GROUP, name=module_id):
+        prefix: str = parts["provider_prefix"]
+        found = sorted(each.name for each in entry_points(group=_GROUP))
+        known = [each.removeprefix(prefix) for each in found if each.startswith(prefix)]
+        raise AgentError(
+            f"The provider `{name}` is not installed.",
+            why=f"Installed: {', '.join(known) or 'none'}.",
+            fix=f"pip install 'amplifier[{name}]'",
+        )
+    config = {parts["model_key"]: model_id} if model_id else {}
+    return {"module": module_id, "config": config}

@@ -1,0 +1,15 @@
+"""The configuration of tool-functions."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class FunctionToolsConfig(BaseModel):
+    """Which functions are tools."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    functions: list[str] = Field(
+        default_factory=list[str], description="Each as `module:name`; they are imported."
+    )

@@ -1,0 +1,15 @@
+"""The configuration of hooks-functions."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class FunctionGuardsConfig(BaseModel):
+    """Which functions are guards."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    functions: list[str] = Field(
+        default_factory=list[str], description="Each as `module:name`; they are imported."
+    )

@@ -1,0 +1,321 @@
+"""An open conversation: run a turn, or stream its events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Generic, Literal, TypeAlias, overload
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypeVar
+
+from amplifier.content import Prompt, content_of
+from amplifier.errors import AgentError
+from amplifier.events import (
+    Done,
+    Event,
+    Question,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnded,
+    ToolStarted,
+    Usage,
+)
+from amplifier_core import events
+from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_core.session import AmplifierSession
+from amplifier_kit.calls import budget_notices
+from amplifier_kit.turn_events import OUTPUT_SCHEMA, TOOL_DENIED
+
+__all__ = ["LoggedMessages", "Questions", "Session"]
+
+logger = logging.getLogger("amplifier")
+
+OutputT = TypeVar("OutputT", default=str)
+TurnT = TypeVar("TurnT")
+Execute: TypeAlias = Callable[[str | list[dict[str, Any]]], Awaitable[str]]
+# After every hook that may change or deny what is announced.
+_LAST = 1_000_000
+_NAME = "agent"
+
+
+class LoggedMessages:
+    """Logs what modules tell the user: a program decides itself what it shows."""
+
+    def show_message(
+        self, message: str, level: Literal["info", "warning", "error"], source: str = "hook"
+    ) -> None:
+        """Log it under the name `amplifier`."""
+        logger.log(_LEVELS[level], "%s: %s", source, message)
+
+
+_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class Questions:
+    """Asks whoever reads the stream; without one, a question is not answered."""
+
+    def __init__(self) -> None:
+        self.put: Callable[[Question], None] | None = None
+
+    async def request_approval(
+        self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
+    ) -> str:
+        """Put a question into the stream and wait for its answer.
+
+        Raises:
+            ApprovalTimeoutError: nobody reads the stream, or nobody answered in time.
+        """
+        if self.put is None:
+            raise ApprovalTimeoutError("Nobody reads the stream of this turn.")
+        answered: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        async def answer(option: str) -> None:
+            if option not in options:
+                raise AgentError(
+                    f"`{option}` is not an option.", why=f"The options are {', '.join(options)}."
+                )
+            if not answered.done():
+                answered.set_result(option)
+
+        self.put(Question(prompt, tuple(options), answer))
+        try:
+            async with asyncio.timeout(timeout):
+                return await answered
+        except TimeoutError:
+            raise ApprovalTimeoutError("Nobody answered in time.") from None
+
+
+@dataclass
+class _Totals:
+    """What the model calls of one turn used, and how the turn ended."""
+
+    usage: Usage = field(default_factory=Usage)
+    cost: Decimal | None = Decimal(0)
+    ending: dict[str, Any] = field(default_factory=dict[str, Any])
+    is_out_of_budget: bool = False
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the turn ended."""
+        if self.is_out_of_budget:
+            return "budget"
+        return str(self.ending.get("stop_reason") or "completed")
+
+    def add(self, response: dict[str, Any]) -> None:
+        """Add an `llm:response`."""
+        used: dict[str, Any] = response.get("usage") or {}
+        cost: Any = used.get("cost_usd")
+        self.usage = Usage(
+            self.usage.input_tokens + int(used.get("input_tokens") or 0),
+            self.usage.output_tokens + int(used.get("output_tokens") or 0),
+            self.usage.cache_read_tokens + int(used.get("cache_read_tokens") or 0),
+            self.usage.calls + 1,
+        )
+        if cost is None or self.cost is None:
+            self.cost = None
+        else:
+            self.cost += Decimal(str(cost))
+
+
+class Session(Generic[OutputT]):
+    """A conversation. Its turns run one after another; `kernel` is the session below it."""
+
+    def __init__(
+        self,
+        kernel: AmplifierSession,
+        execute: Execute,
+        questions: Questions,
+        output: TypeAdapter[OutputT] | None,
+    ) -> None:
+        self.kernel = kernel
+        self._execute = execute
+        self._questions = questions
+        self._output = output
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.kernel.session_id
+
+    async def messages(self) -> list[dict[str, Any]]:
+        """Return the conversation so far, without the instructions."""
+        context: Any = self.kernel.coordinator.get("context")
+        return await context.get_messages()
+
+    @overload
+    async def run(self, prompt: Prompt) -> Done[OutputT]: ...
+
+    @overload
+    async def run(self, prompt: Prompt, *, output: type[TurnT]) -> Done[TurnT]: ...
+
+    async def run(self, prompt: Prompt, *, output: type[Any] | None = None) -> Done[Any]:
+        """Run one turn. Questions are not answered, which denies what was asked about.
+
+        With `output` the answer of this turn is JSON that fits this type.
+        """
+        totals = _Totals()
+        stop_listening = self._listen(totals, None)
+        try:
+            return await self._turn(prompt, output, totals)
+        finally:
+            stop_listening()
+
+    @overload
+    def stream(self, prompt: Prompt) -> AsyncGenerator[Event[OutputT]]: ...
+
+    @overload
+    def stream(self, prompt: Prompt, *, output: type[TurnT]) -> AsyncGenerator[Event[TurnT]]: ...
+
+    async def stream(
+        self, prompt: Prompt, *, output: type[Any] | None = None
+    ) -> AsyncGenerator[Event[Any]]:
+        """Run one turn and yield what happens; the last event is `Done`.
+
+        Leaving the loop cancels the turn. What was said until then stays in the conversation.
+        """
+        queue: asyncio.Queue[Event[Any] | BaseException] = asyncio.Queue()
+        totals = _Totals()
+        stop_listening = self._listen(totals, queue.put_nowait)
+        self._questions.put = queue.put_nowait
+
+        async def turn() -> None:
+            try:
+                queue.put_nowait(await self._turn(prompt, output, totals))
+            except BaseException as error:  # noqa: BLE001 - raised by the stream
+                queue.put_nowait(error)
+
+        running = asyncio.create_task(turn())
+        try:
+            while True:
+                event = await queue.get()
+                if isinstance(event, BaseException):
+                    raise event
+                yield event
+                if isinstance(event, Done):
+                    return
+        finally:
+            self._questions.put = None
+            await self._end(running)
+            stop_listening()
+
+    async def _turn(self, prompt: Prompt, output: type[Any] | None, totals: _Totals) -> Done[Any]:
+        adapter = self._output if output is None else TypeAdapter[Any](output)
+        schema = None if output is None or adapter is None else adapter.json_schema()
+        coordinator = self.kernel.coordinator
+        coordinator.register_capability(OUTPUT_SCHEMA, schema)
+        try:
+            answer = await self._execute(content_of(prompt))
+        finally:
+            coordinator.register_capability(OUTPUT_SCHEMA, None)
+        typed = _typed(adapter, answer, totals)
+        return Done(typed, totals.usage, totals.cost, totals.stop_reason, text=answer)
+
+    async def _end(self, running: asyncio.Task[None]) -> None:
+        """Cancel a turn that still runs, and wait for its end."""
+        if running.done():
+            return
+        coordinator = self.kernel.coordinator
+        await coordinator.request_cancel(True)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(running)
+        coordinator.cancellation.reset()
+
+    def _listen(self, totals: _Totals, put: Callable[[Any], None] | None) -> Callable[[], None]:
+        """Collect the totals of a turn, and pass its events to `put`."""
+
+        async def hear(event: str, data: dict[str, Any]) -> None:
+            match event:
+                case budget_notices.EXHAUSTED:
+                    totals.is_out_of_budget = True
+                case events.LLM_RESPONSE if data.get("status") == "ok":
+                    totals.add(data)
+                case events.ORCHESTRATOR_COMPLETE:
+                    totals.ending = dict(data)
+                case _:
+                    made = _event_of(event, data)
+                    if made is not None and put is not None:
+                        put(made)
+
+        hooks = self.kernel.coordinator.hooks
+        undo = [hooks.register(name, hear, priority=_LAST, name=_NAME) for name in _HEARD]
+
+        def stop_listening() -> None:
+            for each in undo:
+                each()
+
+        return stop_listening
+
+
+_HEARD = (
+    budget_notices.EXHAUSTED,
+    events.LLM_RESPONSE,
+    events.ORCHESTRATOR_COMPLETE,
+    "llm:stream_block_delta",
+    events.TOOL_PRE,
+    events.TOOL_POST,
+    events.TOOL_ERROR,
+    TOOL_DENIED,
+)
+
+
+def _event_of(event: str, data: dict[str, Any]) -> Event[Any] | None:
+    match event:
+        case "llm:stream_block_delta" if data.get("block_type") == "thinking":
+            return ThinkingDelta(str(data["text"]))
+        case "llm:stream_block_delta":
+            return TextDelta(str(data["text"]))
+        case events.TOOL_PRE:
+            return ToolStarted(
+                str(data["tool_name"]), data["tool_input"], str(data.get("tool_call_id"))
+            )
+        case events.TOOL_POST:
+            return _ended(data)
+        case events.TOOL_ERROR:
+            return ToolEnded(
+                str(data["tool_name"]), None, str(data.get("error")), str(data.get("tool_call_id"))
+            )
+        case _ if event == TOOL_DENIED:
+            return ToolEnded(
+                str(data["tool_name"]), None, str(data.get("reason")), str(data.get("tool_call_id"))
+            )
+        case _:
+            return None
+
+
+def _ended(data: dict[str, Any]) -> ToolEnded:
+    """Return the end of a call; published loops give its result as text, ours as data."""
+    result: Any = data.get("result")
+    name, call_id = str(data["tool_name"]), str(data.get("tool_call_id"))
+    match result:
+        case {"success": False}:
+            facts: Any = result.get("error") or {}
+            return ToolEnded(name, None, str(facts.get("message") or "It failed."), call_id)
+        case {"output": output}:
+            return ToolEnded(name, output, None, call_id)
+        case _:
+            return ToolEnded(name, result, None, call_id)
+
+
+def _typed(adapter: TypeAdapter[Any] | None, answer: str, totals: _Totals) -> Any:
+    """Return an answer with the type of the output.
+
+    Raises:
+        AgentError: it does not fit.
+    """
+    if adapter is None:
+        return answer
+    try:
+        if "result" in totals.ending:
+            return adapter.validate_python(totals.ending["result"])
+        return adapter.validate_json(answer)
+    except ValidationError as error:
+        raise AgentError(
+            "The answer does not have the type of the output.",
+            why=f"The turn ended as `{totals.stop_reason}`; "
+            f"{error.error_count()} part(s) do not fit.",
+        ) from error

@@ -1,0 +1,65 @@
+"""A budget that several sessions spend from."""
+
+from __future__ import annotations
+
+import asyncio
+from decimal import Decimal
+from pathlib import Path
+
+from amplifier import Agent, Budget
+from end_to_end.shop import calls, script
+
+PRICES = {"mock": {"input": 3.0, "output": 15.0}}
+ECHO = {"module": "provider-mock", "config": {"mode": "echo"}}
+
+
+async def test_sessions_of_one_budget_spend_from_it_until_it_is_used() -> None:
+    budget = Budget(calls=3)
+    agent = Agent(ECHO)
+
+    endings = [(await agent.run("Hi", budget=budget)).stop_reason for _ in range(4)]
+
+    assert endings == ["completed", "completed", "completed", "budget"]
+    assert budget.used_calls == 3
+
+
+async def test_many_sessions_at_once_never_spend_more_than_there_is() -> None:
+    budget = Budget("0.01", prices=PRICES)
+    agent = Agent({"module": "provider-mock", "config": {"mode": "echo", "delay_seconds": 0.01}})
+
+    done = await asyncio.gather(*(agent.run("Hi", budget=budget) for _ in range(40)))
+
+    reasons = {each.stop_reason for each in done}
+    assert reasons == {"completed", "budget"}
+    assert Decimal(0) < budget.used_usd <= Decimal("0.01")
+
+
+async def test_the_accounts_of_closed_sessions_are_released() -> None:
+    budget = Budget(calls=100)
+    helper = Agent(ECHO, description="Helps.")
+    lead = Agent(
+        script(calls("task", agent="helper", prompt="Help."), "Done."), agents={"helper": helper}
+    )
+
+    for _ in range(3):
+        await lead.run("Go.", budget=budget)
+
+    assert len(budget.state["agents"]) == 1
+    assert budget.used_calls == 9
+
+
+async def test_a_stored_budget_continues_after_a_restart(tmp_path: Path) -> None:
+    agent = Agent(ECHO)
+    budget = Budget(calls=2)
+    await agent.run("Hi", budget=budget, store=tmp_path)
+
+    later = Budget(calls=2, state=budget.state)
+    endings = [(await agent.run("Hi", budget=later)).stop_reason for _ in range(2)]
+
+    assert endings == ["completed", "budget"]
+
+
+def test_nothing_is_used_before_the_first_call() -> None:
+    budget = Budget("1.00")
+
+    assert (budget.used_usd, budget.used_tokens, budget.used_calls) == (0, 0, 0)

@@ -1,0 +1,84 @@
+"""The tools of a shop, and models that follow a script."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from amplifier import Ask, Context, Deny, ToolCall, tool
+
+
+@dataclass
+class Deps:
+    """Who is asking."""
+
+    user: str
+
+
+class Order(BaseModel):
+    """An order of a customer."""
+
+    number: int
+    customer: str
+
+
+class Ticket(BaseModel):
+    """What the model is to fill in."""
+
+    title: str
+    urgent: bool = False
+
+
+@tool(effect="pure", timeout=10)
+async def lookup(context: Context[Deps], order_id: int) -> Order:
+    """Look up an order.
+
+    It is read and never changed.
+
+    Args:
+        order_id: The number on the invoice.
+    """
+    return Order(number=order_id, customer=context.deps.user)
+
+
+@tool(approval=True)
+def refund(order_id: int, reason: str = "none") -> str:
+    """Refund an order."""
+    return f"refunded {order_id} ({reason})"
+
+
+@tool(name="where")
+def thread_of_this_call() -> bool:
+    """Say whether this runs in the main thread."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def broken() -> str:
+    """Fail."""
+    raise RuntimeError("the shop is closed")
+
+
+def only_small_orders(call: ToolCall[Deps]) -> Deny | Ask | None:
+    """Deny large orders, ask about medium ones."""
+    number: int = call.input.get("order_id", 0)
+    if number > 100:
+        return Deny(f"{call.deps.user} may refund orders up to 100.")
+    return Ask("A medium order?") if number > 50 else None
+
+
+async def failing_guard(call: ToolCall[Any]) -> None:
+    """Fail, which denies the call."""
+    raise RuntimeError(call.name)
+
+
+def script(*steps: Any) -> dict[str, Any]:
+    """Return a model that answers with these steps."""
+    return {"module": "provider-mock", "config": {"script": list(steps)}}
+
+
+def calls(name: str, **arguments: Any) -> dict[str, Any]:
+    """Return a step that calls a tool."""
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}
