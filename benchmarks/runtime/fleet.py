@@ -25,10 +25,10 @@ from amplifier_core.message_models import (
     ToolCallBlock,
 )
 from amplifier_core.models import HookResult, ProviderInfo
-from amplifier_runtime.commands.worker import all_parts
 from amplifier_runtime.database.database import Database, all_of, one_of
 from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 from amplifier_runtime.worker.worker import WorkerSettings, run_worker
+from amplifier_runtime.worker_parts import all_parts
 
 PLAN: dict[str, Any] = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}}
 ASK = "Ask me first."

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.commands.worker import all_parts
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.migrate import migrate
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
+from amplifier_runtime.worker_parts import all_parts
 
 
 async def main(url: str, plan: dict[str, Any]) -> None:

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from amplifier_runtime.commands.worker import all_parts
 from amplifier_runtime.database.database import Connection, Database
 from amplifier_runtime.worker.worker import WorkerSettings, run_worker
+from amplifier_runtime.worker_parts import all_parts
 
 T = TypeVar("T")
 KILLED = 137

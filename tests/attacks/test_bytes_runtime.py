@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.commands.worker import all_parts
 from amplifier_runtime.database.database import Connection, Database, execute
 from amplifier_runtime.database.local_postgres import LocalPostgres
 from amplifier_runtime.database.migrate import migrate
 from amplifier_runtime.database.store import Turn
 from amplifier_runtime.errors import TurnFailedError
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
+from amplifier_runtime.worker_parts import all_parts
 
 # The engine lets go of its connections without waiting for its threads that still use some.
 pytestmark = pytest.mark.filterwarnings("ignore:<psycopg.Connection object:ResourceWarning")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -82,3 +83,10 @@ def script(*steps: Any) -> dict[str, Any]:
 def calls(name: str, **arguments: Any) -> dict[str, Any]:
     """Return a step that calls a tool."""
     return {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+def pay(ledger: str) -> str:
+    """Pay, and note it in a file."""
+    with Path(ledger).open("a", encoding="utf-8") as file:
+        file.write("paid\n")
+    return "paid"

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from amplifier_runtime.client import Client
-from amplifier_runtime.commands.worker import all_parts
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.local_postgres import LocalPostgres
 from amplifier_runtime.database.migrate import migrate
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
+from amplifier_runtime.worker_parts import all_parts
 
 PLAN = {
     "session": {"orchestrator": "loop-streaming", "context": "context-simple"},

@@ -20,7 +20,6 @@ from runtime_stage import Stage, Trace, pause, plan_with, rows, until
 
 import amplifier_runtime
 from amplifier_runtime.client import Client
-from amplifier_runtime.commands.worker import all_parts
 from amplifier_runtime.database.database import Database, Row, all_of, execute
 from amplifier_runtime.database.local_postgres import LocalPostgres
 from amplifier_runtime.database.migrate import BREAKING, applied, check_schema, migrate
@@ -28,6 +27,7 @@ from amplifier_runtime.database.store import Turn
 from amplifier_runtime.errors import SchemaError
 from amplifier_runtime.worker.liveness import Observer
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
+from amplifier_runtime.worker_parts import all_parts
 
 pytestmark = pytest.mark.slow
 

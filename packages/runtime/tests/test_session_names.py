@@ -10,7 +10,6 @@ import pytest
 
 from amplifier_runtime.client import Client
 from amplifier_runtime.commands.status import describe_session
-from amplifier_runtime.commands.worker import all_parts
 from amplifier_runtime.database import migrate as migrate_module
 from amplifier_runtime.database.database import Connection, Database, execute, one_of
 from amplifier_runtime.database.migrate import Migration, known_migrations, migrate
@@ -18,6 +17,7 @@ from amplifier_runtime.limits.budgets import Budgets
 from amplifier_runtime.log.reader import LogReader
 from amplifier_runtime.signals.signals import Signals
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
+from amplifier_runtime.worker_parts import all_parts
 
 PLAN: dict[str, Any] = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}}
 TENANTS = ("first", "second", "third")

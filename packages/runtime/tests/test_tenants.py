@@ -39,6 +39,8 @@ CALLS: dict[str, Call] = {
     "Client.create_session parent": lambda d, t: Client(d, THEIRS).create_session(
         "new", PLAN, parent_id=t.session_id
     ),
+    "Client.delete_session": lambda d, t: Client(d, THEIRS).delete_session(t.session_id),
+    "Client.update_session": lambda d, t: Client(d, THEIRS).update_session(t.session_id, PLAN),
     "Client.messages": lambda d, t: Client(d, THEIRS).messages(t.session_id),
     "Client.result": lambda d, t: Client(d, THEIRS).result(t.turn_id),
     "Client.session": lambda d, t: Client(d, THEIRS).session(t.session_id),
@@ -57,6 +59,8 @@ CALLS: dict[str, Call] = {
     "Store.create_session parent": lambda d, t: Store(d).create_session(
         THEIRS, "new", PLAN, parent_id=t.session_id
     ),
+    "Store.delete_session": lambda d, t: Store(d).delete_session(THEIRS, t.session_id),
+    "Store.update_session": lambda d, t: Store(d).update_session(THEIRS, t.session_id, PLAN),
     "Store.messages": lambda d, t: Store(d).messages(THEIRS, t.session_id),
     "Store.session": lambda d, t: Store(d).session(THEIRS, t.session_id),
     "Store.submit": lambda d, t: Store(d).submit(
@@ -76,6 +80,7 @@ WITHOUT_IDS = {
     "Budgets.set_quota",
     "Budgets.settle",
     "Client.has_worker",
+    "Client.session_ids",
     "PlanKeys.resolve",
     "SecretStore.names",
     "SecretStore.read",
@@ -83,6 +88,7 @@ WITHOUT_IDS = {
     "SecretStore.rotate",
     "SecretStore.set",
     "Store.create_tenant",
+    "Store.session_ids",
 }
 
 
@@ -165,6 +171,8 @@ async def test_with_the_other_tenants_ids_a_call_finds_and_changes_nothing(
 async def test_what_is_listed_without_an_id_is_ones_own(database: Database, turn: Turn) -> None:
     assert [each.approval_id for each in await Signals(database, MINE).approvals()] == [APPROVAL]
     assert await Signals(database, THEIRS).approvals() == []
+    assert await Client(database, MINE).session_ids() == [SESSION]
+    assert await Client(database, THEIRS).session_ids() == ["own"]
 
 
 async def test_what_is_another_tenants_is_told_like_what_does_not_exist(

@@ -44,7 +44,9 @@ class ApprovalConfig(BaseModel):
         default="deny", description="What happens to a question when there is nobody to ask."
     )
     timeout_seconds: float | None = Field(
-        default=None, gt=0, description="For an answer; null: no limit at a terminal, else 300."
+        default=None,
+        gt=0,
+        description="For an answer; null: no limit where a question can wait, else 300.",
     )
     batch_seconds: float = Field(
         default=0.05, ge=0, description="Wait for other calls of the same step to ask about."

@@ -276,9 +276,13 @@ class Script:
         self._played = 0
 
     def next(self, request: ChatRequest) -> Step:
-        """Return the next step; after the last one, do what `after_script` says."""
-        at = self._played
-        self._played = self._played + 1
+        """Return the next step; after the last one, do what `after_script` says.
+
+        The first request may be in the middle of a turn that another process began: the steps that
+        were played there are skipped.
+        """
+        at = self._played or _answers_in_turn(request)
+        self._played = at + 1
         if at < len(self._steps):
             return self._steps[at]
         if self._after == "repeat":
@@ -290,6 +294,16 @@ class Script:
             f"Add a step, or set `after_script` to `repeat` or `echo`.",
             provider="mock",
         )
+
+
+def _answers_in_turn(request: ChatRequest) -> int:
+    """Return how many answers follow the last words of the user."""
+    answers = 0
+    for message in reversed(request.messages):
+        if message.role == "user":
+            break
+        answers += message.role == "assistant"
+    return answers
 
 
 class Recording:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from amplifier.agent import Agent, Store
 from amplifier.budget import Budget
 from amplifier.content import Image, Prompt
+from amplifier.durable import Durable, Turn
 from amplifier.errors import AgentError
 from amplifier.events import (
     Done,
     Event,
     Question,
+    Restarted,
     TextDelta,
     ThinkingDelta,
     ToolEnded,
@@ -30,11 +32,13 @@ __all__ = [
     "Context",
     "Deny",
     "Done",
+    "Durable",
     "Event",
     "Guard",
     "Image",
     "Prompt",
     "Question",
+    "Restarted",
     "Session",
     "Store",
     "TextDelta",
@@ -42,6 +46,7 @@ __all__ = [
     "ToolCall",
     "ToolEnded",
     "ToolStarted",
+    "Turn",
     "Usage",
     "tool",
 ]

@@ -18,6 +18,7 @@ from typing_extensions import TypeVar
 
 from amplifier.budget import SHARED, Budget
 from amplifier.content import Prompt
+from amplifier.durable import Durable
 from amplifier.errors import AgentError
 from amplifier.events import Done
 from amplifier.functions import needs_approval, tool_name
@@ -25,7 +26,7 @@ from amplifier.guards import Guard
 from amplifier.references import DEPS, reference_of
 from amplifier.session import LoggedMessages, Questions, Session
 from amplifier_core.session import AmplifierSession
-from amplifier_journal.backends import SessionFolder, find_backend
+from amplifier_journal.backends import SessionFolder, find_backend, find_turn_backend
 from amplifier_journal.errors import NoBackendError
 
 if TYPE_CHECKING:
@@ -66,8 +67,7 @@ class Agent(Generic[DepsT, OutputT]):
         self.instructions = instructions
         self.description = description
         self._output = None if output is None else TypeAdapter[OutputT](output)
-        # Only its type is used, which `run` and `session` are checked against.
-        del deps
+        self._deps = deps
         parts = _parts()
         self._plan: dict[str, Any] = {
             "session": self._session_part(parts),
@@ -183,6 +183,33 @@ class Agent(Generic[DepsT, OutputT]):
 
         return asyncio.run(turn())
 
+    def durable(self, database: str, *, tenant: str = "default") -> Durable[DepsT, OutputT]:
+        """Return this agent with its conversations in a database, whose turns workers run.
+
+        `database` is `sqlite:///path` or `postgresql://...`; a tenant sees only its own sessions.
+
+        Raises:
+            AgentError: the distribution that runs them is not installed.
+        """
+        try:
+            backend = find_turn_backend(database, tenant)
+        except NoBackendError:
+            raise AgentError(
+                "Sessions cannot be durable here.",
+                why="The part that runs them is not installed.",
+                fix="pip install 'amplifier[durable]'",
+            ) from None
+        return Durable(self._plan_with, backend, self._output)
+
+    def _plan_with(self, deps: DepsT | None) -> dict[str, Any]:
+        """Return the plan of a session that runs elsewhere, with its dependencies as data."""
+        plan = self.plan
+        if deps is not None and self._deps is not None:
+            value = TypeAdapter[Any](self._deps).dump_python(deps, mode="json")
+            stored = {"type": reference_of(self._deps), "value": value}
+            _store_deps(plan, stored, _parts())
+        return plan
+
     @asynccontextmanager
     async def _open(
         self, session_id: str | None, deps: Any, store: Store | None, budget: Budget | None
@@ -255,6 +282,16 @@ def _guards_part(
         parts["guards"]["config"]["functions"] = [reference_of(each) for each in guards]
         entries.append(parts["guards"])
     return entries
+
+
+def _store_deps(plan: dict[str, Any], stored: dict[str, Any], parts: dict[str, Any]) -> None:
+    """Put dependencies into every entry of a plan that uses them, and into its agents."""
+    users = {parts["functions"]["module"], parts["guards"]["module"]}
+    for entry in (*plan["tools"], *plan["hooks"]):
+        if entry["module"] in users:
+            entry["config"]["deps"] = stored
+    for each in plan.get("agents", {}).values():
+        _store_deps(each, stored, parts)
 
 
 def _folder(store: Store) -> SessionFolder:

@@ -13,6 +13,7 @@ __all__ = [
     "Done",
     "Event",
     "Question",
+    "Restarted",
     "TextDelta",
     "ThinkingDelta",
     "ToolEnded",
@@ -66,6 +67,14 @@ class Question:
     prompt: str
     options: tuple[str, ...]
     answer: Callable[[str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """Of durable turns: a worker was lost, and the pieces it showed since its last call are void.
+
+    The next worker shows them again.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,31 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from amplifier.errors import AgentError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-__all__ = ["DEPS", "reference_of", "resolve"]
+from amplifier.errors import AgentError
+from amplifier_core.coordinator import ModuleCoordinator
+
+__all__ = ["DEPS", "StoredDeps", "reference_of", "resolve", "use_stored_deps"]
 
 DEPS = "agent.deps"
 """The capability that has the dependencies of a session; handed down to sub-agents."""
+
+
+class StoredDeps(BaseModel):
+    """Dependencies as data in a plan, for a session that runs in another process."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: str = Field(description="The type, as `module:name`; it is imported.")
+    value: Any = Field(description="The value as JSON.")
+
+
+def use_stored_deps(coordinator: ModuleCoordinator, stored: StoredDeps | None) -> None:
+    """Give a session the dependencies of its plan, unless its program gave it others."""
+    if stored is not None and coordinator.get_capability(DEPS) is None:
+        made = TypeAdapter[Any](resolve(stored.type)).validate_python(stored.value)
+        coordinator.register_capability(DEPS, made)
 
 
 def reference_of(function: Callable[..., Any]) -> str:

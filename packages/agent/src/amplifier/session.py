@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any, Generic, Literal, TypeAlias, overload
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from typing_extensions import TypeVar
 
 from amplifier.content import Prompt, content_of
@@ -23,12 +22,11 @@ from amplifier.events import (
     ThinkingDelta,
     ToolEnded,
     ToolStarted,
-    Usage,
 )
+from amplifier.totals import HEARD, Totals, typed
 from amplifier_core import events
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.session import AmplifierSession
-from amplifier_kit.calls import budget_notices
 from amplifier_kit.turn_events import OUTPUT_SCHEMA, TOOL_DENIED
 
 __all__ = ["LoggedMessages", "Questions", "Session"]
@@ -59,6 +57,9 @@ _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ER
 class Questions:
     """Asks whoever reads the stream; without one, a question is not answered."""
 
+    # Leaving the stream cancels the turn, so that guards need not set a limit.
+    waits_for_user = True
+
     def __init__(self) -> None:
         self.put: Callable[[Question], None] | None = None
 
@@ -84,42 +85,10 @@ class Questions:
 
         self.put(Question(prompt, tuple(options), answer))
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout if math.isfinite(timeout) else None):
                 return await answered
         except TimeoutError:
             raise ApprovalTimeoutError("Nobody answered in time.") from None
-
-
-@dataclass
-class _Totals:
-    """What the model calls of one turn used, and how the turn ended."""
-
-    usage: Usage = field(default_factory=Usage)
-    cost: Decimal | None = Decimal(0)
-    ending: dict[str, Any] = field(default_factory=dict[str, Any])
-    is_out_of_budget: bool = False
-
-    @property
-    def stop_reason(self) -> str:
-        """Why the turn ended."""
-        if self.is_out_of_budget:
-            return "budget"
-        return str(self.ending.get("stop_reason") or "completed")
-
-    def add(self, response: dict[str, Any]) -> None:
-        """Add an `llm:response`."""
-        used: dict[str, Any] = response.get("usage") or {}
-        cost: Any = used.get("cost_usd")
-        self.usage = Usage(
-            self.usage.input_tokens + int(used.get("input_tokens") or 0),
-            self.usage.output_tokens + int(used.get("output_tokens") or 0),
-            self.usage.cache_read_tokens + int(used.get("cache_read_tokens") or 0),
-            self.usage.calls + 1,
-        )
-        if cost is None or self.cost is None:
-            self.cost = None
-        else:
-            self.cost += Decimal(str(cost))
 
 
 class Session(Generic[OutputT]):
@@ -158,7 +127,7 @@ class Session(Generic[OutputT]):
 
         With `output` the answer of this turn is JSON that fits this type.
         """
-        totals = _Totals()
+        totals = Totals()
         stop_listening = self._listen(totals, None)
         try:
             return await self._turn(prompt, output, totals)
@@ -179,7 +148,7 @@ class Session(Generic[OutputT]):
         Leaving the loop cancels the turn. What was said until then stays in the conversation.
         """
         queue: asyncio.Queue[Event[Any] | BaseException] = asyncio.Queue()
-        totals = _Totals()
+        totals = Totals()
         stop_listening = self._listen(totals, queue.put_nowait)
         self._questions.put = queue.put_nowait
 
@@ -203,7 +172,7 @@ class Session(Generic[OutputT]):
             await self._end(running)
             stop_listening()
 
-    async def _turn(self, prompt: Prompt, output: type[Any] | None, totals: _Totals) -> Done[Any]:
+    async def _turn(self, prompt: Prompt, output: type[Any] | None, totals: Totals) -> Done[Any]:
         adapter = self._output if output is None else TypeAdapter[Any](output)
         schema = None if output is None or adapter is None else adapter.json_schema()
         coordinator = self.kernel.coordinator
@@ -212,8 +181,8 @@ class Session(Generic[OutputT]):
             answer = await self._execute(content_of(prompt))
         finally:
             coordinator.register_capability(OUTPUT_SCHEMA, None)
-        typed = _typed(adapter, answer, totals)
-        return Done(typed, totals.usage, totals.cost, totals.stop_reason, text=answer)
+        output_ = typed(adapter, answer, totals)
+        return Done(output_, totals.usage, totals.cost, totals.stop_reason, text=answer)
 
     async def _end(self, running: asyncio.Task[None]) -> None:
         """Cancel a turn that still runs, and wait for its end."""
@@ -225,21 +194,14 @@ class Session(Generic[OutputT]):
             await asyncio.shield(running)
         coordinator.cancellation.reset()
 
-    def _listen(self, totals: _Totals, put: Callable[[Any], None] | None) -> Callable[[], None]:
+    def _listen(self, totals: Totals, put: Callable[[Any], None] | None) -> Callable[[], None]:
         """Collect the totals of a turn, and pass its events to `put`."""
 
         async def hear(event: str, data: dict[str, Any]) -> None:
-            match event:
-                case budget_notices.EXHAUSTED:
-                    totals.is_out_of_budget = True
-                case events.LLM_RESPONSE if data.get("status") == "ok":
-                    totals.add(data)
-                case events.ORCHESTRATOR_COMPLETE:
-                    totals.ending = dict(data)
-                case _:
-                    made = _event_of(event, data)
-                    if made is not None and put is not None:
-                        put(made)
+            totals.hear(event, data)
+            made = _event_of(event, data)
+            if made is not None and put is not None:
+                put(made)
 
         hooks = self.kernel.coordinator.hooks
         undo = [hooks.register(name, hear, priority=_LAST, name=_NAME) for name in _HEARD]
@@ -252,9 +214,7 @@ class Session(Generic[OutputT]):
 
 
 _HEARD = (
-    budget_notices.EXHAUSTED,
-    events.LLM_RESPONSE,
-    events.ORCHESTRATOR_COMPLETE,
+    *HEARD,
     "llm:stream_block_delta",
     events.TOOL_PRE,
     events.TOOL_POST,
@@ -299,23 +259,3 @@ def _ended(data: dict[str, Any]) -> ToolEnded:
             return ToolEnded(name, output, None, call_id)
         case _:
             return ToolEnded(name, result, None, call_id)
-
-
-def _typed(adapter: TypeAdapter[Any] | None, answer: str, totals: _Totals) -> Any:
-    """Return an answer with the type of the output.
-
-    Raises:
-        AgentError: it does not fit.
-    """
-    if adapter is None:
-        return answer
-    try:
-        if "result" in totals.ending:
-            return adapter.validate_python(totals.ending["result"])
-        return adapter.validate_json(answer)
-    except ValidationError as error:
-        raise AgentError(
-            "The answer does not have the type of the output.",
-            why=f"The turn ended as `{totals.stop_reason}`; "
-            f"{error.error_count()} part(s) do not fit.",
-        ) from error

@@ -36,14 +36,44 @@ class Client:
         """Return a session."""
         return await self._store.session(self.tenant_id, session_id)
 
+    async def update_session(self, session_id: str, plan: dict[str, Any]) -> None:
+        """Give a session another plan, from its next turn on.
+
+        Raises:
+            SessionBusyError: a turn of it is not finished.
+        """
+        await self._store.update_session(self.tenant_id, session_id, plan)
+
+    async def session_ids(self, *, limit: int = 100, offset: int = 0) -> list[str]:
+        """Return the ids of the sessions, the latest first, without children."""
+        return await self._store.session_ids(self.tenant_id, limit=limit, offset=offset)
+
+    async def delete_session(self, session_id: str) -> None:
+        """Delete a session and its children, with their logs.
+
+        Raises:
+            SessionBusyError: a turn of it is not finished.
+        """
+        await self._store.delete_session(self.tenant_id, session_id)
+
     async def messages(self, session_id: str) -> list[dict[str, Any]]:
         """Return a session's history."""
         return await self._store.messages(self.tenant_id, session_id)
 
     async def submit(
-        self, session_id: str, prompt: str, *, idempotency_key: str, needs_worker: bool = False
+        self,
+        session_id: str,
+        prompt: str | list[dict[str, Any]],
+        *,
+        idempotency_key: str,
+        needs_worker: bool = False,
+        output_schema: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
     ) -> Turn:
         """Append a turn to its session's queue; the same key returns the same turn.
+
+        A prompt is a text, or blocks of content with images. The answer has to match
+        `output_schema`; `metadata` is stored with the turn.
 
         Raises:
             NoWorkerError: `needs_worker`, and no worker is running.
@@ -51,7 +81,12 @@ class Client:
         if needs_worker and not await self.has_worker():
             raise NoWorkerError
         return await self._store.submit(
-            self.tenant_id, session_id, prompt, idempotency_key=idempotency_key
+            self.tenant_id,
+            session_id,
+            prompt,
+            idempotency_key=idempotency_key,
+            output_schema=output_schema,
+            metadata=metadata,
         )
 
     async def turn(self, turn_id: str) -> Turn:

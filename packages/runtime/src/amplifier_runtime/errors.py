@@ -4,6 +4,7 @@ DurableError
 ├── NotFoundError           kind, id; also for rows of another tenant
 ├── ForkError               the log does not reach back to the beginning
 ├── IdempotencyError        turn_id
+├── SessionBusyError        a turn of the session is not finished
 ├── AlreadyDecidedError     outcome; the approval was decided before
 ├── CursorError             cursor
 ├── SchemaError             fix; a command
@@ -51,6 +52,16 @@ class IdempotencyError(DurableError):
             "Use a new key for a new prompt."
         )
         self.turn_id = turn_id
+
+
+class SessionBusyError(DurableError):
+    """A turn of the session is not finished, so it cannot be changed or deleted."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"Session `{session_id}` has a turn that is not finished. "
+            "Wait for its result, or cancel it."
+        )
 
 
 class AlreadyDecidedError(DurableError):

@@ -15,7 +15,7 @@ from typing_extensions import TypeVar
 
 from amplifier.errors import AgentError
 from amplifier.functions.config import FunctionToolsConfig
-from amplifier.references import DEPS, resolve
+from amplifier.references import DEPS, resolve, use_stored_deps
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.correlation import current_tool_call_id
 from amplifier_core.effects import Effect
@@ -213,5 +213,6 @@ def _documentation_of(function: Callable[..., Any]) -> tuple[str, dict[str, str]
 async def mount(coordinator: ModuleCoordinator, config: dict[str, Any] | None = None) -> None:
     """Mount the functions that `functions` names, each as `module:name`."""
     settings = read_config(FunctionToolsConfig, config, "tool-functions")
+    use_stored_deps(coordinator, settings.deps)
     for reference in settings.functions:
         await coordinator.mount("tools", FunctionTool(resolve(reference), coordinator))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from amplifier.references import StoredDeps
+
 
 class FunctionToolsConfig(BaseModel):
     """Which functions are tools."""
@@ -13,3 +15,4 @@ class FunctionToolsConfig(BaseModel):
     functions: list[str] = Field(
         default_factory=list[str], description="Each as `module:name`; they are imported."
     )
+    deps: StoredDeps | None = Field(default=None, description="The dependencies of the session.")

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias
 from typing_extensions import TypeVar
 
 from amplifier.guards.config import FunctionGuardsConfig
-from amplifier.references import DEPS, resolve
+from amplifier.references import DEPS, resolve, use_stored_deps
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
@@ -57,6 +57,7 @@ Guard: TypeAlias = Callable[[ToolCall[DepsT]], Deny | Ask | Awaitable[Deny | Ask
 async def mount(coordinator: ModuleCoordinator, config: dict[str, Any] | None = None) -> None:
     """Register the functions that `functions` names, each as `module:name`."""
     settings = read_config(FunctionGuardsConfig, config, _NAME)
+    use_stored_deps(coordinator, settings.deps)
     for reference in settings.functions:
         decide = _handler(resolve(reference), coordinator)
         coordinator.hooks.register(events.TOOL_PRE, decide, name=_NAME, on_error="deny")

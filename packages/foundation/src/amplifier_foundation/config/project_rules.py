@@ -100,7 +100,7 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
         "usd": _LOWER,
     },
     # Functions are imported: naming one runs its module.
-    "hooks-functions": {"functions": _USER},
+    "hooks-functions": {"deps": _USER, "functions": _USER},
     "hooks-logging": {"events": _TEXT, "exclude": _USER, "path": _PATH},
     "hooks-otel": {
         "agent_name": _TEXT,
@@ -174,7 +174,7 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
         "checkpoint_dir": _USER,
         "working_dir": _PATH,
     },
-    "tool-functions": {"functions": _USER},
+    "tool-functions": {"deps": _USER, "functions": _USER},
     "tool-mcp": {
         # Has the approved definitions of tools: a project could bring its own approvals.
         "seen_file": _USER,

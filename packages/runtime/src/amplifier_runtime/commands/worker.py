@@ -11,27 +11,19 @@ import sys
 import click
 from sqlalchemy.exc import SQLAlchemyError
 
-from amplifier_runtime.children.children import Children
 from amplifier_runtime.commands.address import database_option, failure_of, shown
 from amplifier_runtime.commands.output import say
 from amplifier_runtime.database.database import Connection, Database, one_of
 from amplifier_runtime.errors import DurableError, LeaveTimeoutError
-from amplifier_runtime.limits.limits import Limits
-from amplifier_runtime.log.session_log import SessionLog
-from amplifier_runtime.signals.watcher import SignalWatch
 from amplifier_runtime.turns.turn_run import Host, TurnPart
 from amplifier_runtime.worker.worker import WorkerSettings, run_worker
+from amplifier_runtime.worker_parts import all_parts
 
 __all__ = ["all_parts", "worker"]
 
 logger = logging.getLogger(__name__)
 
 _DEFAULTS = WorkerSettings("")
-
-
-def all_parts(database: Database) -> list[TurnPart]:
-    """Return the parts of a full worker; the log is first, so that it records all the others."""
-    return [SessionLog(database), SignalWatch(), Children(), Limits()]
 
 
 class _Orders(TurnPart):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from amplifier_foundation.plan_shape import checked_plan
+from amplifier_kit.texts import text_of_prompt
 from amplifier_kit.valid_text import valid, valid_text
 from amplifier_runtime.database.database import (
     Connection,
@@ -19,7 +20,7 @@ from amplifier_runtime.database.database import (
 )
 from amplifier_runtime.database.plan_references import refuse_clear_keys
 from amplifier_runtime.database.row_keys import NAME, find_session, insert_session, new_id
-from amplifier_runtime.errors import IdempotencyError, NotFoundError
+from amplifier_runtime.errors import IdempotencyError, NotFoundError, SessionBusyError
 
 __all__ = ["FINISHED", "OPEN", "Session", "Store", "Turn", "from_json", "to_json", "wake_turn"]
 
@@ -66,7 +67,10 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn in its present state; `error` has `type` and `message`."""
+    """One turn in its present state; `error` has `type` and `message`.
+
+    `details` has what the prompt is beside its text: `content`, `output_schema`, `metadata`.
+    """
 
     turn_id: str
     tenant_id: str
@@ -87,6 +91,7 @@ class Turn:
     submitted_at: int
     started_at: int | None
     finished_at: int | None
+    details: dict[str, Any]
 
     @classmethod
     def from_row(cls, row: Row, session_id: str) -> Turn:
@@ -94,6 +99,7 @@ class Turn:
         given: dict[str, Any] = {name: row[name] for name in cls.__slots__}
         given["session_id"] = session_id
         given["error"] = None if row["error"] is None else from_json(row["error"])
+        given["details"] = from_json(row["details"])
         return cls(**given)
 
     @property
@@ -192,10 +198,12 @@ class Store:
         self,
         tenant_id: str,
         session_id: str,
-        prompt: str,
+        prompt: str | list[dict[str, Any]],
         *,
         idempotency_key: str,
         parent_turn_id: str | None = None,
+        output_schema: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
     ) -> Turn:
         """Append a turn to its session's queue; the same key returns the same turn.
 
@@ -203,19 +211,81 @@ class Store:
             NotFoundError: there is no such session, or no such parent.
             IdempotencyError: the key was used for another prompt.
         """
-        prompt = valid_text(prompt)
+        text = valid_text(text_of_prompt(prompt))
+        given = {
+            "content": None if isinstance(prompt, str) else valid(prompt),
+            "output_schema": output_schema,
+            "metadata": metadata,
+        }
+        details = {name: value for name, value in given.items() if value is not None}
 
         def work(connection: Connection) -> Row:
             if parent_turn_id is not None:
                 own_turn(connection, tenant_id, parent_turn_id)
             return submit_turn(
-                connection, tenant_id, session_id, prompt, idempotency_key, parent_turn_id
+                connection,
+                tenant_id,
+                session_id,
+                text,
+                idempotency_key,
+                parent_turn_id,
+                to_json(details),
             )
 
         turn = Turn.from_row(await self.database.run(work), session_id)
-        if turn.prompt != prompt:
+        if turn.prompt != text or turn.details.get("content") != details.get("content"):
             raise IdempotencyError(idempotency_key, turn.turn_id)
         return turn
+
+    async def update_session(self, tenant_id: str, session_id: str, plan: dict[str, Any]) -> None:
+        """Give a session another plan, which holds from its next turn on.
+
+        Raises:
+            NotFoundError: there is no such session.
+            SessionBusyError: it has a turn that is not finished, which has begun with its plan.
+            PlanError, ClearKeyError: as for `create_session`.
+        """
+        checked = checked_plan(plan)
+        refuse_clear_keys(checked)
+
+        def work(connection: Connection) -> None:
+            key = _own_idle_session(connection, tenant_id, session_id)
+            sql = "UPDATE sessions SET plan = :plan WHERE session_id = :session"
+            execute(connection, sql, plan=to_json(checked), session=key)
+
+        await self.database.run(work)
+
+    async def session_ids(self, tenant_id: str, *, limit: int = 100, offset: int = 0) -> list[str]:
+        """Return the ids of a tenant's sessions, the latest first; children are not listed."""
+
+        def work(connection: Connection) -> list[str]:
+            rows = all_of(
+                connection,
+                f"SELECT {NAME} AS name FROM sessions WHERE tenant_id = :tenant "
+                "AND parent_id IS NULL ORDER BY created_at DESC, session_id "
+                "LIMIT :limit OFFSET :offset",
+                tenant=tenant_id,
+                limit=limit,
+                offset=offset,
+            )
+            return [row["name"] for row in rows]
+
+        return await self.database.run(work)
+
+    async def delete_session(self, tenant_id: str, session_id: str) -> None:
+        """Delete a session and its children: messages, turns, questions and log.
+
+        What they spent stays charged. The engine's journal of their turns is swept with the others.
+
+        Raises:
+            NotFoundError: there is no such session.
+            SessionBusyError: it or a child has a turn that is not finished.
+        """
+
+        def work(connection: Connection) -> None:
+            _delete_tree(connection, tenant_id, session_id)
+
+        await self.database.run(work)
 
     async def turn(self, tenant_id: str, turn_id: str) -> Turn:
         """Return a turn."""
@@ -246,6 +316,43 @@ def own_session(connection: Connection, tenant_id: str, session_id: str) -> Row:
     if row is None:
         raise NotFoundError("session", session_id)
     return row
+
+
+def _own_idle_session(connection: Connection, tenant_id: str, session_id: str) -> str:
+    """Lock a tenant's session inside a transaction and return its key; raises if it is busy."""
+    key: str = own_session(connection, tenant_id, session_id)["session_id"]
+    hold_session(connection, key)
+    sql = f"SELECT 1 FROM turns WHERE session_id = :session AND {_IS_OPEN} LIMIT 1"
+    if one_of(connection, sql, session=key) is not None:
+        raise SessionBusyError(session_id)
+    return key
+
+
+# By key of the session, those that refer to others first.
+_DELETIONS = (
+    "DELETE FROM holds WHERE turn_id IN (SELECT turn_id FROM turns WHERE session_id = :session)",
+    "DELETE FROM children WHERE session_id = :session OR parent_session_id = :session "
+    "OR root_id = :session",
+    "DELETE FROM trees WHERE root_id = :session",
+    "DELETE FROM approvals WHERE session_id = :session",
+    "DELETE FROM steers WHERE session_id = :session",
+    "DELETE FROM live_events WHERE session_id = :session",
+    "DELETE FROM events WHERE session_id = :session",
+    "DELETE FROM logs WHERE session_id = :session",
+    "DELETE FROM messages WHERE session_id = :session",
+    "DELETE FROM turns WHERE session_id = :session",
+    "DELETE FROM sessions WHERE session_id = :session",
+)
+
+
+def _delete_tree(connection: Connection, tenant_id: str, session_id: str) -> None:
+    """Delete a session inside a transaction, after its children."""
+    key = _own_idle_session(connection, tenant_id, session_id)
+    sql = f"SELECT {NAME} AS name FROM sessions WHERE tenant_id = :tenant AND parent_id = :parent"
+    for row in all_of(connection, sql, tenant=tenant_id, parent=session_id):
+        _delete_tree(connection, tenant_id, row["name"])
+    for each in _DELETIONS:
+        execute(connection, each, session=key)
 
 
 def own_turn(connection: Connection, tenant_id: str, turn_id: str) -> Row:
@@ -281,8 +388,11 @@ def submit_turn(
     prompt: str,
     idempotency_key: str,
     parent_turn_id: str | None = None,
+    details: str = "{}",
 ) -> Row:
     """Insert a turn inside a transaction, or return the one that has its key.
+
+    `details` is JSON.
 
     Raises:
         NotFoundError: there is no such session.
@@ -302,10 +412,10 @@ def submit_turn(
     turn = one_of(
         connection,
         "INSERT INTO turns (turn_id, tenant_id, session_id, ordinal, idempotency_key, "
-        "parent_turn_id, prompt, ready_at, submitted_at, state) "
+        "parent_turn_id, prompt, details, ready_at, submitted_at, state) "
         "SELECT CAST(:turn AS TEXT), CAST(:tenant AS TEXT), CAST(:session AS TEXT), "
         "CAST(:ordinal AS BIGINT), CAST(:key AS TEXT), CAST(:parent AS TEXT), "
-        "CAST(:prompt AS TEXT), now_ms(), now_ms(), "
+        "CAST(:prompt AS TEXT), CAST(:details AS TEXT), now_ms(), now_ms(), "
         f"CASE WHEN EXISTS (SELECT 1 FROM turns WHERE session_id = :session AND {_IS_OPEN}) "
         "THEN 'waiting' ELSE 'ready' END ON CONFLICT DO NOTHING RETURNING *",
         turn=new_id("turn"),
@@ -315,6 +425,7 @@ def submit_turn(
         key=idempotency_key,
         parent=parent_turn_id,
         prompt=prompt,
+        details=details,
     )
     return turn or _turn_of_before(connection, key, idempotency_key)
 

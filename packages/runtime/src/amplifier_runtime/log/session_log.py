@@ -265,7 +265,7 @@ class SessionLog(TurnPart):
     async def start(self, run: TurnRun) -> None:
         """Record the prompt, after the steering that was sent between turns."""
         assert run.recorder is not None
-        await run.recorder.begin_turn(run.claim.prompt)
+        await run.recorder.begin_turn(run.claim.content)
 
     async def conclude(self, run: TurnRun, outcome: Outcome) -> None:
         """Prepare the last records, which are written with the end of the turn."""
@@ -282,7 +282,7 @@ class SessionLog(TurnPart):
             log.closing = []
         if not recorder.is_open and run.error is not None:
             recorder.note_failed_opening(run.error)
-            await recorder.begin_turn(run.claim.prompt)
+            await recorder.begin_turn(run.claim.content)
         is_cancelled = outcome.state == "cancelled"
         reason = "cancelled" if is_cancelled else None
         await recorder.end_turn(outcome.answer, run.error, stop_reason=reason)

@@ -38,6 +38,8 @@ class DurableApprovals:
 
     # Tells the recorder to leave approvals to this class, which knows their id and who answered.
     records_itself = True
+    # A parked turn costs a row and no process, so that guards need not set a limit.
+    waits_for_user = True
 
     def __init__(self, database: Database, run: TurnRun, gate: Gate) -> None:
         """`gate` is awaited before each question whose answer is not in the journal."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from amplifier_runtime.database.database import Connection, Database, Row, all_of, execute, one_of
@@ -52,6 +52,12 @@ class Claim:
     parent_id: str | None
     # The tenant's id of the session; `session_id` is the key of its rows.
     session_name: str = ""
+    details: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def content(self) -> str | list[dict[str, Any]]:
+        """The prompt as it was submitted: a text, or blocks of content."""
+        return self.details.get("content") or self.prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +353,7 @@ def _claim(row: Row, session: Row, messages: list[dict[str, Any]]) -> Claim:
         messages=messages,
         parent_id=session["parent_id"],
         session_name=session["session_name"],
+        details=from_json(row["details"]),
     )
 
 

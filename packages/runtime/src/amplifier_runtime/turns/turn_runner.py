@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from amplifier_core.session import AmplifierSession
 from amplifier_foundation.errors import FoundationError
@@ -16,6 +16,7 @@ from amplifier_journal.plain import plain, plain_error, plain_state
 from amplifier_kit.secrets.errors import scrub_error
 from amplifier_kit.secrets.known import CAPABILITY as KNOWN_SECRETS
 from amplifier_kit.secrets.messages import MessageScrubber
+from amplifier_kit.turn_events import OUTPUT_SCHEMA
 from amplifier_runtime.database.database import Connection
 from amplifier_runtime.database.engine import Engine
 from amplifier_runtime.errors import DurableError, Fenced, Suspended
@@ -127,6 +128,7 @@ class TurnRunner:
             session = self._open_session(claim)
         # Scrubbed from all events, whether or not a module declares its configuration as secret.
         session.coordinator.register_capability(KNOWN_SECRETS, keys.values)
+        session.coordinator.register_capability(OUTPUT_SCHEMA, claim.details.get("output_schema"))
         journal = Journal(entries, claim.epoch)
         run = TurnRun(claim, session, journal, engine.writer(), self._boundary)
         run.plan_error = plan_error
@@ -170,7 +172,8 @@ class TurnRunner:
                 await part.prepare(run)
             try:
                 await self._mount(run)
-                answer = await session.execute(run.claim.prompt)
+                # The kernel passes a prompt to the loop as it is, and ours take blocks.
+                answer = await session.execute(cast("str", run.claim.content))
             except Exception as raised:
                 scrub_error(raised, MessageScrubber(coordinator).scrub_text)
                 logger.exception("turn failed turn=%s", run.claim.turn_id)
