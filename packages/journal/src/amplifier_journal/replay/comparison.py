@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from collections.abc import Iterable, Iterator
 from itertools import groupby, zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from amplifier_journal.readings.plan_changes import plan_changes
 from amplifier_journal.readings.requests import SentRequest, requests_in
@@ -15,6 +16,7 @@ from amplifier_journal.readings.state import state_of
 if TYPE_CHECKING:
     from amplifier_journal.log import LogReader
 
+T = TypeVar("T")
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-[0-9a-f]{8})*\b")
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?")
 _CLOCK = frozenset({"timestamp", "seconds", "at", "since", "began", "started_at", "ended_at"})
@@ -121,13 +123,19 @@ def diff(a: LogReader, b: LogReader) -> list[Difference]:
 
 
 def compare(
-    before: list[Any], after: list[Any], *, since: int = 0, open_ended: bool = False
+    before: list[Any],
+    after: list[Any],
+    *,
+    since: int = 0,
+    open_ended: bool = False,
+    paired_only: bool = False,
 ) -> list[Difference]:
     """Return how the turns of the second run differ from those of the first, from `since` on.
 
     Compared are messages, tool inputs, requests, events and answers. The numbers are those of the
     first run's records; a message that differs is reported once. With `open_ended` the first run
-    was cut short, and what the second has beyond it does not count.
+    was cut short, and what the second has beyond it does not count. With `paired_only` the second
+    run may have been cut short too, so what only one of them has does not count.
     """
     found: list[Difference] = []
     old_turns = _in_turns(before, since)
@@ -140,10 +148,10 @@ def compare(
     told: set[str] = set()
     # Messages first: one that differs is not reported again for each request that has it.
     for kind in ("message", "tool input", "answer", "event"):
-        for was, now in zip_longest(old.get(kind, ()), new.get(kind, ())):
-            if was is not None or not open_ended:
-                found += _differences(was, now)
-                told |= _texts_of(was, now) if kind == "message" else set()
+        pairs = zip_longest(old.get(kind, ()), new.get(kind, ()))
+        for was, now in _that_count(pairs, open_ended, paired_only):
+            found += _differences(was, now)
+            told |= _texts_of(was, now) if kind == "message" else set()
     # One for each run, because ids are numbered in the order in which a run has them.
     normals = Normalizer(), Normalizer()
     old_requests = _requests(before, old_turns)
@@ -152,12 +160,22 @@ def compare(
         stored = _stored(before)
     else:
         stored = None
-    for was, now in zip_longest(old_requests, new_requests):
-        if was is not None or not open_ended:
-            if was is not None and now is not None and stored is not None:
-                was = _without_absent(was, now, stored)
-            found += _request_differences(was, now, normals, told)
+    sent = zip_longest(old_requests, new_requests)
+    for was, now in _that_count(sent, open_ended, paired_only):
+        if was is not None and now is not None and stored is not None:
+            was = _without_absent(was, now, stored)
+        found += request_differences(was, now, normals, told)
     return sorted(found, key=lambda each: each.seq)
+
+
+def _that_count(
+    pairs: Iterable[tuple[T | None, T | None]], open_ended: bool, paired_only: bool
+) -> Iterator[tuple[T | None, T | None]]:
+    """Yield the pairs that `compare` has to look at."""
+    for was, now in pairs:
+        is_pair = was is not None and now is not None
+        if is_pair or not (paired_only or (was is None and open_ended)):
+            yield was, now
 
 
 def _in_turns(records: list[Any], since: int = 0) -> list[Any]:
@@ -303,12 +321,13 @@ def _differences(was: _Fact | None, now: _Fact | None) -> list[Difference]:
     return [Difference(was.kind, was.turn, was.seq, f"{was.about} differs", diff)]
 
 
-def _request_differences(
+def request_differences(
     was: SentRequest | None,
     now: SentRequest | None,
     normals: tuple[Normalizer, Normalizer],
     told: set[str],
 ) -> list[Difference]:
+    """Return how a request differs, but for messages in `told`; `normals` are of the two runs."""
     if was is None or now is None:
         one = was or now
         if one is None:

@@ -38,6 +38,11 @@ class RecordedOrder:
         if due is not None:
             self._due[seq] = due
 
+    @property
+    def next_step(self) -> int | None:
+        """The first recorded step that was not taken yet."""
+        return self._left[0] if self._left else None
+
     def take(self, seq: int) -> None:
         """Mark the step of record `seq` as taken, and release the steps after it."""
         at = bisect.bisect_left(self._left, seq)
@@ -139,7 +144,7 @@ class PlaybackQueue:
 
     def next_tool_call(self, tool: str) -> RecordedCall | None:
         """Return the recorded call with the same id, else the next one of the tool."""
-        tool_call_id = self._id_of(call_of(self.recorder))
+        tool_call_id = self._asked_call().get("tool_call_id")
         candidates = [each for each in self._calls if each.kind == "tool" and each.name == tool]
         same = [each for each in candidates if each.tool_call_id == tool_call_id]
         found = next(iter(same or candidates), None)
@@ -207,12 +212,16 @@ class PlaybackQueue:
         lines = [f"a {each.kind} call of `{each.name}` (record {each.seq})" for each in calls]
         return [*lines, *(f"an approval (record {each.seq})" for each in asked)]
 
-    def _id_of(self, call: str | None) -> str | None:
-        """Return the model's id of a replayed tool call, which tools themselves do not get."""
+    def _asked_call(self) -> dict[str, Any]:
+        """Return what the replay recorded of the tool call that is being answered.
+
+        It has the model's id of the call, which tools themselves do not get.
+        """
+        call = call_of(self.recorder)
         for record in reversed(self.recorder.writer.written):
             if record.kind == "tool.call" and record.data["call"] == call:
-                return record.data["tool_call_id"]
-        return None
+                return record.data
+        return {}
 
     def _steering(self, text: str) -> Callable[[], None]:
         def steer() -> None:
