@@ -15,7 +15,7 @@ from modules_on_disk import Module, modules
 ROOT = Path(__file__).parents[2]
 KEYS = [key for module in MODULES for key in keys_of(module)]
 NUMBERS = {"integer", "number", "null"}
-OF_THE_LIBRARY = {"hooks-functions", "tool-functions"}
+OF_THE_LIBRARY = {"hooks-functions", "provider-functions", "tool-functions"}
 PATH_WORDS = ("path", "dir", "file", "cwd")
 
 

@@ -174,6 +174,24 @@ async def test_a_sub_agent_has_its_tools_and_the_dependencies_of_its_parent() ->
     assert [each.output for each in events if isinstance(each, ToolEnded)] == ["It is ann's."]
 
 
+async def test_a_sub_agent_has_its_own_instructions_and_type_of_answer() -> None:
+    helper = Agent(script("A text."), description="Says something.")
+    lead = Agent(
+        script(calls("task", agent="helper", prompt="Say it."), '{"title": "Done"}'),
+        instructions="You lead.",
+        output=Ticket,
+        agents={"helper": helper},
+    )
+
+    async with lead.session() as session:
+        events = [each async for each in session.stream("Go.")]
+
+    assert [each.output for each in events if isinstance(each, ToolEnded)] == ["A text."]
+    config = lead.plan["agents"]["helper"]["session"]
+    assert config["context"]["config"]["instructions"] == ""
+    assert config["orchestrator"]["config"]["output_schema"] is None
+
+
 def test_a_plan_is_data_and_cannot_be_changed_from_outside() -> None:
     agent = Agent(script("Hi."), tools=[lookup], deps=Deps, output=Ticket)
 

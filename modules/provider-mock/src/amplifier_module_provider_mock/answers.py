@@ -20,7 +20,6 @@ from amplifier_core.message_models import (
     ToolResultBlock,
     ToolSpec,
 )
-from amplifier_kit.tokens import CHARS_PER_TOKEN
 from amplifier_module_provider_mock.config import MockConfig, ScriptedCall, Step
 
 
@@ -89,25 +88,6 @@ def last_words(request: ChatRequest) -> str:
     """Return the last text of the user."""
     said = (m for m in reversed(request.messages) if m.role == "user" and not results_in(m))
     return next((text_of(message) for message in said), "")
-
-
-def estimate_tokens(*parts: Any) -> int:
-    """Return a quarter of the characters of all texts in `parts`."""
-    return sum(map(_length, parts)) // CHARS_PER_TOKEN
-
-
-def _length(value: Any) -> int:
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, dict):
-        return sum(len(str(key)) + _length(each) for key, each in value.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - any JSON
-    if isinstance(value, list | tuple):
-        return sum(map(_length, value))  # pyright: ignore[reportUnknownArgumentType] - any JSON
-    if hasattr(value, "model_dump"):
-        return _length(value.model_dump(exclude_none=True, exclude={"metadata", "type"}))
-    if value is None:
-        return 0
-    return len(str(value))
 
 
 def _as_text(output: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Callable
 from copy import deepcopy
@@ -25,33 +24,12 @@ from amplifier_core.message_models import (
     Usage,
 )
 from amplifier_core.models import ModelInfo, ProviderInfo
-from amplifier_kit.calls.block_stream import BlockStream
+from amplifier_kit.calls.block_stream import BlockStream, stream_response
 from amplifier_kit.calls.model_calls import announced_usage
 from amplifier_kit.calls.mounting import calls_in_response
-from amplifier_module_provider_mock.answers import answers_for, estimate_tokens
+from amplifier_kit.tokens import estimate_tokens
+from amplifier_module_provider_mock.answers import answers_for
 from amplifier_module_provider_mock.config import MockConfig, Step
-
-_FRAGMENT = re.compile(r"\S+\s*|\s+")
-
-
-async def play(response: ChatResponse, stream: BlockStream) -> None:
-    """Announce every block of the response."""
-    for index, block in enumerate(response.content):
-        if isinstance(block, TextBlock):
-            await stream.start(index, "text")
-            await _play_text(block.text, index, stream)
-        elif isinstance(block, ThinkingBlock):
-            await stream.start(index, "thinking")
-            await _play_text(block.thinking, index, stream)
-        elif isinstance(block, ToolCallBlock):
-            await stream.start(index, "tool_use", block.name)
-        await stream.end(index)
-
-
-async def _play_text(text: str, index: int, stream: BlockStream) -> None:
-    for fragment in _FRAGMENT.findall(text):
-        await stream.delta(index, fragment)
-
 
 _CAPABILITIES = [capabilities.TOOLS, capabilities.STREAMING, capabilities.LOCAL]
 
@@ -198,7 +176,7 @@ class MockProvider:
 async def _stream(response: ChatResponse, error: LLMError | None, stream: BlockStream) -> None:
     """Announce the answer; with an error, abort the stream at its end."""
     try:
-        await play(response, stream)
+        await stream_response(response, stream)
         if error is not None:
             raise error
     except BaseException as broken:

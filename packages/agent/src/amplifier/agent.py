@@ -23,6 +23,7 @@ from amplifier.errors import AgentError
 from amplifier.events import Done
 from amplifier.functions import needs_approval, tool_name
 from amplifier.guards import Guard
+from amplifier.models import ScriptedModel, refuse
 from amplifier.references import DEPS, reference_of
 from amplifier.session import LoggedMessages, Questions, Session
 from amplifier_core.session import AmplifierSession
@@ -32,7 +33,7 @@ from amplifier_journal.errors import NoBackendError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-__all__ = ["Agent", "Store"]
+__all__ = ["Agent", "Store", "session_folder", "with_budget_of"]
 
 DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)
@@ -44,16 +45,16 @@ _GROUP = "amplifier.modules"
 class Agent(Generic[DepsT, OutputT]):
     """What conversations are made of; immutable, and shared by any number of sessions.
 
-    `model` is `provider:model`, such as `anthropic:claude-sonnet-5-5`, or the entry of a provider
-    in a mount plan. With `output` the answer is JSON that fits this type. `agents` are those that
-    the model can give work to, by their names; each needs a `description`. `guards` decide about
-    every tool call. `hooks` are further entries of the plan. `plan` is what all of it is compiled
-    to.
+    `model` is `provider:model`, such as `anthropic:claude-sonnet-5-5`, the entry of a provider in a
+    mount plan, or for tests a `ScriptedModel`. With `output` the answer is JSON that fits this
+    type. `agents` are those that the model can give work to, by their names; each needs a
+    `description`. `guards` decide about every tool call. `hooks` are further entries of the plan.
+    `plan` is what all of it is compiled to.
     """
 
     def __init__(
         self,
-        model: str | Mapping[str, Any],
+        model: str | Mapping[str, Any] | ScriptedModel,
         *,
         instructions: str = "",
         tools: Sequence[Callable[..., Any]] = (),
@@ -82,6 +83,32 @@ class Agent(Generic[DepsT, OutputT]):
     def plan(self) -> dict[str, Any]:
         """A copy of the mount plan: data that can be printed, stored and run elsewhere."""
         return copy.deepcopy(self._plan)
+
+    def testing(
+        self,
+        model: ScriptedModel | None = None,
+        *,
+        agents: Mapping[str, ScriptedModel] | None = None,
+    ) -> Agent[DepsT, OutputT]:
+        """Return this agent for a test: `model` answers, and real models are refused.
+
+        `agents` are the models of its sub-agents by their names. A turn of an agent whose real
+        model is not replaced raises an AgentError; a sub-agent reports it as the result of its
+        call. The mock, which reaches no vendor, stays.
+
+        Raises:
+            AgentError: `agents` names a sub-agent that does not exist.
+        """
+        scripted = agents or {}
+        unknown = scripted.keys() - self._plan.get("agents", {}).keys()
+        if unknown:
+            raise AgentError(
+                f"There is no sub-agent `{min(unknown)}`.",
+                why=f"Known: {', '.join(self._plan.get('agents', {})) or 'none'}.",
+            )
+        tested = copy.copy(self)
+        tested._plan = _for_test(self.plan, model, scripted)
+        return tested
 
     @overload
     def session(
@@ -222,7 +249,7 @@ class Agent(Generic[DepsT, OutputT]):
             entry = _parts()["budget"]
             plan["hooks"].append({**entry, "config": budget.config})
         if store is not None:
-            folder = _folder(store)
+            folder = session_folder(store)
             async with folder.open(
                 plan,
                 session_id=session_id,
@@ -254,7 +281,11 @@ class Agent(Generic[DepsT, OutputT]):
 
     def as_child(self) -> dict[str, Any]:
         """Return it as an entry of `agents` in another plan."""
-        return {**self.plan, "description": self.description}
+        plan = self.plan
+        # What a child does not say it has from its parent.
+        plan["session"]["orchestrator"]["config"].setdefault("output_schema", None)
+        plan["session"]["context"]["config"].setdefault("instructions", "")
+        return {**plan, "description": self.description}
 
 
 def _tools_part(
@@ -294,7 +325,16 @@ def _store_deps(plan: dict[str, Any], stored: dict[str, Any], parts: dict[str, A
         _store_deps(each, stored, parts)
 
 
-def _folder(store: Store) -> SessionFolder:
+def with_budget_of(recorded: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
+    """Return a plan with the budget of a recorded one: a session has it, and not its agent."""
+    module_id = _parts()["budget"]["module"]
+    if any(each.get("module") == module_id for each in plan["hooks"]):
+        return plan
+    budgets = [each for each in recorded.get("hooks") or () if each.get("module") == module_id]
+    return {**plan, "hooks": [*plan["hooks"], *budgets]}
+
+
+def session_folder(store: Store) -> SessionFolder:
     """Return the sessions of a folder.
 
     Raises:
@@ -321,12 +361,16 @@ def _parts() -> dict[str, Any]:
     return copy.deepcopy(_read_parts())
 
 
-def _provider(model: str | Mapping[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+def _provider(
+    model: str | Mapping[str, Any] | ScriptedModel, parts: dict[str, Any]
+) -> dict[str, Any]:
     """Return the plan's entry for a model.
 
     Raises:
         AgentError: no installed provider has this name.
     """
+    if isinstance(model, ScriptedModel):
+        return {**parts[model.part], "config": model.config}
     if not isinstance(model, str):
         return dict(model)
     name, _, model_id = model.partition(":")
@@ -342,3 +386,23 @@ def _provider(model: str | Mapping[str, Any], parts: dict[str, Any]) -> dict[str
         )
     config = {parts["model_key"]: model_id} if model_id else {}
     return {"module": module_id, "config": config}
+
+
+def _for_test(
+    plan: dict[str, Any], model: ScriptedModel | None, scripted: Mapping[str, ScriptedModel]
+) -> dict[str, Any]:
+    """Return a plan without real models, in its sub-agents too."""
+    parts = _parts()
+    harmless = {parts["function_model"]["module"], parts["list_model"]["module"]}
+    tested = dict(plan)
+    if model is not None:
+        tested["providers"] = [_provider(model, parts)]
+    elif not all(each.get("module") in harmless for each in plan["providers"]):
+        refusal = {"function": reference_of(refuse)}
+        tested["providers"] = [{**parts["function_model"], "config": refusal}]
+    if "agents" in plan:
+        tested["agents"] = {
+            name: _for_test(each, scripted.get(name), scripted)
+            for name, each in plan["agents"].items()
+        }
+    return tested

@@ -136,6 +136,7 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
         "stream_usage": _TEXT,
     },
     "provider-failover": {"models": _TEXT, "providers": _TEXT, "switch_on": _TEXT},
+    "provider-functions": {"function": _USER},
     "provider-gemini": {**_PROVIDER, "api_version": _TEXT, "reasoning_effort": _TEXT},
     "provider-mock": {
         "after_script": _TEXT,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Literal
 
 from amplifier_core.correlation import new_request_id
 from amplifier_core.errors import error_text
+from amplifier_core.message_models import ChatResponse, TextBlock, ThinkingBlock, ToolCallBlock
 from amplifier_kit.valid_text import TextStream
 
 BLOCK_START = "llm:stream_block_start"
@@ -19,6 +21,7 @@ MOST_ANNOUNCED_CALLS = 128
 """Tool calls of one answer that are announced; each costs as much as running a short hook chain."""
 
 BlockKind = Literal["text", "thinking", "tool_use"]
+_WORD = re.compile(r"\S+\s*|\s+")
 
 
 class _Nothing:
@@ -122,3 +125,22 @@ class BlockStream:
         if self._sent_any and self._hears(ABORTED):
             failure = {"type": type(error).__name__, "msg": error_text(error)}
             await self._emit(ABORTED, {"request_id": self.request_id, "error": failure})
+
+
+async def stream_response(response: ChatResponse, stream: BlockStream) -> None:
+    """Announce an answer that is already complete: its text and thinking word by word."""
+    for index, block in enumerate(response.content):
+        if isinstance(block, TextBlock):
+            await stream.start(index, "text")
+            await _stream_words(block.text, index, stream)
+        elif isinstance(block, ThinkingBlock):
+            await stream.start(index, "thinking")
+            await _stream_words(block.thinking, index, stream)
+        elif isinstance(block, ToolCallBlock):
+            await stream.start(index, "tool_use", block.name)
+        await stream.end(index)
+
+
+async def _stream_words(text: str, index: int, stream: BlockStream) -> None:
+    for word in _WORD.findall(text):
+        await stream.delta(index, word)

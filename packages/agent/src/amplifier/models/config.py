@@ -1,0 +1,13 @@
+"""The configuration of provider-functions."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class FunctionModelConfig(BaseModel):
+    """Which function answers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    function: str = Field(description="As `module:name`; it is imported.")
