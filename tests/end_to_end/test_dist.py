@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -159,3 +160,43 @@ def test_a_package_of_ours_never_takes_a_foreign_kernel(tmp_path: Path) -> None:
 
     assert refused.returncode != 0
     assert "No matching distribution found for amplifier-core==2.0.2+independent" in refused.stderr
+
+
+@pytest.fixture(scope="module")
+def library(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the library, without the command, into an environment of its own."""
+    folder = tmp_path_factory.mktemp("library")
+    run(sys.executable, "-m", "venv", folder, folder=folder)
+    install = (folder / "bin" / "pip", "install", "-q", "--no-compile")
+    constraints = ("-c", _ROOT / "constraints.txt", "--find-links", dist)
+    run(*install, *constraints, "amplifier[anthropic,files,durable]", folder=folder)
+    return folder
+
+
+def test_the_programs_of_the_librarys_documents_run_without_the_command(library: Path) -> None:
+    for document in ("packages/agent/README.md", "docs/guides/library.md"):
+        page = (_ROOT / document).read_text(encoding="utf-8")
+        programs = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+        assert programs
+        for number, program in enumerate(programs):
+            file = library / f"program_{number}.py"
+            file.write_text(program, encoding="utf-8")
+            run(library / "bin" / "python", file, folder=library)
+
+
+@pytest.mark.parametrize(("package", "least"), [("amplifier", 100.0), ("amplifier_core", 97.0)])
+def test_the_public_types_are_complete(library: Path, package: str, least: float) -> None:
+    path = f"{library / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [_BIN / "pyright", "--verifytypes", package, "--ignoreexternal"],
+        cwd=library,
+        env={**os.environ, "PATH": path, "VIRTUAL_ENV": str(library)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+
+    score = re.search(r"completeness score: ([\d.]+)%", done.stdout)
+    assert score is not None, done.stdout + done.stderr
+    assert float(score[1]) >= least, done.stdout

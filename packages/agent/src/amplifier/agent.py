@@ -377,8 +377,10 @@ def _provider(
     module_id = f"{parts['provider_prefix']}{name}"
     if not entry_points(group=_GROUP, name=module_id):
         prefix: str = parts["provider_prefix"]
-        found = sorted(each.name for each in entry_points(group=_GROUP))
-        known = [each.removeprefix(prefix) for each in found if each.startswith(prefix)]
+        found = {each.name for each in entry_points(group=_GROUP)}
+        # Only a ScriptedModel names the function that it calls.
+        found.discard(parts["function_model"]["module"])
+        known = sorted(each.removeprefix(prefix) for each in found if each.startswith(prefix))
         raise AgentError(
             f"The provider `{name}` is not installed.",
             why=f"Installed: {', '.join(known) or 'none'}.",

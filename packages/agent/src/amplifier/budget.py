@@ -40,7 +40,7 @@ class Budget:
         if prices is not None:
             self.config["prices"] = {name: dict(each) for name, each in prices.items()}
         self.state: dict[str, Any] = state if state is not None else {}
-        self.lock = threading.Lock()
+        self.lock: threading.Lock = threading.Lock()
         # Made by the first session that mounts the module which keeps it.
         self.ledger: Any = None
 

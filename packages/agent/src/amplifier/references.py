@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -20,7 +20,7 @@ DEPS = "agent.deps"
 class StoredDeps(BaseModel):
     """Dependencies as data in a plan, for a session that runs in another process."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
 
     type: str = Field(description="The type, as `module:name`; it is imported.")
     value: Any = Field(description="The value as JSON.")

@@ -31,7 +31,7 @@ from amplifier_kit.turn_events import OUTPUT_SCHEMA, TOOL_DENIED
 
 __all__ = ["LoggedMessages", "Questions", "Session"]
 
-logger = logging.getLogger("amplifier")
+logger: logging.Logger = logging.getLogger("amplifier")
 
 OutputT = TypeVar("OutputT", default=str)
 TurnT = TypeVar("TurnT")

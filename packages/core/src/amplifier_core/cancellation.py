@@ -11,7 +11,7 @@ from amplifier_core._tasks import is_being_cancelled, maybe_await
 
 __all__ = ["CancellationState", "CancellationToken"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class CancellationState(StrEnum):
@@ -33,7 +33,7 @@ class CancellationToken:
     """
 
     # The strongest request so far; equal to its plain string.
-    state = CancellationState.NONE
+    state: CancellationState = CancellationState.NONE
 
     def __init__(self) -> None:
         self._running: dict[str, str] = {}

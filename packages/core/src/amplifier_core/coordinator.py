@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ModuleCoordinator"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 SINGLE = frozenset({"orchestrator", "context", "module-source-resolver"})
 NAMED = frozenset({"providers", "tools"})

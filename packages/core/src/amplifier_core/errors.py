@@ -62,7 +62,7 @@ class ModuleNotFoundError(ModuleError, ValueError):  # noqa: A001 - fixed by the
         tried: Iterable[str] = (),
     ) -> None:
         super().__init__(message, module_id=module_id, reason_code=reason_code)
-        self.tried = tuple(tried)
+        self.tried: tuple[str, ...] = tuple(tried)
 
 
 class ModuleLoadError(ModuleError, ValueError):

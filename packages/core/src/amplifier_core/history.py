@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["INTERRUPTED", "answers_in", "calls_in", "interrupted_result", "unanswered_calls"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 INTERRUPTED = (
     "[interrupted] This call was cut short before its result was recorded. "

@@ -36,7 +36,7 @@ __all__ = [
     "HookTrace",
 ]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 INVALID_ANSWER = "Hook handler returned invalid response"
 

@@ -70,7 +70,7 @@ class LLMError(Exception):
         self.provider = provider
         self.model = model
         self.status_code = status_code
-        self.retryable = self._retryable if retryable is None else retryable
+        self.retryable: bool = self._retryable if retryable is None else retryable
         self.retry_after = retry_after
         self.delay_multiplier = delay_multiplier
 

@@ -35,7 +35,7 @@ __all__ = [
     "module_failure_reason",
 ]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 MountFunction: TypeAlias = Callable[[Any], Awaitable[Any]]
 ReadyFunction: TypeAlias = Callable[[Any], Awaitable[None]]

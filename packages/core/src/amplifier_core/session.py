@@ -63,9 +63,11 @@ class AmplifierSession:
     ) -> None:
         _check_config(config)
         self.config = config
-        self.session_id = session_id or str(uuid4())
+        self.session_id: str = session_id or str(uuid4())
         self.parent_id = parent_id
-        self.coordinator = ModuleCoordinator(self, approval_system, display_system)
+        self.coordinator: ModuleCoordinator = ModuleCoordinator(
+            self, approval_system, display_system
+        )
         self.loader = ModuleLoader(self.coordinator) if loader is None else loader
         # asyncio's lock is fair, so turns run in the order of arrival.
         self._one_turn = asyncio.Lock()

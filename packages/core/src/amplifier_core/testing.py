@@ -104,12 +104,12 @@ class MockTool:
         return_value: Any = _NOT_GIVEN,
     ) -> None:
         self.name = name
-        self.description = f"Mock tool: {name}" if description is None else description
+        self.description: str = f"Mock tool: {name}" if description is None else description
         self.input_schema: dict[str, Any] = {"type": "object", "properties": {}}
-        self.output = output if return_value is _NOT_GIVEN else return_value
-        self.call_count = 0
+        self.output: Any = output if return_value is _NOT_GIVEN else return_value
+        self.call_count: int = 0
         self.last_input: Any = None
-        self.execute = AsyncMock(side_effect=self._execute)
+        self.execute: AsyncMock = AsyncMock(side_effect=self._execute)
 
     async def _execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
         self.call_count += 1
@@ -132,8 +132,8 @@ class MockProvider:
         self.name = name
         self.requests: list[ChatRequest] = []
         self._responses = list(responses)
-        self.complete = AsyncMock(side_effect=self._complete)
-        self.list_models = AsyncMock(side_effect=self._list_models)
+        self.complete: AsyncMock = AsyncMock(side_effect=self._complete)
+        self.list_models: AsyncMock = AsyncMock(side_effect=self._list_models)
 
     @property
     def call_count(self) -> int:
@@ -177,11 +177,13 @@ class MockContextManager:
 
     def __init__(self, messages: list[dict[str, Any]] | None = None) -> None:
         self.messages: list[dict[str, Any]] = [] if messages is None else messages
-        self.add_message = AsyncMock(side_effect=self._add_message)
-        self.get_messages = AsyncMock(side_effect=self._get_messages)
-        self.get_messages_for_request = AsyncMock(side_effect=self._get_messages_for_request)
-        self.set_messages = AsyncMock(side_effect=self._set_messages)
-        self.clear = AsyncMock(side_effect=self._clear)
+        self.add_message: AsyncMock = AsyncMock(side_effect=self._add_message)
+        self.get_messages: AsyncMock = AsyncMock(side_effect=self._get_messages)
+        self.get_messages_for_request: AsyncMock = AsyncMock(
+            side_effect=self._get_messages_for_request
+        )
+        self.set_messages: AsyncMock = AsyncMock(side_effect=self._set_messages)
+        self.clear: AsyncMock = AsyncMock(side_effect=self._clear)
         self._should_compact = AsyncMock(return_value=False)
         self._compact_internal = AsyncMock()
 
@@ -232,7 +234,7 @@ class ScriptedOrchestrator:
 
     def __init__(self, responses: list[str]) -> None:
         self.responses = responses
-        self.call_count = 0
+        self.call_count: int = 0
 
     async def execute(
         self,

@@ -120,12 +120,12 @@ class FunctionTool:
         self._function = function
         self._coordinator = coordinator
         self._signature = _signature_of(function)
-        self.name = tool_name(function)
-        self.description = self._signature.description
-        self.input_schema = self._signature.schema
+        self.name: str = tool_name(function)
+        self.description: str = self._signature.description
+        self.input_schema: dict[str, Any] = self._signature.schema
         self.effect: Effect = options.effect
-        self.output_trusted = options.trusted_output
-        self.deadline_seconds = options.timeout
+        self.output_trusted: bool = options.trusted_output
+        self.deadline_seconds: float | None = options.timeout
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
         """Call the function with checked arguments; a synchronous one runs in a thread."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from amplifier.references import StoredDeps
@@ -10,7 +12,7 @@ from amplifier.references import StoredDeps
 class FunctionToolsConfig(BaseModel):
     """Which functions are tools."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
 
     functions: list[str] = Field(
         default_factory=list[str], description="Each as `module:name`; they are imported."

@@ -100,7 +100,7 @@ def _masked_environment() -> Generator[None]:
 
 
 # A placeholder instead of nothing, because many providers mount nothing without a key.
-masked_credentials = _Shared(_masked_environment)
+masked_credentials: _Shared = _Shared(_masked_environment)
 
 
 class NetworkRefusedError(ConnectionError):
