@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,12 @@ def thread_of_this_call() -> bool:
 def broken() -> str:
     """Fail."""
     raise RuntimeError("the shop is closed")
+
+
+async def slow() -> str:
+    """Take a minute."""
+    await asyncio.sleep(60)
+    return "done"
 
 
 def only_small_orders(call: ToolCall[Deps]) -> Deny | Ask | None:

@@ -21,6 +21,7 @@ from amplifier.content import Prompt
 from amplifier.durable import Durable
 from amplifier.errors import AgentError
 from amplifier.events import Done
+from amplifier.finish import finish
 from amplifier.functions import needs_approval, tool_name
 from amplifier.guards import Guard
 from amplifier.models import ScriptedModel, refuse
@@ -239,6 +240,18 @@ class Agent(Generic[DepsT, OutputT]):
 
     @asynccontextmanager
     async def _open(
+        self, session_id: str | None, deps: Any, store: Store | None, budget: Budget | None
+    ) -> AsyncGenerator[Session[OutputT]]:
+        opening = self._mounted(session_id, deps, store, budget)
+        session = await opening.__aenter__()
+        try:
+            yield session
+        finally:
+            # Cleanups run and the log is closed whatever happens to the caller's task.
+            await finish(opening.__aexit__(None, None, None))
+
+    @asynccontextmanager
+    async def _mounted(
         self, session_id: str | None, deps: Any, store: Store | None, budget: Budget | None
     ) -> AsyncGenerator[Session[OutputT]]:
         questions = Questions()

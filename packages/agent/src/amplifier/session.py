@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -23,6 +22,7 @@ from amplifier.events import (
     ToolEnded,
     ToolStarted,
 )
+from amplifier.finish import finish
 from amplifier.totals import HEARD, Totals, typed
 from amplifier_core import events
 from amplifier_core.approval import ApprovalTimeoutError
@@ -39,6 +39,8 @@ Execute: TypeAlias = Callable[[str | list[dict[str, Any]]], Awaitable[str]]
 # After every hook that may change or deny what is announced.
 _LAST = 1_000_000
 _NAME = "agent"
+# A tool may ignore its cancellation; a stream that is left does not wait for it forever.
+_END_SECONDS = 10.0
 
 
 class LoggedMessages:
@@ -169,7 +171,7 @@ class Session(Generic[OutputT]):
                     return
         finally:
             self._questions.put = None
-            await self._end(running)
+            await finish(self._end(running))
             stop_listening()
 
     async def _turn(self, prompt: Prompt, output: type[Any] | None, totals: Totals) -> Done[Any]:
@@ -190,8 +192,10 @@ class Session(Generic[OutputT]):
             return
         coordinator = self.kernel.coordinator
         await coordinator.request_cancel(True)
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.shield(running)
+        await asyncio.wait({running}, timeout=_END_SECONDS)
+        if not running.done():
+            logger.warning("turn does not end after its cancellation session=%s", self.session_id)
+            running.cancel()
         coordinator.cancellation.reset()
 
     def _listen(self, totals: Totals, put: Callable[[Any], None] | None) -> Callable[[], None]:
