@@ -192,6 +192,17 @@ async def test_a_sub_agent_has_its_own_instructions_and_type_of_answer() -> None
     assert config["orchestrator"]["config"]["output_schema"] is None
 
 
+async def test_tools_of_modules_are_mounted_beside_functions() -> None:
+    agent = Agent(
+        script(calls("todo", operation="read"), "Done."),
+        tools=[refund],
+        tool_modules=[{"module": "tool-todo"}],
+    )
+
+    async with agent.session() as session:
+        assert set(session.kernel.coordinator.get("tools")) >= {"refund", "todo"}
+
+
 def test_a_plan_is_data_and_cannot_be_changed_from_outside() -> None:
     agent = Agent(script("Hi."), tools=[lookup], deps=Deps, output=Ticket)
 

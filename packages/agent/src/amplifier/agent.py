@@ -49,8 +49,8 @@ class Agent(Generic[DepsT, OutputT]):
     `model` is `provider:model`, such as `anthropic:claude-sonnet-5-5`, the entry of a provider in a
     mount plan, or for tests a `ScriptedModel`. With `output` the answer is JSON that fits this
     type. `agents` are those that the model can give work to, by their names; each needs a
-    `description`. `guards` decide about every tool call. `hooks` are further entries of the plan.
-    `plan` is what all of it is compiled to.
+    `description`. `guards` decide about every tool call. `tool_modules` and `hooks` are further
+    entries of the plan, such as the tools of MCP servers. `plan` is what all of it is compiled to.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class Agent(Generic[DepsT, OutputT]):
         output: type[OutputT] | None = None,
         agents: Mapping[str, Agent[Any, Any]] | None = None,
         guards: Sequence[Guard[Any]] = (),
+        tool_modules: Sequence[Mapping[str, Any]] = (),
         hooks: Sequence[Mapping[str, Any]] = (),
         description: str = "",
     ) -> None:
@@ -74,7 +75,10 @@ class Agent(Generic[DepsT, OutputT]):
         self._plan: dict[str, Any] = {
             "session": self._session_part(parts),
             "providers": [_provider(model, parts)],
-            "tools": _tools_part(parts, tools, has_agents=bool(agents)),
+            "tools": [
+                *_tools_part(parts, tools, has_agents=bool(agents)),
+                *(dict(each) for each in tool_modules),
+            ],
             "hooks": [*_guards_part(parts, tools, guards), *(dict(each) for each in hooks)],
         }
         if agents:
