@@ -31,10 +31,10 @@ help: ## show this list
 $(RUN):
 	$(PYTHON) -m venv $(VENV)
 
-programs: ## install the programs that tools and tests run: sandbox, search, tracer, clock, terminal, database (Debian)
-	@which bwrap faketime rg strace tmux >/dev/null && ls $$(which initdb) /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && exit 0; \
+programs: ## install the programs that tools and tests run: sandbox, search, tracer, clock, terminal, database, browser (Debian)
+	@which bwrap chromium faketime rg strace tmux >/dev/null && ls $$(which initdb) /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && exit 0; \
 	sudo=$$([ "$$(id -u)" -eq 0 ] || echo sudo); \
-	$$sudo apt-get update -q && $$sudo apt-get install -qy --no-install-recommends bubblewrap faketime postgresql ripgrep strace tmux
+	$$sudo apt-get update -q && $$sudo apt-get install -qy --no-install-recommends bubblewrap chromium faketime postgresql ripgrep strace tmux
 
 setup: $(RUN) ## create .venv and install everything (uv when present, else pip)
 	@if [ -n "$(UV)" ] && $(call install,$(UV) pip install -q --python $(RUN)); then exit 0; fi; \
@@ -109,7 +109,7 @@ mutants: ## every mutant of the kernel's heart: each is killed, or survivors.tom
 mutants-sample: ## the same, for a fixed part of the mutants
 	$(RUN) tools/mutants.py --sample 100
 
-bench: ## measure the kernel beside bare Python and the original; B=journal, sandbox, start, streaming or store for those
+bench: ## measure the kernel beside bare Python and the original; B=journal, library, sandbox, start, streaming or store for those
 	$(RUN) -m benchmarks.$(or $(B),kernel)
 
 chaos: ## a thousand turns on three workers that are killed and paused, and a database that restarts (SEED, TURNS)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import httpx
 import pytest
 
 from docs.documents import ROOT
+from docs.served import SECONDS, ask, read_events, serve
 from docs.terminal_blocks import Command, commands_of
 
 README = ROOT / "examples" / "README.md"
 PROGRAMS = Path(sys.executable).parent
-SECONDS = 60
 # Programs that others start.
-HELPERS = {"mcp_server.py", "service.py"}
+HELPERS = {"mcp_server.py", "service.py", "shop.py"}
 
 
 def shown() -> list[Command]:
@@ -61,54 +59,9 @@ def test_an_example_prints_what_the_readme_shows(command: Command, tmp_path: Pat
     assert done.stdout.splitlines() == command.shown, done.stderr
 
 
-@contextlib.contextmanager
-def serving(store: Path) -> Generator[httpx.Client]:
-    """Run the service in a process of its own; it is killed at the end, not asked to stop."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    command = ["-m", "uvicorn", "--app-dir", "examples/agent", "service:app", "--port", str(port)]
-    log = (store / "server.log").open("a")
-    server = subprocess.Popen(
-        [sys.executable, *command],
-        cwd=ROOT,
-        env={**os.environ, "SUPPORT_STORE": str(store)},
-        stdout=log,
-        stderr=log,
-    )
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=SECONDS) as client:
-            _wait_for(client, store / "server.log")
-            yield client
-    finally:
-        server.kill()
-        server.wait()
-        log.close()
-
-
-def _wait_for(client: httpx.Client, log: Path) -> None:
-    until = time.monotonic() + SECONDS
-    while time.monotonic() < until:
-        with contextlib.suppress(httpx.TransportError):
-            if client.get("/openapi.json").is_success:
-                return
-        time.sleep(0.05)
-    raise AssertionError(log.read_text())
-
-
-def read_events(response: httpx.Response) -> Iterator[tuple[str, object]]:
-    """Yield the events of a stream as they arrive."""
-    name = ""
-    for line in response.iter_lines():
-        if line.startswith("event: "):
-            name = line.removeprefix("event: ")
-        elif line.startswith("data: "):
-            yield name, json.loads(line.removeprefix("data: "))
-
-
-def ask(client: httpx.Client, path: str, prompt: str) -> list[tuple[str, object]]:
-    with client.stream("POST", path, json={"prompt": prompt}) as response:
-        return list(read_events(response))
+def serving(store: Path) -> AbstractContextManager[httpx.Client]:
+    """Run the example in a process of its own."""
+    return serve(sys.executable, ROOT / "examples" / "agent", "service:app", store)
 
 
 def said_by_user(client: httpx.Client, path: str) -> list[str]:
@@ -174,3 +127,23 @@ def test_the_budget_of_a_user_ends_and_is_not_reset_by_a_restart(tmp_path: Path)
     assert first == [("done", "completed")] * 4
     assert later == [("done", "completed"), ("done", "budget")]
     assert other == ("done", "completed")
+
+
+@pytest.mark.slow
+def test_a_browser_shows_what_the_agent_says(tmp_path: Path) -> None:
+    with serve(sys.executable, ROOT / "examples" / "agent", "everywhere:app", tmp_path) as client:
+        done = subprocess.run(
+            [
+                *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+                *("--disable-background-networking", "--disable-component-update"),
+                *("--disable-sync", f"--user-data-dir={tmp_path / 'browser'}"),
+                *("--virtual-time-budget=20000", "--dump-dom", str(client.base_url)),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=True,
+        )
+
+    assert "<title>Done</title>" in done.stdout
+    assert "(find_order) [mock] I called find_order and got: order 7 has 3 articles" in done.stdout
