@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -38,7 +39,7 @@ def prepare_ours() -> Path:
         raise SetupError(f"{OUR_FOLDERS[0]} has no pyproject.toml")
     definitions = [(ROOT / folder / "pyproject.toml").read_text("utf-8") for folder in folders]
     arguments = [part for folder in folders for part in ("--editable", str(ROOT / folder))]
-    return _prepare("ours", arguments, state=definitions)
+    return prepare("ours", arguments, state=definitions)
 
 
 def prepare_original() -> Path:
@@ -47,10 +48,15 @@ def prepare_original() -> Path:
     Raises:
         SetupError: the installation failed.
     """
-    return _prepare("original", [ORIGINAL], state=[])
+    return prepare("original", [ORIGINAL], state=[])
 
 
-def _prepare(name: str, arguments: list[str], *, state: list[str]) -> Path:
+def prepare(name: str, arguments: list[str], *, state: list[str]) -> Path:
+    """Build an environment, unless it is there from the same `state`; return its interpreter.
+
+    Raises:
+        SetupError: the installation failed.
+    """
     folder = _cache_folder() / name
     python = folder / "bin" / "python"
     constraints = ROOT / "constraints.txt"
@@ -60,13 +66,17 @@ def _prepare(name: str, arguments: list[str], *, state: list[str]) -> Path:
         state = [*state, constraints.read_text("utf-8")]
     stamp = folder / "built-from.txt"
     wanted = "\n".join([sys.version, *arguments, *state])
-    if stamp.is_file() and stamp.read_text("utf-8") == wanted:
-        return python
-    print(f"building the environment `{name}` ...", file=sys.stderr, flush=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    _run([sys.executable, "-m", "venv", str(folder)])
-    _run([str(python), "-m", "pip", "install", "--quiet", *arguments])
-    stamp.write_text(wanted, "utf-8")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f"{name}.lock").open("w") as lock:
+        # Tests that run at the same time need the same environment.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if stamp.is_file() and stamp.read_text("utf-8") == wanted:
+            return python
+        print(f"building the environment `{name}` ...", file=sys.stderr, flush=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        _run([sys.executable, "-m", "venv", str(folder)])
+        _run([str(python), "-m", "pip", "install", "--quiet", *arguments])
+        stamp.write_text(wanted, "utf-8")
     return python
 
 

@@ -1,0 +1,184 @@
+"""The programs of examples/compare do the same with both libraries.
+
+The half with pydantic-ai has an environment of its own, which is built when its tests run;
+`COMPARE_PYTHON` names the interpreter of one that exists.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from docs.documents import ROOT
+from docs.served import SECONDS, ask, read_events, serve
+
+FOLDER = ROOT / "examples" / "compare"
+INTERPRETERS = {"amplifier": sys.executable, "pydantic_ai": os.environ.get("COMPARE_PYTHON", "")}
+BOTH = ["amplifier", pytest.param("pydantic_ai", marks=pytest.mark.slow)]
+REPORTS = [
+    "report: [mock] I called read_page and got: The price doubled since 2020.",
+    "report: [mock] I called read_page and got: Two mines closed.",
+]
+
+
+def environment_of_pydantic_ai() -> str:
+    """Build the environment, unless it is there; returns its interpreter."""
+    built = subprocess.run(
+        [sys.executable, "-m", "benchmarks.library.environments"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=600,
+        check=True,
+    )
+    return built.stdout.strip()
+
+
+@pytest.fixture(params=BOTH)
+def library(request: pytest.FixtureRequest) -> str:
+    """The library that a program uses."""
+    name: str = request.param
+    if not INTERPRETERS[name]:
+        INTERPRETERS[name] = environment_of_pydantic_ai()
+    return name
+
+
+def lines_of(program: str, library: str, *arguments: str) -> list[str]:
+    done = subprocess.run(
+        [INTERPRETERS[library], FOLDER / f"{program}_{library}.py", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def serving(library: str, store: Path) -> AbstractContextManager[httpx.Client]:
+    return serve(INTERPRETERS[library], FOLDER, f"service_{library}:app", store)
+
+
+def test_every_program_is_written_with_both_libraries() -> None:
+    names = {each.stem for each in FOLDER.glob("*.py")}
+    programs = {name.removesuffix("_amplifier") for name in names if name.endswith("_amplifier")}
+
+    assert names == {f"{program}_{library}" for program in programs for library in INTERPRETERS}
+
+
+def test_the_comparison_names_tests_and_counts_that_are_there() -> None:
+    page = (ROOT / "docs" / "reference" / "comparison.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(test_\w+)`", page)
+    counted = subprocess.run(
+        [sys.executable, "-m", "benchmarks.library.statements"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert named
+    assert [name for name in named if name not in globals()] == []
+    assert counted in page
+
+
+def test_an_answer_that_does_not_fit_is_sent_back_and_then_typed(library: str) -> None:
+    assert lines_of("extraction", library) == ["Fjord Furniture 2026 542.00"]
+
+
+def test_sub_agents_have_dependencies_and_report(library: str) -> None:
+    lines = lines_of("delegation", library, "20")
+
+    assert sorted(lines[:2]) == REPORTS
+    assert lines[2:] == ["answer: Copper is dear because supply fell.", "6 model calls"]
+
+
+@pytest.mark.parametrize("most_calls", [1, 2, 4, 5])
+def test_sub_agents_and_their_lead_stay_within_one_budget(library: str, most_calls: int) -> None:
+    *_, stopped, calls = lines_of("delegation", library, str(most_calls))
+
+    assert stopped == "stopped: budget"
+    assert int(calls.split()[0]) <= most_calls
+
+
+def test_whether_requests_at_the_same_time_stay_within_a_budget(library: str) -> None:
+    (line,) = lines_of("budget", library)
+
+    # Calls are reserved before they are made, or counted when they have ended.
+    made = {"amplifier": 10, "pydantic_ai": 20}[library]
+    assert line == f"{made} model calls, {made} answers"
+
+
+def test_tokens_and_results_are_streamed(library: str, tmp_path: Path) -> None:
+    with serving(library, tmp_path) as client:
+        events = ask(client, "/ann/first", "Please look up order 7.")
+
+    assert events[:2] == [("tool", "look_up"), ("result", {"order": 7, "customer": "ann"})]
+    tokens = [str(text) for name, text in events if name == "token"]
+    assert len(tokens) > 3
+    assert "".join(tokens).startswith("[mock] I called look_up and got:")
+    assert events[-1] == ("done", "completed")
+
+
+def test_a_conversation_survives_a_kill_between_its_turns(library: str, tmp_path: Path) -> None:
+    prompts = ["Please look up order 7.", "Please look up order 8."]
+    said: list[str] = []
+    for prompt in prompts:
+        with serving(library, tmp_path) as client:
+            assert ask(client, "/ann/first", prompt)[-1] == ("done", "completed")
+            said = client.get("/ann/first").json()
+
+    assert said == prompts
+
+
+def test_a_disconnect_cancels_the_turn_and_keeps_history_and_spend(
+    library: str, tmp_path: Path
+) -> None:
+    prompts = ["Please track order 7.", "Please look up order 8."]
+    with serving(library, tmp_path) as client:
+        with client.stream("POST", "/ann/first", json={"prompt": prompts[0]}) as response:
+            assert next(read_events(response)) == ("tool", "track")
+        until = time.monotonic() + SECONDS
+        while not (answer := client.get("/ann/first")).is_success or answer.json() != prompts[:1]:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        used = client.get("/ann").json()
+        last = ask(client, "/ann/first", prompts[1])[-1]
+        said = client.get("/ann/first").json()
+
+    # The call that the model was asked for before the disconnect, and none after it.
+    assert used == 1
+    assert last == ("done", "completed")
+    assert said == prompts
+
+
+def test_the_budget_of_a_user_ends_and_survives_a_kill(library: str, tmp_path: Path) -> None:
+    prompt = "Please look up order 7."
+    with serving(library, tmp_path) as client:
+        first = [ask(client, f"/ann/c{number}", prompt)[-1] for number in range(4)]
+    with serving(library, tmp_path) as client:
+        later = [ask(client, f"/ann/d{number}", prompt)[-1] for number in range(2)]
+        other = ask(client, "/bob/c1", prompt)[-1]
+
+    assert first == [("done", "completed")] * 4
+    assert later == [("done", "completed"), ("done", "budget")]
+    assert other == ("done", "completed")
+
+
+def test_what_a_kill_during_a_turn_leaves_of_it(library: str, tmp_path: Path) -> None:
+    prompt = "Please track order 7."
+    with serving(library, tmp_path) as client:
+        request = client.build_request("POST", "/ann/first", json={"prompt": prompt})
+        assert next(read_events(client.send(request, stream=True))) == ("tool", "track")
+    with serving(library, tmp_path) as client:
+        said = client.get("/ann/first").json()
+
+    # Messages are recorded as they come, or by the program when the turn has ended.
+    assert said == {"amplifier": [prompt], "pydantic_ai": []}[library]
