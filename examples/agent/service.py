@@ -17,8 +17,19 @@ from typing import Annotated
 import fastapi
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from amplifier import Agent, Budget, Context, Done, Session, TextDelta, ToolEnded, ToolStarted, tool
-from amplifier_foundation.store import SessionHeldError
+from amplifier import (
+    Agent,
+    Budget,
+    Context,
+    Done,
+    Session,
+    SessionOpenError,
+    Sessions,
+    TextDelta,
+    ToolEnded,
+    ToolStarted,
+    tool,
+)
 
 STORE = Path(os.environ.get("SUPPORT_STORE", "support-data"))
 CALLS = 10
@@ -98,16 +109,12 @@ async def answer(
                         yield ServerSentEvent(event="done", data=reason)
                     case _:
                         pass
-    except SessionHeldError:
+    except SessionOpenError:
         yield ServerSentEvent(event="error", data="This conversation is being answered.")
     finally:
         save_budget(user)
 
 
 @app.get("/{user}/{conversation}")
-async def messages(opening: Conversation) -> list[dict[str, object]]:
-    try:
-        async with opening as session:
-            return await session.messages()
-    except SessionHeldError as error:
-        raise fastapi.HTTPException(409, "This conversation is being answered.") from error
+def messages(user: Name, conversation: Name) -> list[dict[str, object]]:
+    return Sessions(STORE).messages(f"{user}-{conversation}")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from amplifier import Agent, Image
+from amplifier import Agent, Image, SessionOpenError, Sessions
 from amplifier_foundation.file_sessions import FileSessions
-from amplifier_foundation.store import SessionHeldError
 from amplifier_journal.replay.replayer import replay
-from end_to_end.shop import Deps, Ticket, calls, lookup, script
+from end_to_end.shop import Deps, Ticket, calls, lookup, script, thread_of_this_call
+
+TESTS = Path(__file__).parents[3] / "tests"
 
 
 async def test_a_session_continues_where_its_log_ends(tmp_path: Path) -> None:
@@ -52,17 +56,41 @@ async def test_a_session_has_one_writer(tmp_path: Path) -> None:
     agent = Agent(script("Hi."))
 
     async with agent.session("c1", store=tmp_path):
-        with pytest.raises(SessionHeldError):
+        with pytest.raises(SessionOpenError):
             async with agent.session("c1", store=tmp_path):
                 pass
 
 
-async def test_sessions_are_forked_and_deleted(tmp_path: Path) -> None:
-    await Agent(script("Hi.")).run("Hello", store=tmp_path)
-    sessions = FileSessions(tmp_path)
-    (first,) = sessions.session_ids()
+async def test_sessions_are_read_forked_and_deleted_without_opening_them(tmp_path: Path) -> None:
+    sessions = Sessions(tmp_path)
 
-    copy = sessions.fork(first)
-    sessions.delete(first)
+    async with Agent(script("Hi.")).session("c1", store=tmp_path) as session:
+        await session.run("Hello")
+        read = sessions.messages("c1")
+        assert read == await session.messages()
+    copy = sessions.fork("c1")
+    sessions.delete("c1")
 
-    assert sessions.session_ids() == [copy]
+    assert [each["content"] for each in read if each["role"] == "user"] == ["Hello"]
+    assert sessions.ids() == [copy]
+
+
+def test_a_saved_bundle_is_run_by_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "shop.yaml"
+    Agent("mock:demo", instructions="You run a shop.", tools=[thread_of_this_call]).save_bundle(
+        file
+    )
+    project = tmp_path / "project"
+    project.mkdir()
+
+    done = subprocess.run(
+        [sys.executable, "-m", "amplifier_cli", "run", "-b", str(file), "Please call where."],
+        cwd=project,
+        env={**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.stdout == "[mock] I called where and got: False\n", done.stderr

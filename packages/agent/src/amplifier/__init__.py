@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amplifier.agent import Agent, Store
+from amplifier.agent import Agent
 from amplifier.budget import Budget
 from amplifier.content import Image, Prompt
 from amplifier.durable import Durable, Turn
@@ -21,6 +21,8 @@ from amplifier.events import (
 from amplifier.functions import Context, tool
 from amplifier.guards import Ask, Deny, Guard, ToolCall
 from amplifier.session import Session
+from amplifier.stored import Sessions, Store
+from amplifier_journal.errors import SessionOpenError
 
 __version__ = "0.2.0"
 
@@ -40,6 +42,8 @@ __all__ = [
     "Question",
     "Restarted",
     "Session",
+    "SessionOpenError",
+    "Sessions",
     "Store",
     "TextDelta",
     "ThinkingDelta",

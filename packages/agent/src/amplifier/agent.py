@@ -6,12 +6,12 @@ import asyncio
 import copy
 import functools
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import entry_points
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from pydantic import TypeAdapter
 from typing_extensions import TypeVar
@@ -27,19 +27,18 @@ from amplifier.guards import Guard
 from amplifier.models import ScriptedModel, refuse
 from amplifier.references import DEPS, reference_of
 from amplifier.session import LoggedMessages, Questions, Session
+from amplifier.stored import Store, session_folder
 from amplifier_core.session import AmplifierSession
-from amplifier_journal.backends import SessionFolder, find_backend, find_turn_backend
+from amplifier_journal.backends import find_turn_backend
 from amplifier_journal.errors import NoBackendError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-__all__ = ["Agent", "Store", "session_folder", "with_budget_of"]
+__all__ = ["Agent", "with_budget_of"]
 
 DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)
-Store: TypeAlias = str | os.PathLike[str]
-"""The folder that sessions are stored in."""
 _GROUP = "amplifier.modules"
 
 
@@ -215,6 +214,16 @@ class Agent(Generic[DepsT, OutputT]):
 
         return asyncio.run(turn())
 
+    def save_bundle(self, file: Store) -> None:
+        """Write the plan as a bundle, which the command runs: `amplifier run -b FILE`.
+
+        The command has to find the functions, so their module has to be installed there.
+        """
+        path = Path(file)
+        bundle = {"bundle": {"name": path.stem, "version": "1"}, **self.plan}
+        # JSON, which every reader of YAML reads.
+        path.write_text(json.dumps(bundle, indent=2) + "\n", encoding="utf-8")
+
     def durable(self, database: str, *, tenant: str = "default") -> Durable[DepsT, OutputT]:
         """Return this agent with its conversations in a database, whose turns workers run.
 
@@ -349,22 +358,6 @@ def with_budget_of(recorded: dict[str, Any], plan: dict[str, Any]) -> dict[str, 
         return plan
     budgets = [each for each in recorded.get("hooks") or () if each.get("module") == module_id]
     return {**plan, "hooks": [*plan["hooks"], *budgets]}
-
-
-def session_folder(store: Store) -> SessionFolder:
-    """Return the sessions of a folder.
-
-    Raises:
-        AgentError: the distribution that stores them is not installed.
-    """
-    try:
-        return cast("SessionFolder", find_backend("files", folder=store))
-    except NoBackendError:
-        raise AgentError(
-            "Sessions cannot be stored in a folder here.",
-            why="The part that stores them is not installed.",
-            fix="pip install 'amplifier[files]'",
-        ) from None
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import TypeVar
 
-from amplifier.agent import Agent, Store, session_folder, with_budget_of
+from amplifier.agent import Agent, with_budget_of
 from amplifier.models import (
     Handler,
     ModelMessage,
@@ -19,6 +19,7 @@ from amplifier.models import (
     ToolUse,
 )
 from amplifier.references import DEPS
+from amplifier.stored import Store, session_folder
 from amplifier_journal.readings.state import state_of
 from amplifier_journal.replay.comparison import Difference
 from amplifier_journal.replay.replayer import Replay

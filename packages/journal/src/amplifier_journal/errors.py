@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amplifier_kit.explained_error import ExplainedError
 
-__all__ = ["JournalError", "NoBackendError", "RecordingFailedError"]
+__all__ = ["JournalError", "NoBackendError", "RecordingFailedError", "SessionOpenError"]
 
 
 class JournalError(ExplainedError):
@@ -13,6 +13,10 @@ class JournalError(ExplainedError):
 
 class NoBackendError(JournalError):
     """No installed distribution offers the backend that a session is in."""
+
+
+class SessionOpenError(JournalError):
+    """The session is open already, here or in another process: it has one writer at a time."""
 
 
 class RecordingFailedError(JournalError):

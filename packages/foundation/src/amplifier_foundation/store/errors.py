@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from amplifier_foundation.errors import SessionStoreError
+from amplifier_journal.errors import SessionOpenError
 from amplifier_kit.writer_lock import Holder
 
 __all__ = [
@@ -38,7 +39,7 @@ class SessionFullError(SessionStoreError):
         self.limit = limit
 
 
-class SessionHeldError(SessionStoreError):
+class SessionHeldError(SessionStoreError, SessionOpenError):
     """Another process writes the session; `holder` says which."""
 
     def __init__(self, session_id: str, holder: Holder) -> None:

@@ -1,0 +1,55 @@
+"""Stored sessions: list, read, fork and delete those of a folder."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeAlias, cast
+
+from amplifier.errors import AgentError
+from amplifier_journal.backends import SessionFolder, find_backend
+from amplifier_journal.errors import NoBackendError
+from amplifier_journal.readings.state import state_of
+
+__all__ = ["Sessions", "Store", "session_folder"]
+
+Store: TypeAlias = str | os.PathLike[str]
+"""The folder that sessions are stored in."""
+
+
+class Sessions:
+    """The sessions of a folder, read without opening them: one that is open can be read too."""
+
+    def __init__(self, store: Store) -> None:
+        self._folder = session_folder(store)
+
+    def ids(self) -> list[str]:
+        """Return the ids of all sessions, the latest first."""
+        return self._folder.session_ids()
+
+    def messages(self, session_id: str) -> list[dict[str, Any]]:
+        """Return the conversation of a session, as its log has it."""
+        return state_of(self._folder.read(session_id).records()).messages
+
+    def fork(self, session_id: str) -> str:
+        """Copy a session, and return the id of the copy."""
+        return self._folder.fork(session_id)
+
+    def delete(self, session_id: str) -> None:
+        """Delete a session."""
+        self._folder.delete(session_id)
+
+
+def session_folder(store: Store) -> SessionFolder:
+    """Return the backend of a folder.
+
+    Raises:
+        AgentError: the distribution that stores sessions is not installed.
+    """
+    try:
+        return cast("SessionFolder", find_backend("files", folder=store))
+    except NoBackendError:
+        raise AgentError(
+            "Sessions cannot be stored in a folder here.",
+            why="The part that stores them is not installed.",
+            fix="pip install 'amplifier[files]'",
+        ) from None
