@@ -353,3 +353,23 @@ async def test_a_tool_that_asks_a_model_itself_has_the_call_below_it(harness: An
 
     inner = next(each for each in harness.spans("chat") if each.name == "chat small")
     assert harness.parent_of(inner).name == "execute_tool ask"
+
+
+async def test_a_span_that_a_tool_makes_itself_is_below_its_call(harness: Any) -> None:
+    class Query(MockTool):
+        async def _execute(self, input: dict[str, Any]) -> ToolResult:
+            with harness.tracers.get_tracer("shop").start_as_current_span(f"query {input['n']}"):
+                await asyncio.sleep(0)
+            return ToolResult(output="found")
+
+    calls = [("query", {"n": 1}), ("query", {"n": 2})]
+    session = await harness.open(harness.plan(harness.step(*calls), "Done."))
+    await session.coordinator.mount("tools", Query("query"))
+
+    await session.execute("hello")
+
+    made = [each for each in harness.spans() if each.name.startswith("query")]
+    above = [harness.parent_of(each) for each in made]
+    assert [each.name for each in above] == ["execute_tool query", "execute_tool query"]
+    # Each below its own call, although both run at the same time.
+    assert above[0] is not above[1]

@@ -14,6 +14,7 @@ from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_module_hooks_otel.config import OtelConfig
 from amplifier_module_hooks_otel.model_calls import Instruments
 from amplifier_module_hooks_otel.telemetry import FIND, HANDLERS, TELEMETRY, Telemetry
+from amplifier_module_hooks_otel.traced_tool import TracedTool
 from amplifier_module_hooks_otel.trouble import DEGRADED, NAME, Trouble
 
 __amplifier_module_type__ = "hook"
@@ -45,6 +46,12 @@ async def mount(
             priority = _LAST if event in _BEGINS else _FIRST
             # Registered as a guard, so that children without this module inherit it.
             undo.callback(hooks.register(event, telemetry, priority, NAME, on_error="deny"))
+        if not inherited:
+
+            def traced(name: str, tool: Any) -> Any:
+                return TracedTool(tool, telemetry)
+
+            undo.callback(coordinator.interpose("tools", traced, name=NAME, inherit=True))
         telemetry.enter(coordinator, settings)
         coordinator.register_capability(TELEMETRY, telemetry)
         coordinator.register_contributor("observability.events", NAME, lambda: [DEGRADED])

@@ -14,6 +14,7 @@ from opentelemetry.trace import Span, SpanKind, Tracer
 
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_core.correlation import OpenToolCall
 from amplifier_core.models import HookResult
 from amplifier_kit.calls.block_stream import BLOCK_DELTA
 from amplifier_kit.secrets.known import known_secrets
@@ -66,6 +67,15 @@ class Telemetry:
         if config.model_copy(update={"agent_name": self.config.agent_name}) != self.config:
             line = "An agent has its own `hooks-otel` configuration; its root's holds instead."
             self.trouble.tell("one_configuration", line)
+
+    def span_of(self, call: OpenToolCall | None) -> Span | None:
+        """Return the span of a tool call, in whichever session it is."""
+        if call is None:
+            return None
+        for session in self.sessions.values():
+            if call in session.spans:
+                return session.spans[call]
+        return None
 
     def close(self) -> None:
         """End every span that is open."""
