@@ -182,6 +182,30 @@ async def test_tenants_do_not_see_each_others_sessions(url: str) -> None:
         assert await theirs.session_ids() == []
 
 
+async def test_dependencies_without_a_type_are_refused_and_not_dropped(url: str) -> None:
+    agent = Agent(script("Hi."))
+
+    async with agent.durable(url) as durable:
+        with pytest.raises(AgentError, match="does not name their type"):
+            await durable.submit("c1", "Hi", deps=Deps("ann"))  # pyright: ignore[reportArgumentType, reportCallIssue] - that is the mistake
+
+
+def test_functions_of_a_script_are_pointed_out(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from amplifier import Agent\n"
+        "def clock() -> str:\n    return 'noon'\n"
+        "Agent('mock:demo', tools=[clock]).durable('sqlite:///x.sqlite')\n",
+        encoding="utf-8",
+    )
+
+    done = subprocess.run(
+        [sys.executable, program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+
+    assert "only workers in this process find them" in done.stderr
+
+
 @contextmanager
 def worker_process(url: str, home: Path, *, ends_by: signal.Signals) -> Generator[None]:
     """Run `amplifier worker` in an environment that can import the tools."""

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import functools
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import entry_points
@@ -40,6 +41,9 @@ __all__ = ["Agent", "with_budget_of"]
 DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)
 _GROUP = "amplifier.modules"
+# How a reference to a function begins that no other process can import.
+_OF_THE_SCRIPT = '"__main__:'
+logger: logging.Logger = logging.getLogger("amplifier")
 
 
 class Agent(Generic[DepsT, OutputT]):
@@ -240,12 +244,23 @@ class Agent(Generic[DepsT, OutputT]):
                 why="The part that runs them is not installed.",
                 fix="pip install 'amplifier[durable]'",
             ) from None
+        if _OF_THE_SCRIPT in json.dumps(self._plan):
+            logger.warning(
+                "The agent uses functions of the script that is run; only workers in this process "
+                "find them. Define them in a module."
+            )
         return Durable(self._plan_with, backend, self._output)
 
     def _plan_with(self, deps: DepsT | None) -> dict[str, Any]:
         """Return the plan of a session that runs elsewhere, with its dependencies as data."""
         plan = self.plan
-        if deps is not None and self._deps is not None:
+        if deps is not None:
+            if self._deps is None:
+                raise AgentError(
+                    "The dependencies cannot be stored.",
+                    why="The agent does not name their type.",
+                    fix="Agent(..., deps=TheirType)",
+                )
             value = TypeAdapter[Any](self._deps).dump_python(deps, mode="json")
             stored = {"type": reference_of(self._deps), "value": value}
             _store_deps(plan, stored, _parts())
