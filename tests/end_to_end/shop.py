@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,12 @@ class Ticket(BaseModel):
 
     title: str
     urgent: bool = False
+
+
+class Delivery(BaseModel):
+    """What only the type can check: JSON Schema has no dates."""
+
+    on: date
 
 
 @tool(effect="pure", timeout=10)

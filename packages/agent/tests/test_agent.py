@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+import sys
+from datetime import date
+from typing import Any, cast
 
 import pytest
 
-from amplifier import Agent, AgentError, Image, TextDelta, ToolEnded, ToolStarted
+from amplifier import Agent, AgentError, Image, TextDelta, ToolEnded, ToolStarted, tool
 from amplifier.functions import FunctionTool
 from amplifier_core.testing import MockCoordinator
-from end_to_end.shop import Deps, Ticket, broken, calls, lookup, refund, script, thread_of_this_call
+from end_to_end.shop import (
+    Delivery,
+    Deps,
+    Ticket,
+    broken,
+    calls,
+    lookup,
+    refund,
+    script,
+    thread_of_this_call,
+)
 
 
 def test_an_agent_answers_in_one_line() -> None:
@@ -224,3 +236,58 @@ def test_a_function_without_a_name_of_its_own_is_refused() -> None:
 def test_a_provider_that_is_not_installed_is_refused_with_those_that_are() -> None:
     with pytest.raises(AgentError, match=r"`nobody` is not installed.*mock"):
         Agent("nobody:model-1")
+
+
+@pytest.mark.parametrize("left_at", [ToolStarted, ToolEnded, TextDelta])
+async def test_a_loop_that_is_left_by_break_does_not_cancel_the_next_turns(
+    left_at: type[object],
+) -> None:
+    agent = Agent(script(calls("where"), *["Said."] * 4), tools=[thread_of_this_call])
+
+    async with agent.session() as session:
+        async for event in session.stream("One."):
+            if isinstance(event, left_at):
+                break
+        reasons = [(await session.run(each)).stop_reason for each in ("Two.", "Three.")]
+        async for _ in session.stream("Four."):
+            break
+
+    assert reasons == ["completed", "completed"]
+
+
+def test_an_answer_that_only_its_type_refuses_is_sent_back_once() -> None:
+    agent = Agent(script('{"on": "yesterday"}', '{"on": "2026-05-03"}'), output=Delivery)
+
+    done = agent.run_sync("When?")
+
+    assert done.output == Delivery(on=date(2026, 5, 3))
+    assert done.usage.calls == 2
+
+
+def test_an_answer_that_is_refused_twice_names_what_does_not_fit() -> None:
+    agent = Agent(script(*['{"on": "yesterday"}'] * 2), output=Delivery)
+
+    with pytest.raises(AgentError, match="on: Input should be a valid date"):
+        agent.run_sync("When?")
+
+
+def test_a_tool_that_cannot_be_imported_stops_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = Agent(script("Hi."), tools=[thread_of_this_call])
+    monkeypatch.delattr(sys.modules[thread_of_this_call.__module__], "thread_of_this_call")
+
+    with pytest.raises(AgentError, match="thread_of_this_call"):
+        agent.run_sync("Hi")
+
+
+def test_mistakes_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(AgentError, match="`claude` does not name a provider"):
+        Agent("claude")
+    with pytest.raises(AgentError, match="ANTHROPIC_API_KEY"):
+        Agent("anthropic:claude-sonnet-5-5").run_sync("Hi")
+    with pytest.raises(AgentError, match="`pur` is not an effect"):
+        tool(effect=cast("Any", "pur"))
+    with pytest.raises(AgentError, match="needs its dependencies"):
+        Agent(script("Hi."), deps=Deps).run_sync("Hi", deps=cast("Any", None))
+    with pytest.raises(AgentError, match="is not the address of a database"):
+        Agent(script("Hi.")).durable("mysql://x/y")

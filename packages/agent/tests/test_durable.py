@@ -23,7 +23,7 @@ from amplifier import (
     ToolEnded,
     ToolStarted,
 )
-from amplifier_runtime.errors import NotFoundError, SessionBusyError
+from amplifier_runtime.errors import NoDatabaseError, NotFoundError, SessionBusyError
 from end_to_end.shop import (
     Deps,
     Ticket,
@@ -188,6 +188,15 @@ async def test_dependencies_without_a_type_are_refused_and_not_dropped(url: str)
     async with agent.durable(url) as durable:
         with pytest.raises(AgentError, match="does not name their type"):
             await durable.submit("c1", "Hi", deps=Deps("ann"))  # pyright: ignore[reportArgumentType, reportCallIssue] - that is the mistake
+
+
+@pytest.mark.parametrize("place", ["/nonexistent/shop.sqlite", "localhost:1/shop"])
+async def test_a_database_that_cannot_be_used_is_an_error_and_not_a_wait(place: str) -> None:
+    scheme = "sqlite:///" if place.endswith("sqlite") else "postgresql://"
+
+    with pytest.raises(NoDatabaseError, match="The database cannot be used"):
+        async with Agent(script("Hi.")).durable(scheme + place):
+            pass
 
 
 def test_functions_of_a_script_are_pointed_out(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import functools
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import entry_points
 from importlib.resources import files
 from pathlib import Path
@@ -28,10 +28,12 @@ from amplifier.guards import Guard
 from amplifier.models import ScriptedModel, refuse
 from amplifier.references import DEPS, reference_of
 from amplifier.session import LoggedMessages, Questions, Session
-from amplifier.stored import Store, session_folder
+from amplifier.stored import Store, how_to_install, session_folder
+from amplifier_core.errors import SessionError
 from amplifier_core.session import AmplifierSession
 from amplifier_journal.backends import find_turn_backend
 from amplifier_journal.errors import NoBackendError
+from amplifier_kit.notices import absence_capability
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -41,6 +43,7 @@ __all__ = ["Agent", "with_budget_of"]
 DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)
 _GROUP = "amplifier.modules"
+_DATABASES = ("sqlite:///", "postgresql://")
 # How a reference to a function begins that no other process can import.
 _OF_THE_SCRIPT = '"__main__:'
 logger: logging.Logger = logging.getLogger("amplifier")
@@ -236,13 +239,18 @@ class Agent(Generic[DepsT, OutputT]):
         Raises:
             AgentError: the distribution that runs them is not installed.
         """
+        if not database.startswith(_DATABASES):
+            raise AgentError(
+                f"`{database.partition('@')[2] or database}` is not the address of a database.",
+                why=f"It has to begin with {' or '.join(_DATABASES)}.",
+            )
         try:
             backend = find_turn_backend(database, tenant)
         except NoBackendError:
             raise AgentError(
                 "Sessions cannot be durable here.",
                 why="The part that runs them is not installed.",
-                fix="pip install 'amplifier[durable]'",
+                fix=how_to_install("durable"),
             ) from None
         if _OF_THE_SCRIPT in json.dumps(self._plan):
             logger.warning(
@@ -282,6 +290,12 @@ class Agent(Generic[DepsT, OutputT]):
     async def _mounted(
         self, session_id: str | None, deps: Any, store: Store | None, budget: Budget | None
     ) -> AsyncGenerator[Session[OutputT]]:
+        if deps is None and self._deps is not None:
+            raise AgentError(
+                "This agent needs its dependencies.",
+                why=f"Its tools use a `{self._deps.__name__}`.",
+                fix=f"deps={self._deps.__name__}(...)",
+            )
         questions = Questions()
         plan = self.plan
         capabilities: dict[str, Any] = {DEPS: deps}
@@ -308,7 +322,7 @@ class Agent(Generic[DepsT, OutputT]):
         )
         for name, value in capabilities.items():
             kernel.coordinator.register_capability(name, value)
-        async with kernel:
+        async with _initialized(kernel):
             # The kernel passes a prompt to the loop as it is, and ours take blocks of content.
             yield Session(kernel, cast("Any", kernel.execute), questions, self._output)
 
@@ -356,6 +370,34 @@ def _guards_part(
     return entries
 
 
+@asynccontextmanager
+async def _initialized(kernel: AmplifierSession) -> AsyncGenerator[None]:
+    """Open a session of the kernel.
+
+    Raises:
+        AgentError: a module that it cannot do without is not there, and why.
+    """
+    async with AsyncExitStack() as opening:
+        opening.push_async_callback(kernel.cleanup)
+        try:
+            await kernel.initialize()
+        except SessionError as error:
+            raise AgentError(str(error), why=_failures(kernel)) from None
+        if not kernel.coordinator.get("providers"):
+            raise AgentError("No model can answer.", why=_failures(kernel))
+        yield
+
+
+def _failures(kernel: AmplifierSession) -> str:
+    """Return why modules are missing, each with what it lacks."""
+    found: list[str] = []
+    for each in kernel.status.modules:
+        lacks: Any = kernel.coordinator.get_capability(absence_capability(each.module_id))
+        if lacks or each.error:
+            found.append(f"{each.module_id}: {lacks or each.error}")
+    return "; ".join(found)
+
+
 def _store_deps(plan: dict[str, Any], stored: dict[str, Any], parts: dict[str, Any]) -> None:
     """Put dependencies into every entry of a plan that uses them, and into its agents."""
     users = {parts["functions"]["module"], parts["guards"]["module"]}
@@ -398,7 +440,12 @@ def _provider(
         return {**parts[model.part], "config": model.config}
     if not isinstance(model, str):
         return dict(model)
-    name, _, model_id = model.partition(":")
+    name, colon, model_id = model.partition(":")
+    if not colon:
+        raise AgentError(
+            f"`{model}` does not name a provider.",
+            why="A model is `provider:model`, such as `anthropic:claude-sonnet-5-5`.",
+        )
     module_id = f"{parts['provider_prefix']}{name}"
     if not entry_points(group=_GROUP, name=module_id):
         prefix: str = parts["provider_prefix"]
@@ -409,7 +456,7 @@ def _provider(
         raise AgentError(
             f"The provider `{name}` is not installed.",
             why=f"Installed: {', '.join(known) or 'none'}.",
-            fix=f"pip install 'amplifier[{name}]'",
+            fix=how_to_install(name) if name in parts["vendors"] else "",
         )
     config = {parts["model_key"]: model_id} if model_id else {}
     return {"module": module_id, "config": config}

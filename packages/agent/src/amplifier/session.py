@@ -23,7 +23,7 @@ from amplifier.events import (
     ToolStarted,
 )
 from amplifier.finish import finish
-from amplifier.totals import HEARD, Totals, typed
+from amplifier.totals import HEARD, OutputError, Totals, typed
 from amplifier_core import events
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.session import AmplifierSession
@@ -39,6 +39,7 @@ Execute: TypeAlias = Callable[[str | list[dict[str, Any]]], Awaitable[str]]
 # After every hook that may change or deny what is announced.
 _LAST = 1_000_000
 _NAME = "agent"
+_AGAIN = "Your answer does not fit: {}. Answer again, with all of it and nothing else."
 # A tool may ignore its cancellation; a stream that is left does not wait for it forever.
 _END_SECONDS = 10.0
 
@@ -107,6 +108,9 @@ class Session(Generic[OutputT]):
         self._execute = execute
         self._questions = questions
         self._output = output
+        # The turn of the last stream, and a lock for whoever ends it.
+        self._streaming: asyncio.Task[None] | None = None
+        self._ending = asyncio.Lock()
 
     @property
     def session_id(self) -> str:
@@ -129,6 +133,7 @@ class Session(Generic[OutputT]):
 
         With `output` the answer of this turn is JSON that fits this type.
         """
+        await self._end(self._streaming)
         totals = Totals()
         stop_listening = self._listen(totals, None)
         try:
@@ -149,10 +154,14 @@ class Session(Generic[OutputT]):
 
         Leaving the loop cancels the turn. What was said until then stays in the conversation.
         """
+        # A loop that was left by `break` closes its stream when Python collects it, which may be
+        # after the next turn has begun.
+        await self._end(self._streaming)
         queue: asyncio.Queue[Event[Any] | BaseException] = asyncio.Queue()
+        put = queue.put_nowait
         totals = Totals()
-        stop_listening = self._listen(totals, queue.put_nowait)
-        self._questions.put = queue.put_nowait
+        stop_listening = self._listen(totals, put)
+        self._questions.put = put
 
         async def turn() -> None:
             try:
@@ -161,6 +170,7 @@ class Session(Generic[OutputT]):
                 queue.put_nowait(error)
 
         running = asyncio.create_task(turn())
+        self._streaming = running
         try:
             while True:
                 event = await queue.get()
@@ -170,7 +180,8 @@ class Session(Generic[OutputT]):
                 if isinstance(event, Done):
                     return
         finally:
-            self._questions.put = None
+            if self._questions.put is put:
+                self._questions.put = None
             await finish(self._end(running))
             stop_listening()
 
@@ -181,22 +192,34 @@ class Session(Generic[OutputT]):
         coordinator.register_capability(OUTPUT_SCHEMA, schema)
         try:
             answer = await self._execute(content_of(prompt))
+            try:
+                made = typed(adapter, answer, totals)
+            except OutputError as error:
+                if totals.stop_reason != "completed":
+                    raise
+                # The schema holds, but not what only the type can check.
+                answer = await self._execute(_AGAIN.format(error.problems))
+                made = typed(adapter, answer, totals)
         finally:
             coordinator.register_capability(OUTPUT_SCHEMA, None)
-        output_ = typed(adapter, answer, totals)
-        return Done(output_, totals.usage, totals.cost, totals.stop_reason, text=answer)
+        return Done(made, totals.usage, totals.cost, totals.stop_reason, text=answer)
 
-    async def _end(self, running: asyncio.Task[None]) -> None:
+    async def _end(self, running: asyncio.Task[None] | None) -> None:
         """Cancel a turn that still runs, and wait for its end."""
-        if running.done():
+        if running is None:
             return
-        coordinator = self.kernel.coordinator
-        await coordinator.request_cancel(True)
-        await asyncio.wait({running}, timeout=_END_SECONDS)
-        if not running.done():
-            logger.warning("turn does not end after its cancellation session=%s", self.session_id)
-            running.cancel()
-        coordinator.cancellation.reset()
+        async with self._ending:
+            if running.done():
+                return
+            coordinator = self.kernel.coordinator
+            await coordinator.request_cancel(True)
+            await asyncio.wait({running}, timeout=_END_SECONDS)
+            if not running.done():
+                logger.warning(
+                    "turn does not end after its cancellation session=%s", self.session_id
+                )
+                running.cancel()
+            coordinator.cancellation.reset()
 
     def _listen(self, totals: Totals, put: Callable[[Any], None] | None) -> Callable[[], None]:
         """Collect the totals of a turn, and pass its events to `put`."""

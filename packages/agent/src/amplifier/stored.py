@@ -10,7 +10,7 @@ from amplifier_journal.backends import SessionFolder, find_backend
 from amplifier_journal.errors import NoBackendError
 from amplifier_journal.readings.state import state_of
 
-__all__ = ["Sessions", "Store", "session_folder"]
+__all__ = ["Sessions", "Store", "how_to_install", "session_folder"]
 
 Store: TypeAlias = str | os.PathLike[str]
 """The folder that sessions are stored in."""
@@ -39,6 +39,11 @@ class Sessions:
         self._folder.delete(session_id)
 
 
+def how_to_install(extra: str) -> str:
+    """Return the line that adds an extra; nothing is on a public index yet."""
+    return f"In the clone: pip install --find-links dist -c constraints.txt 'amplifier[{extra}]'"
+
+
 def session_folder(store: Store) -> SessionFolder:
     """Return the backend of a folder.
 
@@ -51,5 +56,5 @@ def session_folder(store: Store) -> SessionFolder:
         raise AgentError(
             "Sessions cannot be stored in a folder here.",
             why="The part that stores them is not installed.",
-            fix="pip install 'amplifier[files]'",
+            fix=how_to_install("files"),
         ) from None

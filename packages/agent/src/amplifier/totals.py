@@ -13,7 +13,7 @@ from amplifier.events import Usage
 from amplifier_core import events
 from amplifier_kit.calls import budget_notices
 
-__all__ = ["HEARD", "Totals", "typed"]
+__all__ = ["HEARD", "OutputError", "Totals", "problems_of", "typed"]
 
 HEARD = (budget_notices.EXHAUSTED, events.LLM_RESPONSE, events.ORCHESTRATOR_COMPLETE)
 """The events that totals are made of."""
@@ -66,7 +66,7 @@ def typed(adapter: TypeAdapter[Any] | None, answer: str, totals: Totals) -> Any:
     """Return an answer with the type of the output.
 
     Raises:
-        AgentError: it does not fit.
+        OutputError: it does not fit.
     """
     if adapter is None:
         return answer
@@ -75,8 +75,24 @@ def typed(adapter: TypeAdapter[Any] | None, answer: str, totals: Totals) -> Any:
             return adapter.validate_python(totals.ending["result"])
         return adapter.validate_json(answer)
     except ValidationError as error:
-        raise AgentError(
+        raise OutputError(problems_of(error), totals.stop_reason) from error
+
+
+class OutputError(AgentError):
+    """The answer does not have the type of the output; `problems` says what does not fit."""
+
+    def __init__(self, problems: str, stop_reason: str) -> None:
+        super().__init__(
             "The answer does not have the type of the output.",
-            why=f"The turn ended as `{totals.stop_reason}`; "
-            f"{error.error_count()} part(s) do not fit.",
-        ) from error
+            why=f"The turn ended as `{stop_reason}`: {problems}",
+        )
+        self.problems = problems
+
+
+def problems_of(error: ValidationError) -> str:
+    """Return what does not fit, each part by its place."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(
+        f"{'.'.join(str(part) for part in each['loc']) or 'the whole'}: {each['msg']}"
+        for each in found
+    )

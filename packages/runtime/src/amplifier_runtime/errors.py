@@ -7,6 +7,7 @@ DurableError
 ├── SessionBusyError        a turn of the session is not finished
 ├── AlreadyDecidedError     outcome; the approval was decided before
 ├── CursorError             cursor
+├── NoDatabaseError         there is none at the address, or it does not answer
 ├── SchemaError             fix; a command
 ├── ExposedDatabaseError    fix; a command
 ├── ClearKeyError           places; a plan has a key in clear
@@ -78,6 +79,13 @@ class CursorError(DurableError):
     def __init__(self, cursor: str, why: str) -> None:
         super().__init__(f"`{cursor}` {why}. Read from the beginning, without a cursor.")
         self.cursor = cursor
+
+
+class NoDatabaseError(DurableError):
+    """There is no database at the address, or it does not answer."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The database cannot be used: {why}")
 
 
 class SchemaError(DurableError):

@@ -8,10 +8,12 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.migrate import applied, check_schema, migrate
-from amplifier_runtime.errors import TurnFailedError
+from amplifier_runtime.errors import NoDatabaseError, TurnFailedError
 from amplifier_runtime.log.reader import LogEntry, LogReader
 from amplifier_runtime.signals.signals import Signals
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
@@ -20,6 +22,7 @@ from amplifier_runtime.worker_parts import all_parts
 __all__ = ["DatabaseTurns"]
 
 _ENDED = "turn.ended"
+_PATIENCE_SECONDS = 5.0
 
 
 class DatabaseTurns:
@@ -38,10 +41,18 @@ class DatabaseTurns:
 
         Raises:
             SchemaError: the tables are those of another version.
+            NoDatabaseError: there is no database at the address, or it does not answer.
         """
-        if not await applied(self._database):
-            await migrate(self._database)
-        await check_schema(self._database)
+        # Somebody waits for the program to start: not the minute that a worker retries for.
+        database = Database(self._url, connections=2, patience_seconds=_PATIENCE_SECONDS)
+        try:
+            if not await applied(database):
+                await migrate(database)
+            await check_schema(database)
+        except SQLAlchemyError as error:
+            raise NoDatabaseError(str(error).splitlines()[0]) from None
+        finally:
+            database.close()
 
     async def close(self) -> None:
         """Disconnect."""

@@ -8,7 +8,16 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, ParamSpec, get_origin, get_type_hints, overload
+from typing import (
+    Any,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from typing_extensions import TypeVar
@@ -16,6 +25,7 @@ from typing_extensions import TypeVar
 from amplifier.errors import AgentError
 from amplifier.functions.config import FunctionToolsConfig
 from amplifier.references import DEPS, resolve, use_stored_deps
+from amplifier.totals import problems_of
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.correlation import current_tool_call_id
 from amplifier_core.effects import Effect
@@ -88,6 +98,10 @@ def tool(
     is data to the model and not an instruction; `trusted_output` is for tools that return nothing
     from outside.
     """
+    if effect not in get_args(Effect):
+        raise AgentError(
+            f"`{effect}` is not an effect.", why=f"Known: {', '.join(get_args(Effect))}."
+        )
     options = _Options(name, effect, timeout, approval, trusted_output)
 
     def mark(marked: Callable[..., Any]) -> Callable[..., Any]:
@@ -133,7 +147,10 @@ class FunctionTool:
         try:
             given = signature.model.model_validate(input)
         except ValidationError as error:
-            return ToolResult(success=False, error={"message": _problems(error)})
+            return ToolResult(
+                success=False,
+                error={"message": f"The arguments are not valid. {problems_of(error)}"},
+            )
         arguments = {name: getattr(given, name) for name in signature.model.model_fields}
         if signature.context is not None:
             arguments[signature.context] = self._context()
@@ -150,15 +167,6 @@ class FunctionTool:
     def _context(self) -> Context[Any]:
         deps: Any = self._coordinator.get_capability(DEPS)
         return Context(deps, self._coordinator.session_id, current_tool_call_id())
-
-
-def _problems(error: ValidationError) -> str:
-    """Return what is wrong with the arguments, as a model can use it."""
-    lines = [
-        f"{'.'.join(str(part) for part in each['loc']) or 'input'}: {each['msg']}"
-        for each in error.errors(include_url=False, include_context=False, include_input=False)
-    ]
-    return "The arguments are not valid. " + "; ".join(lines)
 
 
 class _Signature(NamedTuple):
