@@ -35,7 +35,15 @@ def check_behaviour(python: Path) -> None:
         SystemExit: one of them fails.
     """
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "tests/docs/test_compare.py"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-m",
+            "slow or not slow",
+            "tests/docs/test_compare.py",
+        ],
         cwd=ROOT,
         env={**os.environ, "COMPARE_PYTHON": str(python)},
         check=False,
