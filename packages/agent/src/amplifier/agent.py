@@ -20,7 +20,7 @@ from typing_extensions import TypeVar
 from amplifier.budget import SHARED, Budget
 from amplifier.content import Prompt
 from amplifier.durable import Durable
-from amplifier.errors import AgentError
+from amplifier.errors import AgentError, how_to_install
 from amplifier.events import Done
 from amplifier.finish import finish
 from amplifier.functions import needs_approval, tool_name
@@ -28,7 +28,7 @@ from amplifier.guards import Guard
 from amplifier.models import ScriptedModel, refuse
 from amplifier.references import DEPS, reference_of
 from amplifier.session import LoggedMessages, Questions, Session
-from amplifier.stored import Store, how_to_install, session_folder
+from amplifier.stored import Store, session_folder
 from amplifier_core.errors import SessionError
 from amplifier_core.session import AmplifierSession
 from amplifier_journal.backends import find_turn_backend
@@ -183,8 +183,7 @@ class Agent(Generic[DepsT, OutputT]):
         budget: Budget | None = None,
     ) -> Done[OutputT]:
         """Run one turn in a session of its own."""
-        async with self._open(None, deps, store, budget) as session:
-            return await session.run(prompt)
+        return await self._run(prompt, deps, store, budget)
 
     @overload
     def run_sync(
@@ -214,12 +213,13 @@ class Agent(Generic[DepsT, OutputT]):
         budget: Budget | None = None,
     ) -> Done[OutputT]:
         """Do what `run` does, from code that is not asynchronous."""
+        return asyncio.run(self._run(prompt, deps, store, budget))
 
-        async def turn() -> Done[OutputT]:
-            async with self._open(None, deps, store, budget) as session:
-                return await session.run(prompt)
-
-        return asyncio.run(turn())
+    async def _run(
+        self, prompt: Prompt, deps: Any, store: Store | None, budget: Budget | None
+    ) -> Done[OutputT]:
+        async with self._open(None, deps, store, budget) as session:
+            return await session.run(prompt)
 
     def save_bundle(self, file: Store) -> None:
         """Write the plan as a bundle, which the command runs: `amplifier run -b FILE`.
@@ -237,11 +237,13 @@ class Agent(Generic[DepsT, OutputT]):
         `database` is `sqlite:///path` or `postgresql://...`; a tenant sees only its own sessions.
 
         Raises:
-            AgentError: the distribution that runs them is not installed.
+            AgentError: it is another address, or what runs the turns is not installed.
         """
         if not database.startswith(_DATABASES):
+            # Without the user and the password.
+            shown = database.rpartition("@")[2]
             raise AgentError(
-                f"`{database.partition('@')[2] or database}` is not the address of a database.",
+                f"`{shown}` is not the address of a database.",
                 why=f"It has to begin with {' or '.join(_DATABASES)}.",
             )
         try:

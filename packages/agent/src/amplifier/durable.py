@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from typing_extensions import TypeVar
 
 from amplifier.content import Prompt, content_of
-from amplifier.errors import AgentError
+from amplifier.errors import check_option
 from amplifier.events import (
     Done,
     Event,
@@ -24,7 +24,7 @@ from amplifier.events import (
 )
 from amplifier.totals import Totals, typed
 from amplifier_journal.backends import TurnBackend, TurnEntry
-from amplifier_kit.calls.block_stream import BLOCK_DELTA
+from amplifier_kit.calls import block_stream
 
 __all__ = ["Durable", "Turn"]
 
@@ -54,8 +54,11 @@ class Turn(Generic[OutputT]):
     async def result(self) -> Done[OutputT]:
         """Wait for the end of the turn; bound it with `asyncio.timeout`.
 
+        Of a turn that was cancelled the `stop_reason` says so.
+
         Raises:
-            AgentError: it was cancelled, or its answer does not have the type of the output.
+            AgentError: the answer does not have the type of the output.
+            Exception: the turn failed; the error is the backend's.
         """
         await self._backend.answer_of(self.turn_id)
         async with aclosing(self.stream()) as events_of_turn:
@@ -106,7 +109,7 @@ class Turn(Generic[OutputT]):
                 return self._question(data)
             case "log.superseded":
                 return Restarted()
-            case name if name == BLOCK_DELTA:
+            case block_stream.BLOCK_DELTA:
                 is_thought = data.get("block_type") == "thinking"
                 return (ThinkingDelta if is_thought else TextDelta)(str(data["text"]))
             case _:
@@ -116,11 +119,7 @@ class Turn(Generic[OutputT]):
         approval_id: str = data["approval_id"]
 
         async def answer(option: str) -> None:
-            if option not in data["options"]:
-                raise AgentError(
-                    f"`{option}` is not an option.",
-                    why=f"The options are {', '.join(data['options'])}.",
-                )
+            check_option(option, data["options"])
             await self._backend.decide(approval_id, option, by=_READER)
 
         return Question(data["prompt"], tuple(data["options"]), answer)

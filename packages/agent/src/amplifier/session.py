@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from typing_extensions import TypeVar
 
 from amplifier.content import Prompt, content_of
-from amplifier.errors import AgentError
+from amplifier.errors import check_option
 from amplifier.events import (
     Done,
     Event,
@@ -27,7 +27,8 @@ from amplifier.totals import HEARD, OutputError, Totals, typed
 from amplifier_core import events
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.session import AmplifierSession
-from amplifier_kit.turn_events import OUTPUT_SCHEMA, TOOL_DENIED
+from amplifier_kit import turn_events
+from amplifier_kit.calls import block_stream
 
 __all__ = ["LoggedMessages", "Questions", "Session"]
 
@@ -79,10 +80,7 @@ class Questions:
         answered: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         async def answer(option: str) -> None:
-            if option not in options:
-                raise AgentError(
-                    f"`{option}` is not an option.", why=f"The options are {', '.join(options)}."
-                )
+            check_option(option, options)
             if not answered.done():
                 answered.set_result(option)
 
@@ -189,7 +187,7 @@ class Session(Generic[OutputT]):
         adapter = self._output if output is None else TypeAdapter[Any](output)
         schema = None if output is None or adapter is None else adapter.json_schema()
         coordinator = self.kernel.coordinator
-        coordinator.register_capability(OUTPUT_SCHEMA, schema)
+        coordinator.register_capability(turn_events.OUTPUT_SCHEMA, schema)
         try:
             answer = await self._execute(content_of(prompt))
             try:
@@ -201,7 +199,7 @@ class Session(Generic[OutputT]):
                 answer = await self._execute(_AGAIN.format(error.problems))
                 made = typed(adapter, answer, totals)
         finally:
-            coordinator.register_capability(OUTPUT_SCHEMA, None)
+            coordinator.register_capability(turn_events.OUTPUT_SCHEMA, None)
         return Done(made, totals.usage, totals.cost, totals.stop_reason, text=answer)
 
     async def _end(self, running: asyncio.Task[None] | None) -> None:
@@ -242,19 +240,19 @@ class Session(Generic[OutputT]):
 
 _HEARD = (
     *HEARD,
-    "llm:stream_block_delta",
+    block_stream.BLOCK_DELTA,
     events.TOOL_PRE,
     events.TOOL_POST,
     events.TOOL_ERROR,
-    TOOL_DENIED,
+    turn_events.TOOL_DENIED,
 )
 
 
 def _event_of(event: str, data: dict[str, Any]) -> Event[Any] | None:
     match event:
-        case "llm:stream_block_delta" if data.get("block_type") == "thinking":
+        case block_stream.BLOCK_DELTA if data.get("block_type") == "thinking":
             return ThinkingDelta(str(data["text"]))
-        case "llm:stream_block_delta":
+        case block_stream.BLOCK_DELTA:
             return TextDelta(str(data["text"]))
         case events.TOOL_PRE:
             return ToolStarted(
@@ -266,7 +264,7 @@ def _event_of(event: str, data: dict[str, Any]) -> Event[Any] | None:
             return ToolEnded(
                 str(data["tool_name"]), None, str(data.get("error")), str(data.get("tool_call_id"))
             )
-        case _ if event == TOOL_DENIED:
+        case turn_events.TOOL_DENIED:
             return ToolEnded(
                 str(data["tool_name"]), None, str(data.get("reason")), str(data.get("tool_call_id"))
             )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any, TypeAlias, cast
 
-from amplifier.errors import AgentError
+from amplifier.errors import AgentError, how_to_install
 from amplifier_journal.backends import SessionFolder, find_backend
 from amplifier_journal.errors import NoBackendError
 from amplifier_journal.readings.state import state_of
 
-__all__ = ["Sessions", "Store", "how_to_install", "session_folder"]
+__all__ = ["Sessions", "Store", "session_folder"]
 
 Store: TypeAlias = str | os.PathLike[str]
 """The folder that sessions are stored in."""
@@ -37,11 +37,6 @@ class Sessions:
     def delete(self, session_id: str) -> None:
         """Delete a session."""
         self._folder.delete(session_id)
-
-
-def how_to_install(extra: str) -> str:
-    """Return the line that adds an extra; nothing is on a public index yet."""
-    return f"In the clone: pip install --find-links dist -c constraints.txt 'amplifier[{extra}]'"
 
 
 def session_folder(store: Store) -> SessionFolder:
