@@ -88,7 +88,7 @@ async def test_without_room_the_vendor_is_not_called_and_the_answer_says_why(bui
     assert "USD 0.0000 of 0.0010" in response.content[0].text
     assert "write a book" in response.content[0].text
     assert response.tool_calls is None
-    assert response.finish_reason == "length"
+    assert response.finish_reason == "budget"
     assert harness.told("budget:exhausted")[0]["answered_by"] == "budget"
     assert any("The turn ends" in line for line in harness.screen.lines)
 

@@ -6,7 +6,9 @@ import asyncio
 from decimal import Decimal
 from pathlib import Path
 
-from amplifier import Agent, Budget
+import pytest
+
+from amplifier import Agent, Budget, OutputError
 from end_to_end.shop import calls, script
 
 PRICES = {"mock": {"input": 3.0, "output": 15.0}}
@@ -63,3 +65,30 @@ def test_nothing_is_used_before_the_first_call() -> None:
     budget = Budget("1.00")
 
     assert (budget.used_usd, budget.used_tokens, budget.used_calls) == (0, 0, 0)
+
+
+async def test_a_used_up_budget_is_told_once_and_is_not_blamed_on_the_vendor(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    budget = Budget(calls=1)
+    agent = Agent(ECHO)
+    await agent.run("Hi", budget=budget)
+    caplog.clear()
+
+    await agent.run("Hi", budget=budget)
+
+    told = [each.getMessage() for each in caplog.records if each.name == "amplifier"]
+    assert len(told) == 1
+    assert "The turn ends: 1 of 1 model calls are used" in told[0]
+
+
+async def test_an_answer_without_its_type_says_that_the_budget_was_used_up() -> None:
+    budget = Budget(calls=1)
+    agent = Agent(script({"text": "7"}), output=int)
+    assert (await agent.run("How many?", budget=budget)).output == 7
+
+    with pytest.raises(OutputError, match="ended as `budget`") as caught:
+        await agent.run("How many?", budget=budget)
+
+    assert caught.value.stop_reason == "budget"
+    assert budget.used_calls == 1

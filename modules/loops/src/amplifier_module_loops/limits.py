@@ -6,6 +6,8 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from amplifier_kit.calls.budget_notices import BUDGET
+
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -65,6 +67,7 @@ STATUS = {
     "denied": ("completed", "incomplete"),
     "truncated": ("completed", "incomplete"),
     "filtered": ("completed", "incomplete"),
+    BUDGET: ("completed", "incomplete"),
     "invalid_output": ("completed", "incomplete"),
     "cancelled": ("cancelled", "cancelled"),
     "error": ("error", "incomplete"),
@@ -100,8 +103,9 @@ LIMIT = Ending("limit", "the step limit is reached")
 DEADLINE = Ending("deadline", "the time is used up")
 STUCK = Ending("stuck", "the same calls were made again and again")
 
-# The vendors' finish reasons for an incomplete answer.
+# The finish reasons of an incomplete answer: the vendors', and that of a budget.
 _CUT_SHORT = {
+    BUDGET: BUDGET,
     "length": "truncated",
     "max_tokens": "truncated",
     "max_output_tokens": "truncated",

@@ -11,6 +11,7 @@ from amplifier_core import events
 from amplifier_core.message_models import ResponseFormatJsonSchema, ToolCall
 from amplifier_core.models import HookResult
 from amplifier_kit import turn_events
+from amplifier_kit.calls.budget_notices import BUDGET
 from amplifier_kit.texts import text_of_prompt
 from amplifier_kit.valid_text import valid
 from amplifier_module_loops.announcer import Announcer, Inbox
@@ -330,12 +331,13 @@ class _Turn:
     async def _finish(self, finish_reason: str | None) -> None:
         """End with the answer, and report if it is incomplete or does not match its schema."""
         self.stop_reason = reason = stop_reason_for(finish_reason)
-        if reason != "completed":
+        # Whoever keeps the budget has already told the user.
+        if reason not in ("completed", BUDGET):
             facts = {"stop_reason": reason, "finish_reason": finish_reason}
             line = f"The answer is not complete: the provider reports `{finish_reason}`."
             await self._announcer.warn(turn_events.ANSWER_CUT, facts, line)
         if self._schema is not None:
-            await self._conclude(self._schema, may_repair=True)
+            await self._conclude(self._schema, may_repair=reason != BUDGET)
 
     async def _conclude(self, schema: OutputSchema, *, may_repair: bool) -> None:
         """Check the answer against the schema, and have it repaired once if allowed."""

@@ -6,7 +6,7 @@ from amplifier.agent import Agent
 from amplifier.budget import Budget
 from amplifier.content import Image, Prompt
 from amplifier.durable import Durable, Turn
-from amplifier.errors import AgentError
+from amplifier.errors import AgentError, OutputError
 from amplifier.events import (
     Done,
     Event,
@@ -38,6 +38,7 @@ __all__ = [
     "Event",
     "Guard",
     "Image",
+    "OutputError",
     "Prompt",
     "Question",
     "Restarted",

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from typing_extensions import TypeVar
 
 from amplifier.content import Prompt, content_of
-from amplifier.errors import check_option
+from amplifier.errors import OutputError, check_option
 from amplifier.events import (
     Done,
     Event,
@@ -23,7 +23,7 @@ from amplifier.events import (
     ToolStarted,
 )
 from amplifier.finish import finish
-from amplifier.totals import HEARD, OutputError, Totals, typed
+from amplifier.totals import HEARD, Totals, typed
 from amplifier_core import events
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.session import AmplifierSession
@@ -193,7 +193,7 @@ class Session(Generic[OutputT]):
             try:
                 made = typed(adapter, answer, totals)
             except OutputError as error:
-                if totals.stop_reason != "completed":
+                if error.stop_reason != "completed":
                     raise
                 # The schema holds, but not what only the type can check.
                 answer = await self._execute(_AGAIN.format(error.problems))

@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from amplifier.errors import AgentError
+from amplifier.errors import OutputError
 from amplifier.events import Usage
 from amplifier_core import events
 from amplifier_kit.calls import budget_notices
 
-__all__ = ["HEARD", "OutputError", "Totals", "problems_of", "typed"]
+__all__ = ["HEARD", "Totals", "problems_of", "typed"]
 
 HEARD = (budget_notices.EXHAUSTED, events.LLM_RESPONSE, events.ORCHESTRATOR_COMPLETE)
 """The events that totals are made of."""
@@ -32,7 +32,7 @@ class Totals:
     def stop_reason(self) -> str:
         """Why the turn ended."""
         if self.is_out_of_budget:
-            return "budget"
+            return budget_notices.BUDGET
         return str(self.ending.get("stop_reason") or "completed")
 
     def hear(self, event: str, data: dict[str, Any]) -> None:
@@ -76,17 +76,6 @@ def typed(adapter: TypeAdapter[Any] | None, answer: str, totals: Totals) -> Any:
         return adapter.validate_json(answer)
     except ValidationError as error:
         raise OutputError(problems_of(error), totals.stop_reason) from error
-
-
-class OutputError(AgentError):
-    """The answer does not have the type of the output; `problems` says what does not fit."""
-
-    def __init__(self, problems: str, stop_reason: str) -> None:
-        super().__init__(
-            "The answer does not have the type of the output.",
-            why=f"The turn ended as `{stop_reason}`: {problems}",
-        )
-        self.problems = problems
 
 
 def problems_of(error: ValidationError) -> str:

@@ -35,8 +35,18 @@ def test_it_says_why_there_is_none_what_was_asked_and_what_was_said_last() -> No
         "No further model call was made: nothing is left.\n\n"
         "Still open: dig for gold\n\nReached so far: Three\nholes."
     )
-    assert answer.finish_reason == "length"
+    assert answer.finish_reason == "budget"
     assert answer.metadata == {"budget": "exhausted"}
+
+
+def test_the_closing_answer_of_an_earlier_turn_is_not_quoted() -> None:
+    before = ChatRequest(messages=[Message(role="assistant", content="Three holes.")])
+    closing = text_of(closing_answer("nothing is left", before))
+    messages = [*before.messages, Message(role="assistant", content=closing)]
+
+    text = text_of(closing_answer("nothing is left", ChatRequest(messages=messages)))
+
+    assert text.endswith("Reached so far: Three holes.")
 
 
 def test_what_nobody_said_is_not_quoted_and_what_is_long_is_cut() -> None:
@@ -58,5 +68,5 @@ def test_a_models_last_answer_keeps_its_words_and_loses_its_calls() -> None:
 
     assert text_of(answer) == "Here."
     assert answer.tool_calls is None
-    assert answer.finish_reason == "length"
+    assert answer.finish_reason == "budget"
     assert answer.metadata == {"id": "r", "budget": "exhausted"}

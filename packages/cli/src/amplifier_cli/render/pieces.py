@@ -29,6 +29,7 @@ _ENDINGS = {
     "limit": "The turn came to its limit of steps.",
     "deadline": "The turn came to the end of its time.",
     "stuck": "The turn was ended: the model repeated itself.",
+    "budget": "The turn came to the end of its budget.",
     "truncated": "The answer was cut by the provider.",
     "filtered": "The answer was filtered by the provider.",
     "invalid_output": "The answer does not have the form that was asked for.",

@@ -192,6 +192,7 @@ _WHY = {
     "deadline": "the time is used up",
     "stuck": "the same calls were made again and again",
     "denied": "a hook denied the request",
+    "budget": "the budget is used up",
     "cancelled": "somebody cancelled the turn",
     "invalid_output": "the answer does not fit its schema",
 }

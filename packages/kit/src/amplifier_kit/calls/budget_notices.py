@@ -80,12 +80,15 @@ def _record(amount: Amount) -> dict[str, str]:
     return {"usd": str(amount.usd), "tokens": str(amount.tokens)}
 
 
+BUDGET = "budget"
+"""The finish reason of the last answer of a turn whose budget is used up."""
 _QUOTED = 400
+_NOT_CALLED = "No further model call was made"
 
 
 def closing_answer(cause: str, request: ChatRequest) -> ChatResponse:
     """Return an answer made without a model: why no call was made, and what is still open."""
-    lines = [f"No further model call was made: {cause}."]
+    lines = [f"{_NOT_CALLED}: {cause}."]
     for role, label in (("user", "Still open"), ("assistant", "Reached so far")):
         if words := _last_words(request, role):
             lines.append(f"{label}: {words}")
@@ -93,16 +96,18 @@ def closing_answer(cause: str, request: ChatRequest) -> ChatResponse:
 
 
 def closed(response: ChatResponse) -> ChatResponse:
-    """Return an answer as the last one of its turn: text only, and marked as cut short."""
+    """Return an answer as the last one of its turn: text only, and ended by its budget."""
     words = [block for block in response.content if block.type == "text"]
     metadata = {**(response.metadata or {}), "budget": "exhausted"}
-    ending = {"tool_calls": None, "finish_reason": "length", "metadata": metadata}
+    ending = {"tool_calls": None, "finish_reason": BUDGET, "metadata": metadata}
     return response.model_copy(update={"content": words, **ending})
 
 
 def _last_words(request: ChatRequest, role: str) -> str:
+    """Return what a role said last; a closing answer of an earlier turn was not said by a model."""
     for message in reversed(request.messages):
-        if message.role == role and (words := _text(message).strip()):
+        words = _text(message).strip()
+        if message.role == role and words and not words.startswith(_NOT_CALLED):
             if len(words) <= _QUOTED:
                 return words
             return f"{words[:_QUOTED]} ..."
