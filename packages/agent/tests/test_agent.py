@@ -186,6 +186,30 @@ async def test_a_sub_agent_has_its_tools_and_the_dependencies_of_its_parent() ->
     assert [each.output for each in events if isinstance(each, ToolEnded)] == ["It is ann's."]
 
 
+async def test_a_sub_agent_gives_work_to_agents_of_its_own() -> None:
+    clerk = Agent(script("It is ann's."), description="Looks up orders.")
+    manager = Agent(
+        script(calls("task", agent="clerk", prompt="Whose is 3?"), "The clerk knows."),
+        agents={"clerk": clerk},
+        description="Has a clerk.",
+    )
+    lead = Agent(
+        script(calls("task", agent="manager", prompt="Find out."), "Done."),
+        agents={"manager": manager},
+    )
+    finished: list[Any] = []
+
+    async def hear(_: str, data: dict[str, Any]) -> None:
+        finished.append(data["agent"])
+
+    async with lead.session() as session:
+        session.kernel.coordinator.hooks.register("task:finished", hear)
+        events = [each async for each in session.stream("Go.")]
+
+    assert [each.output for each in events if isinstance(each, ToolEnded)] == ["The clerk knows."]
+    assert finished == ["clerk", "manager"]
+
+
 async def test_a_sub_agent_has_its_own_instructions_and_type_of_answer() -> None:
     helper = Agent(script("A text."), description="Says something.")
     lead = Agent(

@@ -49,4 +49,7 @@ def _overlay(agent: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
     kept = [each for each in plan.get("hooks") or () if each.get("module") not in own]
     sections = ("session", "providers", "tools")
     rest = {key: agent[key] for key in sections if agent.get(key) is not None}
+    # An agent can have agents of its own; a bundle's `all`, `none` or names choose its parent's.
+    if isinstance(agent.get("agents"), dict):
+        rest["agents"] = agent["agents"]
     return {**rest, "hooks": [*kept, *hooks]}
