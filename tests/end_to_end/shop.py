@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from amplifier import Ask, Context, Deny, ToolCall, tool
+from amplifier.testing import ModelRequest
 
 
 @dataclass
@@ -87,6 +88,14 @@ def only_small_orders(call: ToolCall[Deps]) -> Deny | Ask | None:
 async def failing_guard(call: ToolCall[Any]) -> None:
     """Fail, which denies the call."""
     raise RuntimeError(call.name)
+
+
+def name_the_files(request: ModelRequest) -> str:
+    """Answer with the name and the data of every file that the model sees."""
+    contents = [message.content for message in request.raw.messages]
+    blocks = [block for each in contents if not isinstance(each, str) for block in each]
+    sources = [block.source for block in blocks if block.type == "image"]
+    return ", ".join(f"{source['name']}: {source['data']}" for source in sources)
 
 
 def script(*steps: Any) -> dict[str, Any]:

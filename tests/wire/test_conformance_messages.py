@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 import pytest
 
+from amplifier_core.llm_errors import InvalidRequestError
 from contract.requirements import requirement
 from wire.conftest import Connect
 from wire.line import PICTURE
@@ -135,6 +138,54 @@ async def test_a_picture_is_sent_by_its_address(connect: Connect, vendor: Vendor
     )
 
     assert vendor.sent_images(line.sent) == ["https://a.example/c.png"]
+
+
+def file(data: bytes, media_type: str, name: str) -> dict[str, Any]:
+    encoded = base64.b64encode(data).decode()
+    return picture(type="base64", media_type=media_type, data=encoded, name=name)
+
+
+async def test_a_pdf_is_sent_byte_for_byte(connect: Connect, vendor: Vendor) -> None:
+    line = await connect(Answer.of("a report"))
+    report = file(b"%PDF-1.7 \xff", "application/pdf", "report.pdf")
+
+    await line.ask({"role": "user", "content": [{"type": "text", "text": "What is it?"}, report]})
+
+    assert vendor.sent_files(line.sent) == [report["source"]["data"]]
+    assert b"application/pdf" in line.server.requests[0].raw
+    assert vendor.sent_texts(line.sent) == [Said("user", "What is it?")]
+
+
+@pytest.mark.parametrize("media_type", ["text/plain", "text/csv", "application/json"])
+async def test_a_text_file_is_sent_as_text_with_its_name(connect: Connect, media_type: str) -> None:
+    line = await connect(Answer.of("a list"))
+    notes = file("grün, 7".encode(), media_type, "notes.txt")
+
+    await line.ask({"role": "user", "content": [{"type": "text", "text": "Read it."}, notes]})
+
+    sent = json.dumps(line.sent, ensure_ascii=False)
+    assert "grün, 7" in sent
+    assert "notes.txt" in sent
+
+
+@pytest.mark.parametrize(
+    ("refused", "reason"),
+    [
+        (file(b"PK", "application/zip", "a.zip"), r"`a\.zip` has the type application/zip"),
+        (file(b"\xff", "text/plain", "a.txt"), r"`a\.txt` \(text/plain\) is not UTF-8"),
+    ],
+    ids=["type", "encoding"],
+)
+async def test_a_file_that_the_vendor_cannot_read_is_refused_before_anything_is_sent(
+    connect: Connect, refused: dict[str, Any], reason: str
+) -> None:
+    line = await connect(Answer.of("never"))
+
+    with pytest.raises(InvalidRequestError, match=reason) as caught:
+        await line.ask({"role": "user", "content": [{"type": "text", "text": "Read it."}, refused]})
+
+    assert len(str(caught.value).splitlines()) <= 3
+    assert line.server.requests == []
 
 
 @pytest.mark.parametrize("content", ["", [], [{"type": "text", "text": ""}]])

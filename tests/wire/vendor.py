@@ -337,6 +337,10 @@ class Vendor(Protocol):
         """Return the pictures outside of tool results: base64 data as it was sent, or the URL."""
         ...
 
+    def sent_files(self, body: dict[str, Any]) -> list[str]:
+        """Return the base64 data of the files that were sent as such, and not as text."""
+        ...
+
     def sent_checked_fields(self, body: dict[str, Any]) -> list[str]:
         """Return, in order, all that the vendor verifies byte for byte when it comes back.
 

@@ -14,6 +14,11 @@ from amplifier_module_contexts.short_forms import shorten_texts, text_lengths
 from amplifier_module_contexts.sizes import FRAME, IMAGE, message_size
 
 
+def file(media_type: str) -> dict[str, Any]:
+    source = {"type": "base64", "media_type": media_type, "data": "eHh4" * 10_000, "name": "a"}
+    return {"type": "image", "source": source}
+
+
 @pytest.mark.parametrize(
     ("message", "characters"),
     [
@@ -23,6 +28,8 @@ from amplifier_module_contexts.sizes import FRAME, IMAGE, message_size
         ({"role": "user", "content": [{"text": "123"}, ["45"], 6, True]}, 4 + 4 + 3 + 2 + 1 + 4),
         ({"role": "user", "content": "1", "metadata": {"big": "x" * 99}}, 4 + 1),
         ({"role": "user", "content": [{"type": "image", "source": "x" * 10**6}]}, 4 + IMAGE),
+        ({"role": "user", "content": [file("application/pdf")]}, 4 + IMAGE),
+        ({"role": "user", "content": [file("text/plain")]}, 4 + 30_000),
         ({"role": "assistant", "tool_calls": [{"id": "c1", "tool": "f"}]}, 9 + 2 + 2 + 4 + 1),
     ],
 )

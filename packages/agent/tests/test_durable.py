@@ -16,6 +16,7 @@ from amplifier import (
     Agent,
     AgentError,
     Done,
+    File,
     Image,
     Question,
     Restarted,
@@ -23,12 +24,14 @@ from amplifier import (
     ToolEnded,
     ToolStarted,
 )
+from amplifier.testing import ScriptedModel
 from amplifier_runtime.errors import NoDatabaseError, NotFoundError, SessionBusyError
 from end_to_end.shop import (
     Deps,
     Ticket,
     calls,
     lookup,
+    name_the_files,
     only_small_orders,
     pay,
     refund,
@@ -122,6 +125,16 @@ async def test_images_and_types_of_a_turn_reach_the_worker(url: str) -> None:
         done = await turn.result()
 
     assert done.output == Ticket(title="A cat")
+
+
+async def test_files_of_a_turn_reach_the_model_of_the_worker(url: str) -> None:
+    agent = Agent(ScriptedModel(name_the_files))
+    prompt = ["Read these.", File(b"%PDF", name="a.pdf"), File(b"hi", "text/plain", "b.txt")]
+
+    async with agent.durable(url) as durable, durable.worker():
+        done = await (await durable.submit("c1", prompt)).result()
+
+    assert done.output == "a.pdf: JVBERg==, b.txt: aGk="
 
 
 async def test_a_session_gets_the_tools_and_instructions_of_a_changed_agent(url: str) -> None:

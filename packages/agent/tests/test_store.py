@@ -1,7 +1,8 @@
-"""Stored sessions: continued after a restart, with images, replayed without a difference."""
+"""Stored sessions: continued after a restart, with images and files, and replayed."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier import Agent, Image, SessionOpenError, Sessions
+from amplifier import Agent, File, Image, SessionOpenError, Sessions
 from amplifier_foundation.file_sessions import FileSessions
 from amplifier_journal.replay.replayer import replay
 from end_to_end.shop import Deps, Ticket, calls, lookup, script, thread_of_this_call
@@ -32,11 +33,12 @@ async def test_a_session_continues_where_its_log_ends(tmp_path: Path) -> None:
     assert FileSessions(tmp_path).session_ids() == ["c1"]
 
 
-async def test_images_and_types_of_a_turn_are_recorded_and_replayed(tmp_path: Path) -> None:
+async def test_images_files_and_types_of_a_turn_are_recorded_and_replayed(tmp_path: Path) -> None:
     agent = Agent(script('{"title": "A cat"}', "Fine."))
+    report = File(b"%PDF", name="report.pdf")
 
     async with agent.session("c1", store=tmp_path) as session:
-        done = await session.run(["What is this?", Image(b"png")], output=Ticket)
+        done = await session.run(["What is this?", Image(b"png"), report], output=Ticket)
         await session.run("Thanks.")
 
     assert done.output == Ticket(title="A cat")
@@ -44,6 +46,12 @@ async def test_images_and_types_of_a_turn_are_recorded_and_replayed(tmp_path: Pa
     (first, second) = [each.data for each in log.records() if each.kind == "prompt"]
     assert first["text"] == "What is this?"
     assert first["content"][1]["source"]["data"] == "cG5n"
+    assert first["content"][2]["source"] == {
+        "type": "base64",
+        "media_type": "application/pdf",
+        "data": "JVBERg==",
+        "name": "report.pdf",
+    }
     assert first["output_schema"]["title"] == "Ticket"
     assert "content" not in second
     assert "output_schema" not in second
@@ -94,3 +102,24 @@ def test_a_saved_bundle_is_run_by_the_command(tmp_path: Path) -> None:
     )
 
     assert done.stdout == "[mock] I called where and got: False\n", done.stderr
+
+
+def test_the_command_shows_a_prompt_without_the_data_of_its_files(tmp_path: Path) -> None:
+    async def ask_about_a_report() -> None:
+        async with Agent(script("A report.")).session("c1", store=tmp_path) as session:
+            await session.run(["What is this?", File(b"%PDF" * 1_000, name="report.pdf")])
+
+    asyncio.run(ask_about_a_report())
+
+    done = subprocess.run(
+        [sys.executable, "-m", "amplifier_cli", "session", "show", "c1"],
+        env={**os.environ, "HOME": str(tmp_path), "AMPLIFIER_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+
+    assert "What is this?" in done.stdout
+    assert "A report." in done.stdout
+    assert "JVBERg" not in done.stdout + done.stderr

@@ -160,6 +160,10 @@ class Anthropic:
     def sent_images(self, body: dict[str, Any]) -> list[str]:
         return [_pixels(block) for _, block in _sent(body, "image")]
 
+    def sent_files(self, body: dict[str, Any]) -> list[str]:
+        sources = [block["source"] for _, block in _sent(body, "document")]
+        return [source["data"] for source in sources if source["type"] == "base64"]
+
     def sent_checked_fields(self, body: dict[str, Any]) -> list[str]:
         fields = {
             "thinking": ("thinking", "signature"),

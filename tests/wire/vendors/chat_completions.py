@@ -166,6 +166,11 @@ class ChatCompletions:
         ]
         return [url.partition(";base64,")[2] if url.startswith("data:") else url for url in urls]
 
+    def sent_files(self, body: dict[str, Any]) -> list[str]:
+        parts = [part for message in body["messages"] for part in _parts(message)]
+        urls = [part["file"]["file_data"] for part in parts if part["type"] == "file"]
+        return [url.partition(";base64,")[2] for url in urls]
+
     def sent_checked_fields(self, body: dict[str, Any]) -> list[str]:
         called = [call.id for call in self.sent_tool_calls(body)]
         return called + [result.id for result in self.sent_tool_results(body)]

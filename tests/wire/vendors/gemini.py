@@ -172,6 +172,14 @@ class Gemini:
             if "inlineData" in part or "fileData" in part
         ]
 
+    def sent_files(self, body: dict[str, Any]) -> list[str]:
+        blobs = [part["inlineData"] for _, part in _parts(body) if "inlineData" in part]
+        return [
+            _standard(blob["data"])
+            for blob in blobs
+            if not _get(blob, "mimeType").startswith("image/")
+        ]
+
     def sent_checked_fields(self, body: dict[str, Any]) -> list[str]:
         return [field for _, part in _parts(body) for field in _checked(part)]
 

@@ -180,6 +180,11 @@ class Responses:
     def sent_images(self, body: Json) -> list[str]:
         return [url for message in _messages(body) for url in _pictures(message["content"])]
 
+    def sent_files(self, body: Json) -> list[str]:
+        parts = [part for message in _messages(body) for part in message["content"]]
+        urls = [part["file_data"] for part in parts if part["type"] == "input_file"]
+        return [url.partition(";base64,")[2] for url in urls]
+
     def sent_checked_fields(self, body: Json) -> list[str]:
         return [field for item in body["input"] for field in _checked(item)]
 

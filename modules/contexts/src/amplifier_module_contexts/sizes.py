@@ -6,6 +6,7 @@ import math
 from typing import Any, cast
 
 from amplifier_core.models import HookResult
+from amplifier_kit.calls.files import attached_file
 
 # Vendors spend a few tokens on the frame of each message.
 FRAME = 16
@@ -34,13 +35,21 @@ def _size(value: Any) -> int:
     if isinstance(value, dict):
         fields = cast("dict[Any, Any]", value)
         if fields.get("type") == "image":
-            return IMAGE
+            return _picture_size(fields.get("source"))
         return sum(len(str(key)) + _size(each) for key, each in fields.items())
     if isinstance(value, list | tuple):
         return sum(_size(each) for each in cast("list[Any]", value))
     if value is None:
         return 0
     return len(str(value))
+
+
+def _picture_size(source: Any) -> int:
+    """Return the size of an image block; a text file in it is sent as its text."""
+    file = attached_file(source)
+    if file is not None and file.is_text:
+        return len(file.data) * 3 // 4
+    return IMAGE
 
 
 def call_blocks(message: dict[str, Any]) -> list[dict[str, Any]]:

@@ -212,7 +212,7 @@ class _Turn:
     async def _begin(self, prompt: str) -> bool:
         """Store the prompt, after texts that came too late for the turn before; False if denied.
 
-        A prompt may be blocks of content, with images. Hooks read and change its text.
+        A prompt may be blocks of content, with images or files. Hooks read and change its text.
         """
         text = text_of_prompt(prompt)
         await self._announcer.tell(events.EXECUTION_START, {"prompt": text})

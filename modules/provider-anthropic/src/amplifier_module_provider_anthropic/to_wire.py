@@ -17,6 +17,7 @@ from amplifier_core.message_models import (
     ToolResultBlock,
     ToolSpec,
 )
+from amplifier_kit.calls.files import AttachedFile, attached_file
 from amplifier_kit.calls.messages import output_text, rich_output, stored_calls, text_of
 
 Wire: TypeAlias = dict[str, Any]
@@ -192,6 +193,8 @@ def _output(output: Any, lost: list[str]) -> str | list[Wire]:
 
 
 def _image(source: Wire, lost: list[str]) -> Wire:
+    if file := attached_file(source):
+        return _document(file)
     kind = source.get("type")
     media_type = source.get("media_type")
     if kind == "base64" and media_type in _IMAGE_TYPES:
@@ -203,3 +206,15 @@ def _image(source: Wire, lost: list[str]) -> Wire:
         lost.append(what)
         return {"type": "text", "text": f"[{what} that cannot be shown here]"}
     return {"type": "image", "source": sent}
+
+
+def _document(file: AttachedFile) -> Wire:
+    """Return the block for a file; raises `InvalidRequestError` if the vendor does not take it."""
+    if file.is_pdf:
+        source = {"type": "base64", "media_type": file.media_type, "data": file.data}
+    elif file.is_text:
+        # The vendor has one type for all texts.
+        source = {"type": "text", "media_type": "text/plain", "data": file.text("anthropic")}
+    else:
+        raise file.refusal("anthropic")
+    return {"type": "document", "source": source, "title": file.name}

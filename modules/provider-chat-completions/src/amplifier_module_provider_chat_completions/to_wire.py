@@ -16,6 +16,7 @@ from amplifier_core.message_models import (
     ToolResultBlock,
     ToolSpec,
 )
+from amplifier_kit.calls.files import AttachedFile, attached_file
 from amplifier_kit.calls.messages import (
     blocks_of,
     output_text,
@@ -50,7 +51,7 @@ def convert(message: Message, config: ChatCompletionsConfig) -> Wire:
         case "assistant":
             return Wire([_assistant(message, config)])
         case "user" | "tool":
-            return _said_and_returned(message)
+            return _said_and_returned(message, config.name)
 
 
 def parameters(
@@ -132,7 +133,7 @@ def _assistant(message: Message, config: ChatCompletionsConfig) -> dict[str, Any
     return wire
 
 
-def _said_and_returned(message: Message) -> Wire:
+def _said_and_returned(message: Message, provider: str) -> Wire:
     """Return the tool results of a message, one message each, followed by its text."""
     blocks = blocks_of(message)
     results = [(b.tool_call_id, b.output) for b in blocks if isinstance(b, ToolResultBlock)]
@@ -141,7 +142,7 @@ def _said_and_returned(message: Message) -> Wire:
     told = [(call_id, *_in_words(output)) for call_id, output in results]
     wire = [_message("tool", text, tool_call_id=call_id) for call_id, text, _ in told]
     if message.role == "user":
-        parts = [part for block in blocks if (part := _part(block))]
+        parts = [part for block in blocks if (part := _part(block, provider))]
     else:
         parts = []
     if parts:
@@ -158,14 +159,25 @@ def _said_and_returned(message: Message) -> Wire:
     return Wire(wire, sum(pictures for *_, pictures in told))
 
 
-def _part(block: ContentBlockUnion) -> dict[str, Any] | None:
+def _part(block: ContentBlockUnion, provider: str) -> dict[str, Any] | None:
     if isinstance(block, TextBlock):
         return {"type": "text", "text": block.text}
     if isinstance(block, ImageBlock):
         source = block.source
+        if file := attached_file(source):
+            return _file(file, provider)
         url = source.get("url") or f"data:{source.get('media_type')};base64,{source.get('data')}"
         return {"type": "image_url", "image_url": {"url": url}}
     return None
+
+
+def _file(file: AttachedFile, provider: str) -> dict[str, Any]:
+    """Return the part for a file; raises `InvalidRequestError` if the format has none for it."""
+    if file.is_text:
+        return {"type": "text", "text": file.named_text(provider)}
+    if file.is_pdf:
+        return {"type": "file", "file": {"filename": file.name, "file_data": file.url}}
+    raise file.refusal(provider)
 
 
 def _in_words(output: Any) -> tuple[str, int]:

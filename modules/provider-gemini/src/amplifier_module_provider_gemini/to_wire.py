@@ -16,6 +16,7 @@ from amplifier_core.message_models import (
     ToolCallBlock,
     ToolResultBlock,
 )
+from amplifier_kit.calls.files import AttachedFile, attached_file
 from amplifier_kit.calls.messages import (
     blocks_of,
     output_text,
@@ -23,6 +24,7 @@ from amplifier_kit.calls.messages import (
     stored_calls,
     text_of,
 )
+from amplifier_module_provider_gemini.failures import PROVIDER
 from amplifier_module_provider_gemini.from_wire import MARK
 
 Part = dict[str, Any]
@@ -30,6 +32,7 @@ Part = dict[str, Any]
 # The vendor requires a signature on the first call of a step, and accepts this value for calls that
 # it did not sign itself.
 _NOT_SIGNED = base64.b64encode(b"skip_thought_signature_validator").decode()
+_HEARD_AND_SEEN = ("audio/", "video/")
 
 
 class Content(NamedTuple):
@@ -133,6 +136,8 @@ def _opened(block: ContentBlockUnion) -> list[Any]:
 
 def _picture(source: dict[str, Any], lost: list[str]) -> Part:
     """Return the part for a picture, or a text if it cannot be sent."""
+    if file := attached_file(source):
+        return _file(file)
     kind = source.get("type")
     media_type = source.get("media_type")
     url = source.get("url")
@@ -143,6 +148,15 @@ def _picture(source: dict[str, Any], lost: list[str]) -> Part:
         return {"fileData": {"fileUri": url, "mimeType": media_type or guessed or "image/jpeg"}}
     lost.append(f"a picture from a source of type `{kind}`")
     return {"text": f"[A picture was here; its source, of type `{kind}`, cannot be sent.]"}
+
+
+def _file(file: AttachedFile) -> Part:
+    """Return the part for a file; raises `InvalidRequestError` if the vendor does not take it."""
+    if file.is_text:
+        return {"text": file.named_text(PROVIDER)}
+    if file.is_pdf or file.media_type.startswith(_HEARD_AND_SEEN):
+        return {"inlineData": {"mimeType": file.media_type, "data": file.data}}
+    raise file.refusal(PROVIDER, "PDF, text, audio and video files")
 
 
 def _model_parts(message: Message) -> list[Part]:

@@ -24,6 +24,7 @@ from amplifier_core.message_models import (
     ToolResultBlock,
     ToolSpec,
 )
+from amplifier_kit.calls.files import attached_file
 from amplifier_kit.calls.messages import (
     Converted,
     blocks_of,
@@ -38,6 +39,9 @@ from amplifier_module_provider_openai.failures import PROVIDER
 from amplifier_module_provider_openai.models import can_think
 
 Item = dict[str, Any]
+
+# The types of office documents begin with these.
+_OFFICE = ("application/vnd.", "application/msword", "application/rtf")
 
 
 def items_of(message: Message, origin: str) -> list[Item]:
@@ -85,14 +89,31 @@ def _output(output: Any) -> str | list[Item]:
 
 
 def _part(block: Any) -> Item | None:
-    """Return the part for a text or an image, given as a block or a dict; else None."""
+    """Return the part for a text, an image or a file, as a block or a dict; else None."""
     match block:
         case TextBlock(text=text) | {"type": "text", "text": str(text)}:
             return {"type": "input_text", "text": text}
         case ImageBlock(source=source) | {"type": "image", "source": source}:
-            return {"type": "input_image", "detail": "auto", **_place(source)}
+            return _file(source) or {"type": "input_image", "detail": "auto", **_place(source)}
         case _:
             return None
+
+
+def _file(source: Any) -> Item | None:
+    """Return the part for a file; None if it is an image.
+
+    Raises:
+        InvalidRequestError: the API does not take files of this type.
+    """
+    file = attached_file(source)
+    if file is None:
+        return None
+    if file.is_text:
+        # As text, because of a table the API would show the model only the first 1,000 rows.
+        return {"type": "input_text", "text": file.named_text(PROVIDER)}
+    if not file.is_pdf and not file.media_type.startswith(_OFFICE):
+        raise file.refusal(PROVIDER, "PDF, text and office files")
+    return {"type": "input_file", "filename": file.name, "file_data": file.url}
 
 
 def _place(source: Any) -> Item:

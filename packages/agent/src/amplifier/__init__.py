@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amplifier.agent import Agent
 from amplifier.budget import Budget
-from amplifier.content import Image, Prompt
+from amplifier.content import File, Image, Prompt
 from amplifier.durable import Durable, Turn
 from amplifier.errors import AgentError, OutputError
 from amplifier.events import (
@@ -36,6 +36,7 @@ __all__ = [
     "Done",
     "Durable",
     "Event",
+    "File",
     "Guard",
     "Image",
     "OutputError",

@@ -72,7 +72,7 @@ class Client:
     ) -> Turn:
         """Append a turn to its session's queue; the same key returns the same turn.
 
-        A prompt is a text, or blocks of content with images. The answer has to match
+        A prompt is a text, or blocks of content with images or files. The answer has to match
         `output_schema`; `metadata` is stored with the turn.
 
         Raises:

@@ -94,7 +94,7 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What the model sees in one call. `raw` is the whole request, with images and settings."""
+    """What the model sees in one call. `raw` has also images, files and settings."""
 
     messages: tuple[ModelMessage, ...]
     tools: tuple[OfferedTool, ...]
