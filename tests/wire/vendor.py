@@ -21,6 +21,7 @@ Feature = Literal[
     "tool_result_images",  # an image can be part of a tool result
     "count_tokens",  # the vendor counts tokens: the provider has `count_tokens`
     "cache_write",  # usage says how many tokens were written to the cache
+    "early_usage",  # a stream reports usage before its end
     "reasoning_tokens",  # usage says how many tokens were spent on thinking
     "comments",  # servers send SSE comments to keep a connection alive
     "stop",  # stop sequences can be sent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
@@ -17,8 +18,11 @@ from amplifier_core.llm_errors import (
     RateLimitError,
     StreamError,
 )
+from amplifier_core.message_models import ChatRequest, Usage
 from amplifier_core.testing import EventRecorder
 from amplifier_kit.calls.block_stream import BlockStream
+from amplifier_kit.calls.call_costs import PartialAnswer
+from amplifier_kit.calls.model_calls import Call
 from amplifier_module_provider_anthropic.from_wire import read_stream
 
 START = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 3}}}
@@ -36,6 +40,10 @@ def delta(kind: str, index: int = 0, **fields: Any) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **fields}}
 
 
+def call() -> Call:
+    return Call("a-model", ChatRequest(messages=[]), {}, streaming=True)
+
+
 async def read(*events: Any, hooks: HookRegistry | None = None) -> dict[str, Any]:
     async def frames() -> AsyncIterator[Any]:
         for event in events:
@@ -43,7 +51,7 @@ async def read(*events: Any, hooks: HookRegistry | None = None) -> dict[str, Any
                 raise event
             yield SimpleNamespace(data=json.dumps(event) if event else "")
 
-    return await read_stream(frames(), BlockStream(hooks or HookRegistry()), "a-model")
+    return await read_stream(frames(), BlockStream(hooks or HookRegistry()), call())
 
 
 async def test_events_that_nobody_knows_are_passed_over() -> None:
@@ -154,3 +162,52 @@ async def test_a_connection_that_breaks_after_the_end_takes_nothing_away() -> No
     message = await read(START, TEXT, END, LAST, STOP, ConnectionResetError("gone"))
 
     assert message["stop_reason"] == "end_turn"
+
+
+THINKING = {"type": "thinking", "thinking": "", "signature": ""}
+TOOL: dict[str, Any] = {"type": "tool_use", "id": "t", "name": "write", "input": {}}
+REPORTED = Usage(input_tokens=3, output_tokens=0, total_tokens=3)
+
+
+def start(block: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "content_block_start", "index": 0, "content_block": block}
+
+
+@pytest.mark.parametrize(
+    ("events", "partial"),
+    [
+        ([], None),
+        ([{**START, "message": {"id": "msg_1"}}], None),
+        ([{**START, "message": {"usage": "rubbish"}}], None),
+        ([{**START, "message": {"usage": {"input_tokens": "many"}}}], None),
+        ([START], PartialAnswer(REPORTED, 0, "estimated")),
+        ([START, TEXT, delta("text_delta", text="grün")], PartialAnswer(REPORTED, 5, "estimated")),
+        ([START, start(THINKING)], PartialAnswer(REPORTED, 0, "unknown")),
+        ([START, start(THINKING), END], PartialAnswer(REPORTED, 0, "unknown")),
+        ([START, start(TOOL)], PartialAnswer(REPORTED, 0, "unknown")),
+        (
+            [START, start(TOOL), delta("input_json_delta", partial_json="{}"), END],
+            PartialAnswer(REPORTED, 2, "estimated"),
+        ),
+        ([START, start({"type": "server_tool_use", "id": "s", "name": "web_search"})], None),
+        (
+            [START, TEXT, delta("text_delta", text="so"), END, LAST],
+            PartialAnswer(Usage(input_tokens=3, output_tokens=2, total_tokens=5), 2, "reported"),
+        ),
+    ],
+)
+async def test_what_is_known_of_a_cancelled_answer(
+    events: list[dict[str, Any]], partial: PartialAnswer | None
+) -> None:
+    """Thinking is billed but summarised, and the input of a call arrives in bursts."""
+    made = call()
+
+    async def cut_off() -> AsyncIterator[Any]:
+        for event in events:
+            yield SimpleNamespace(data=json.dumps(event))
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await read_stream(cut_off(), BlockStream(HookRegistry()), made)
+
+    assert made.partial == partial

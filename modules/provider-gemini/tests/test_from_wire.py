@@ -184,3 +184,32 @@ def test_a_call_that_the_server_could_not_read_is_one_that_cannot_be_made(
 
     [call] = response.tool_calls or []
     assert finish in (broken_problem(call.arguments) or "")
+
+
+EARLY = {"promptTokenCount": 50}
+COUNTED = {"promptTokenCount": 50, "candidatesTokenCount": 2, "thoughtsTokenCount": 7}
+
+
+@pytest.mark.parametrize(
+    ("chunks", "offers_tools", "output"),
+    [
+        ([], False, None),
+        ([chunk({"text": "so"})], False, None),
+        ([chunk({"text": "so"}, usageMetadata=COUNTED)], False, "estimated"),
+        ([chunk({"text": "so"}, usageMetadata=COUNTED)], True, "unknown"),
+        ([chunk({"text": "so"}, usageMetadata=EARLY)], False, "unknown"),
+        ([chunk({"text": "hm", "thought": True}, usageMetadata=COUNTED)], False, "unknown"),
+        ([chunk(usageMetadata=COUNTED)], False, "unknown"),
+        ([chunk({"text": "so"}, finish="STOP", usageMetadata=COUNTED)], True, "reported"),
+    ],
+)
+def test_what_is_known_of_a_cancelled_answer(
+    read: Read, chunks: list[dict[str, Any]], offers_tools: bool, output: str | None
+) -> None:
+    """Thoughts may be counted at the end only, and a call arrives when all of it is written."""
+    partial = read(*chunks).partial(offers_tools=offers_tools)
+
+    assert (partial and partial.output) == output
+    if partial is not None:
+        assert partial.reported.input_tokens == 50
+        assert partial.received >= len("so") * len(read(*chunks).blocks)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from amplifier import Agent, Budget, OutputError
+from amplifier.testing import replay
 from end_to_end.shop import calls, script
+from wire.server import WireServer
+from wire.vendor import Answer, Stall
+from wire.vendors.anthropic import Anthropic
 
 PRICES = {"mock": {"input": 3.0, "output": 15.0}}
 ECHO = {"module": "provider-mock", "config": {"mode": "echo"}}
@@ -92,3 +97,26 @@ async def test_an_answer_without_its_type_says_that_the_budget_was_used_up() -> 
 
     assert caught.value.stop_reason == "budget"
     assert budget.used_calls == 1
+
+
+async def test_a_turn_that_is_left_in_mid_stream_is_charged_what_its_vendor_reported(
+    tmp_path: Path,
+) -> None:
+    vendor = Anthropic()
+    words = Answer.of("alpha beta gamma", input=1_000)
+    budget = Budget("1.00")
+
+    async with WireServer(vendor, Stall(words, "beta"), words) as server:
+        config = vendor.config(server.base_url)
+        agent = Agent({"module": "provider-anthropic", "config": config})
+        async with agent.session("c1", store=tmp_path, budget=budget) as session:
+            async with aclosing(session.stream("Hi")) as events:
+                await anext(events)
+            used = budget.used_usd
+            done = await session.run("Again?")
+
+    # The worst case of a call with 32,000 tokens for its answer is 30 times as much.
+    assert Decimal(0) < used < Decimal("0.01")
+    assert done.cost_usd is not None
+    assert budget.used_usd == used + done.cost_usd
+    assert (await replay(tmp_path, "c1")).differences == []

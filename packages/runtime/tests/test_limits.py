@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -32,11 +33,17 @@ from amplifier_runtime.errors import Fenced
 from amplifier_runtime.limits.budgets import Budgets, Hold, Purse, Shortage
 from amplifier_runtime.limits.limits import Limits, admit
 from amplifier_runtime.limits.rates import set_rate_limit
+from amplifier_runtime.log.reader import LogReader
 from amplifier_runtime.log.session_log import SessionLog
 from amplifier_runtime.log.stored import read_log
+from amplifier_runtime.signals.signals import Signals
+from amplifier_runtime.signals.watcher import SignalWatch
 from amplifier_runtime.turns.claims import Claim, Claims
 from amplifier_runtime.worker.liveness import Liveness, Observer
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
+from wire.server import WireServer
+from wire.vendor import Answer, Stall
+from wire.vendors.anthropic import Anthropic
 
 
 async def test_calls_at_once_on_all_workers_never_hold_more_than_the_tree_has(
@@ -336,3 +343,37 @@ async def test_a_turn_beyond_the_tenants_quota_waits_and_runs_later(
     async with worker(url):
         said = await asyncio.gather(*(answer(client, f"s{n}", slow) for n in range(3)))
     assert said == ["Done."] * 3
+
+
+async def test_a_call_that_is_cancelled_in_mid_stream_is_charged_what_its_vendor_reported(
+    url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vendor = Anthropic()
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-for-tests")
+    async with (
+        asyncio.timeout(120),
+        WireServer(vendor, Stall(Answer.of("alpha beta gamma", input=1_000), "beta")) as server,
+    ):
+        client = Client(database, "t")
+        log = SessionLog(database)
+        signals = Signals(database, "t")
+        config = vendor.config(server.base_url)
+        del config["api_key"]
+        provider = {"module": vendor.module_id, "config": config}
+        await client.create_session("s", {**PLAN, "providers": [provider]})
+        await Budgets(database).set_tree("t", "s", tokens=100_000)
+        turn = await client.submit("s", "Hi.", idempotency_key="k")
+        parts = [Limits(prices=PRICES), log, SignalWatch()]
+        async with Worker(WorkerSettings(url, poll_seconds=0.02, parts=parts)):
+            async with aclosing(LogReader(database).tail("t", "s")) as entries:
+                async for entry in entries:
+                    if entry.name == "llm:stream_block_delta":
+                        break
+            await signals.cancel(turn.turn_id, immediate=True)
+            ended = await client.result(turn.turn_id)
+        await log.aclose()
+    status = await Budgets(database).status("t", "s")
+    assert ended.state == "cancelled"
+    assert status is not None
+    assert 1_000 < status["used"]["tokens"] < 2_000
+    assert status["held"]["tokens"] == 0

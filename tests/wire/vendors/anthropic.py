@@ -55,7 +55,7 @@ class Anthropic:
         {
             "thinking", "signature", "redacted", "argument_text", "image_urls",
             "tool_result_images", "count_tokens", "cache_write", "reasoning_tokens", "stop",
-            "priced",
+            "priced", "early_usage",
         }
     )  # fmt: skip
     model = "claude-sonnet-5-5"

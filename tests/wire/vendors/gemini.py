@@ -69,7 +69,7 @@ class Gemini:
     key_variables: tuple[str, ...] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     features: frozenset[Feature] = frozenset({
         "thinking", "signature", "image_urls", "tool_result_images", "count_tokens",
-        "reasoning_tokens", "stop", "priced",
+        "reasoning_tokens", "stop", "priced", "early_usage",
     })  # fmt: skip
     model = "gemini-3.8-flash"
     # The chunk with the finish reason.

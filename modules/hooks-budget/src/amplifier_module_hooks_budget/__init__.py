@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_kit.calls.model_calls import CALL_CANCELLED
 from amplifier_kit.calls.paid_provider import BUDGET, BudgetTerms, is_composite
 from amplifier_kit.calls.prices import price_table
 from amplifier_kit.configuration import read_config
@@ -71,6 +72,13 @@ async def mount(
         hooks.register(
             events.PROVIDER_RETRY,
             budget.pay_retry,
+            name=NAME,
+            timeout=_GUARD_SECONDS,
+            on_error="deny",
+        ),
+        hooks.register(
+            CALL_CANCELLED,
+            budget.note_cancelled,
             name=NAME,
             timeout=_GUARD_SECONDS,
             on_error="deny",

@@ -21,7 +21,7 @@ from amplifier_kit.calls.budget_notices import (
     closed,
 )
 from amplifier_kit.calls.call_costs import ENDLESS, Amount, WorstCase
-from amplifier_kit.calls.paid_provider import Ledger, PaidProvider, pay_retry
+from amplifier_kit.calls.paid_provider import Ledger, PaidProvider, note_cancelled, pay_retry
 from amplifier_kit.calls.prices import PriceTable
 from amplifier_module_hooks_budget.ledger import Account, Hold, Shortage, TreeLedger
 
@@ -111,6 +111,10 @@ class SessionBudget:
     async def pay_retry(self, event: str, data: dict[str, Any]) -> None:
         """Charge an attempt that failed, and stop the call if another one does not fit."""
         await pay_retry(self, data)
+
+    async def note_cancelled(self, event: str, data: dict[str, Any]) -> None:
+        """Note what is known of the answer to a call that is being cancelled."""
+        note_cancelled(self, data)
 
     # --- children, and what is said --------------------------------------------------------------
 

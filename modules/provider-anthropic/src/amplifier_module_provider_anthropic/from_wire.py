@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 from amplifier_core.llm_errors import ContentFilterError, StreamError
 from amplifier_core.message_models import ChatResponse, Usage
 from amplifier_kit.calls.block_stream import BlockStream
+from amplifier_kit.calls.call_costs import PartialAnswer
 from amplifier_kit.calls.connections import read_rest
 from amplifier_kit.calls.messages import parse_arguments, reading_answer
+from amplifier_kit.calls.model_calls import Call
 from amplifier_kit.calls.mounting import calls_in_response
 from amplifier_module_provider_anthropic.failures import error_in_stream
 from amplifier_module_provider_anthropic.to_wire import OWN, THOUGHTS, Wire
@@ -121,16 +124,21 @@ _FRAGMENTS = {
 }
 
 
-async def read_stream(events: AsyncIterator[Any], announce: BlockStream, model: str) -> Wire:
+async def read_stream(events: AsyncIterator[Any], announce: BlockStream, call: Call) -> Wire:
     """Assemble the message from server-sent events; raises an error event as `LLMError`."""
+    model = call.model
     answer = _Answer(announce, model)
-    with reading_answer("anthropic", model):
-        async for event in events:
-            if event.data:
-                await answer.take(json.loads(event.data))
-            if answer.is_complete:
-                break
-        message = answer.message()
+    try:
+        with reading_answer("anthropic", model):
+            async for event in events:
+                if event.data:
+                    await answer.take(json.loads(event.data))
+                if answer.is_complete:
+                    break
+            message = answer.message()
+    except asyncio.CancelledError:
+        call.partial = answer.partial()
+        raise
     if not answer.is_complete:
         reason = "the answer ended before its end: no `message_stop` arrived"
         raise StreamError(reason, provider="anthropic", model=model)
@@ -150,6 +158,7 @@ class _Answer:
         self._message: Wire = {}
         # Each block as it started, and the fragments of its fields since.
         self._blocks: dict[int, tuple[Wire, dict[str, list[str]]]] = {}
+        self._ended: set[int] = set()
 
     async def take(self, event: Wire) -> None:
         """Process the next event; unknown types are ignored."""
@@ -161,6 +170,7 @@ class _Answer:
             case "content_block_delta":
                 await self._continue(event["index"], event["delta"])
             case "content_block_stop":
+                self._ended.add(event["index"])
                 await self._announce.end(event["index"])
             case "message_delta":
                 counts: Wire = event.get("usage") or {}
@@ -179,6 +189,36 @@ class _Answer:
             for _, (block, fragments) in sorted(self._blocks.items())
         ]
         return {**self._message, "content": content}
+
+    def partial(self) -> PartialAnswer | None:
+        """Return what is known of a cancelled answer; None if no usage that can be read came."""
+        try:
+            usage = _usage(self._message.get("usage") or {})
+        except (AttributeError, TypeError, ValueError):
+            return None
+        kinds = {block["type"] for block, _ in self._blocks.values()}
+        # Tools of the vendor add to the input while the answer is written.
+        if usage is None or not kinds <= {"text", "tool_use", *THOUGHTS}:
+            return None
+        if self._message.get("stop_reason"):
+            return PartialAnswer(usage, self._received(), "reported")
+        # The vendor bills all thinking and shows a summary; the input of a call arrives in bursts.
+        is_open = any(
+            block["type"] == "tool_use" and index not in self._ended
+            for index, (block, _) in self._blocks.items()
+        )
+        if is_open or not kinds.isdisjoint(THOUGHTS):
+            return PartialAnswer(usage, self._received(), "unknown")
+        return PartialAnswer(usage, self._received(), "estimated")
+
+    def _received(self) -> int:
+        texts = [
+            text
+            for _, fragments in self._blocks.values()
+            for each in fragments.values()
+            for text in each
+        ]
+        return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
     async def _begin(self, index: int, block: Wire) -> None:
         kind = block["type"]

@@ -191,4 +191,4 @@ async def _send(client: AsyncAnthropic, call: Call, announce: BlockStream | None
     async with stream:
         call.rate_limits = rate_limits(stream.response.headers, _LIMITS)
         # Raw events: the SDK skips events without a name, even if they can be read.
-        return await read_stream(stream.raw_events(stream.response), announce, call.model)
+        return await read_stream(stream.raw_events(stream.response), announce, call)

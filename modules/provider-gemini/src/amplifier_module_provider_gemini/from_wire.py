@@ -19,6 +19,7 @@ from amplifier_core.message_models import (
     Usage,
 )
 from amplifier_kit.calls.block_stream import BlockStream
+from amplifier_kit.calls.call_costs import PartialAnswer
 from amplifier_kit.calls.mounting import calls_in_response
 from amplifier_kit.tools import broken_input
 from amplifier_kit.valid_text import valid_text
@@ -129,6 +130,22 @@ class Draft:
         draft.add(part.text, part.thought_signature)
         self.blocks.append(draft)
         return True
+
+    def partial(self, *, offers_tools: bool) -> PartialAnswer | None:
+        """Return what is known of a cancelled answer; None if no usage came."""
+        if self._usage is None:
+            return None
+        usage = _usage(self._usage)
+        content = [b.block() if isinstance(b, TextDraft) else b for b in self.blocks]
+        received = sum(len(block.model_dump_json().encode()) for block in content)
+        if self._finish is not None:
+            return PartialAnswer(usage, received, "reported")
+        last = self.blocks[-1] if self.blocks else None
+        is_thinking = last is None or (isinstance(last, TextDraft) and last.thought)
+        # Thoughts may be counted only at the end; a call arrives when all of it is written.
+        if is_thinking or offers_tools or self._usage.thoughts_token_count is None:
+            return PartialAnswer(usage, received, "unknown")
+        return PartialAnswer(usage, received, "estimated")
 
     def response(self) -> ChatResponse:
         """Return the answer; raises LLMError if it is incomplete or was blocked."""

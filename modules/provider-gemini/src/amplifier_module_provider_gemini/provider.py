@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from amplifier_core.capabilities import JSON_MODE, STREAMING, THINKING, TOOLS, VISION
@@ -93,8 +94,12 @@ class GeminiProvider:
             client = await self.client.get()
             draft = Draft(call.model)
             if stream is not None:
-                async with client.stream(call.parameters) as chunks:
-                    return await read_stream(chunks, draft, stream)
+                try:
+                    async with client.stream(call.parameters) as chunks:
+                        return await read_stream(chunks, draft, stream)
+                except asyncio.CancelledError:
+                    call.partial = draft.partial(offers_tools=bool(call.request.tools))
+                    raise
             for part in draft.take(await client.models.generate_content(**call.parameters)):
                 draft.add(part)
             return draft.response()

@@ -25,8 +25,10 @@ from amplifier_kit.calls.call_costs import (
     FREE_FAILURES,
     Amount,
     Fit,
+    PartialAnswer,
     WorstCase,
     charge_for,
+    charge_for_partial,
     likely_tokens,
     most_input_tokens,
     most_output_tokens,
@@ -251,3 +253,47 @@ def test_no_failure_that_may_have_been_billed_is_free() -> None:
 
     assert all(issubclass(kind, llm_errors.LLMError) for kind in kinds)
     assert not {"NetworkError", "StreamError", "LLMTimeoutError"}.intersection(FREE_FAILURES)
+
+
+# --- after a cancelled call -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("received", "output", "charged"),
+    [
+        (40, "reported", 10),
+        (40, "estimated", 40 + 256),
+        (0, "estimated", 256),
+        (10_000, "estimated", 1_000),
+        (40, "unknown", 1_000),
+    ],
+)
+def test_a_cancelled_answer_is_charged_the_most_that_it_may_have_had(
+    received: int, output: Any, charged: int
+) -> None:
+    usage = Usage(input_tokens=50, output_tokens=10, total_tokens=60, cache_read_tokens=20)
+
+    found = charge_for_partial(
+        ask("Go."), PartialAnswer(usage, received, output), price, most_output=1_000
+    )
+
+    cost = (30 * Decimal(3) + 20 * Decimal("0.3") + charged * Decimal(15)) / 1_000_000
+    assert found == Amount(cost, Decimal(50 + charged))
+
+
+def test_more_output_than_the_limit_is_charged_if_it_is_reported() -> None:
+    usage = Usage(input_tokens=50, output_tokens=70, total_tokens=120)
+
+    found = charge_for_partial(ask("Go."), PartialAnswer(usage, 0, "unknown"), free, most_output=60)
+
+    assert found == Amount(Decimal(0), Decimal(120))
+
+
+def test_an_input_that_cannot_be_true_is_not_believed_of_a_cancelled_answer() -> None:
+    usage = Usage(input_tokens=1, output_tokens=1, total_tokens=2)
+
+    found = charge_for_partial(
+        ask("x" * 400), PartialAnswer(usage, 0, "reported"), price, most_output=60
+    )
+
+    assert found is None

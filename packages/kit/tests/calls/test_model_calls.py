@@ -28,6 +28,7 @@ from amplifier_core.message_models import (
 from amplifier_core.models import HookResult
 from amplifier_core.testing import EventRecorder
 from amplifier_kit.calls.block_stream import BlockStream
+from amplifier_kit.calls.call_costs import PartialAnswer
 from amplifier_kit.calls.model_calls import Call, ModelCalls
 from amplifier_kit.calls.prefix import Prefix
 from amplifier_kit.calls.settings import ProviderSettings
@@ -241,6 +242,43 @@ async def test_a_caller_who_leaves_is_announced_and_not_translated(app: App, cal
     [(_, aborted)] = app.hooks.get_events("llm:stream_aborted")
     assert aborted["error"]["type"] == "CancelledError"
     assert app.hooks.get_events("provider:retry") == []
+
+
+PARTIAL = PartialAnswer(Usage(input_tokens=9, output_tokens=1, total_tokens=10), 5, "estimated")
+
+
+async def test_what_a_cancelled_call_used_is_announced(app: App, calls: Calls) -> None:
+    made = call()
+
+    async def attempt(stream: BlockStream | None) -> ChatResponse:
+        made.partial = PARTIAL
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await calls().make(made, attempt)
+
+    [(_, told)] = app.hooks.get_events("provider:call_cancelled")
+    assert told["provider"] == "p"
+    assert PartialAnswer.from_record(told) == PARTIAL
+
+
+async def test_what_an_attempt_used_that_failed_does_not_count_for_the_next(
+    app: App, calls: Calls
+) -> None:
+    """One that took too long is cancelled too, but was charged before the next one began."""
+    made = call()
+    outcomes: list[BaseException] = [TimeoutError("too long"), asyncio.CancelledError()]
+
+    async def attempt(stream: BlockStream | None) -> ChatResponse:
+        if len(outcomes) == 2:
+            made.partial = PARTIAL
+        raise outcomes.pop(0)
+
+    with pytest.raises(asyncio.CancelledError):
+        await calls().make(made, attempt)
+
+    assert len(app.hooks.get_events("provider:retry")) == 1
+    assert app.hooks.get_events("provider:call_cancelled") == []
 
 
 @pytest.mark.parametrize(

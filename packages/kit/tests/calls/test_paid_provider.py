@@ -5,6 +5,7 @@ What the ledgers themselves do is tested with hooks-budget and with the runtime.
 
 from __future__ import annotations
 
+import asyncio
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -14,8 +15,14 @@ from amplifier_core.llm_errors import InvalidRequestError, RateLimitError, Strea
 from amplifier_core.message_models import ChatRequest, ChatResponse, Message, TextBlock, Usage
 from amplifier_core.models import ProviderInfo
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.calls.call_costs import ENDLESS, Amount, WorstCase, most_input_tokens
-from amplifier_kit.calls.paid_provider import Hold, PaidProvider, pay_retry
+from amplifier_kit.calls.call_costs import (
+    ENDLESS,
+    Amount,
+    PartialAnswer,
+    WorstCase,
+    most_input_tokens,
+)
+from amplifier_kit.calls.paid_provider import Hold, PaidProvider, note_cancelled, pay_retry
 
 ASK = ChatRequest(messages=[Message(role="user", content="Go.")])
 
@@ -31,6 +38,7 @@ class Ledger:
     price_tables = ()
     allows_unpriced = True
     charges_worst_case = False
+    seconds: float | None = None
 
     def __init__(self, left: Amount = ENDLESS) -> None:
         self.coordinator = MockCoordinator()
@@ -41,7 +49,7 @@ class Ledger:
         return self._left
 
     def seconds_left(self) -> float | None:
-        return None
+        return self.seconds
 
     def out_of_time(self) -> Short:
         return Short("1 of 1 seconds")
@@ -162,3 +170,71 @@ async def test_what_is_not_a_request_is_refused_before_anything_is_set_aside() -
         await PaidProvider("v", Vendor(), ledger).complete(anything)
 
     assert ledger.noted == []
+
+
+class Leaving(Vendor):
+    """Is cancelled in every call, and reports to its payers what it had used by then."""
+
+    def __init__(self, provider: str, *payers: Ledger) -> None:
+        super().__init__(None, *payers)
+        self._provider = provider
+        self.begun = asyncio.Event()
+
+    async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            usage = Usage(input_tokens=30, output_tokens=10, total_tokens=40)
+            record = PartialAnswer(usage, 0, "reported").record()
+            for payer in self._payers:
+                note_cancelled(payer, {"provider": self._provider, **record})
+        raise AssertionError("nobody sets that event")
+
+
+async def cancel(provider: PaidProvider[Hold], vendor: Leaving) -> None:
+    call = asyncio.create_task(provider.complete(ASK))
+    await vendor.begun.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+
+async def test_each_of_two_ledgers_charges_what_a_cancelled_call_used() -> None:
+    own, fleet, other = Ledger(), Ledger(), Ledger()
+    vendor = Leaving("vendor", own, fleet, other)
+
+    await cancel(PaidProvider("v", Offered("v", vendor, fleet), own), vendor)
+
+    assert own.noted == fleet.noted == ["hold", "40 tokens"]
+    assert other.noted == []
+
+
+@pytest.mark.parametrize("provider", ["another", None])
+async def test_a_call_made_of_others_is_charged_the_worst_case(provider: Any) -> None:
+    ledger = Ledger()
+    vendor = Leaving(provider, ledger)
+
+    await cancel(PaidProvider("v", vendor, ledger), vendor)
+
+    assert ledger.noted == ["hold", "worst case"]
+
+
+async def test_a_ledger_that_gives_nothing_back_keeps_the_worst_case_of_a_cancelled_call() -> None:
+    ledger = Ledger()
+    ledger.charges_worst_case = True
+    vendor = Leaving("vendor", ledger)
+
+    await cancel(PaidProvider("v", vendor, ledger), vendor)
+
+    assert ledger.noted == ["hold", "worst case"]
+
+
+async def test_a_call_that_runs_out_of_time_is_charged_what_it_used() -> None:
+    ledger = Ledger()
+    ledger.seconds = 0.001
+
+    answer = await PaidProvider("v", Leaving("vendor", ledger), ledger).complete(ASK)
+
+    assert ledger.noted == ["hold", "40 tokens"]
+    assert "1 of 1 seconds are used" in text_of(answer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from amplifier_core.message_models import ChatRequest, ChatResponse, ContentBlockUnion, Usage
 from amplifier_kit.calls.messages import blocks_of
@@ -36,6 +36,8 @@ _LIKELY_OF_IMAGE = 1_000
 _ASSUMED = 8_192
 _ENOUGH = 4_096
 _LEAST = 256
+# What a model writes until its vendor notices that nobody reads any more.
+_IN_FLIGHT = 256
 # The fields that are certainly billed as text; vendors drop the thinking of earlier turns.
 _TEXTS = {"text": "text", "tool_call": "input", "tool_result": "output"}
 
@@ -187,6 +189,50 @@ def charge_for(request: ChatRequest, response: ChatResponse, price: Price) -> Am
         return None
     tokens = counts["input_tokens"] + counts["output_tokens"]
     return Amount(max(cost, usage.cost_usd or Decimal(0)), Decimal(tokens))
+
+
+class PartialAnswer(NamedTuple):
+    """What is known of an answer that was cancelled before its end."""
+
+    # The last report; its input is complete.
+    reported: Usage
+    # Bytes of the answer that arrived: no token is shorter.
+    received: int
+    # `reported`: the report has all of the output; `estimated`: what arrived is about all that was
+    # written; `unknown`: more may have been written, such as thinking that is not shown.
+    output: Literal["reported", "estimated", "unknown"]
+
+    def record(self) -> dict[str, Any]:
+        """Return it in a form that can be written as JSON."""
+        usage = self.reported.model_dump(mode="json", exclude_none=True)
+        return {"usage": usage, "received": self.received, "output": self.output}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> PartialAnswer:
+        """Return what `record` wrote; other fields are ignored."""
+        usage = Usage.model_validate(record["usage"])
+        return cls(usage, record["received"], record["output"])
+
+    def usage(self, most_output: int) -> Usage:
+        """Return what may have been used at most, with an output of at most `most_output`."""
+        written = self.reported.output_tokens
+        if self.output == "unknown":
+            written = max(written, most_output)
+        elif self.output == "estimated":
+            written = max(written, min(self.received + _IN_FLIGHT, most_output))
+        counts = {
+            "output_tokens": written,
+            "total_tokens": self.reported.input_tokens + written,
+        }
+        return self.reported.model_copy(update=counts)
+
+
+def charge_for_partial(
+    request: ChatRequest, partial: PartialAnswer, price: Price, most_output: int
+) -> Amount | None:
+    """Return the charge for a cancelled call; None if its report cannot be true."""
+    answer = ChatResponse(content=[], usage=partial.usage(most_output))
+    return charge_for(request, answer, price)
 
 
 def _dumped(request: ChatRequest) -> str:

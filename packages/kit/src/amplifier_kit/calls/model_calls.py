@@ -19,6 +19,7 @@ from amplifier_core.redaction import redact_secrets
 from amplifier_core.retry import retry_with_backoff
 from amplifier_kit.calls.block_stream import STREAM_EVENTS, BlockStream
 from amplifier_kit.calls.budget_notices import DEGRADED, joined
+from amplifier_kit.calls.call_costs import PartialAnswer
 from amplifier_kit.calls.failures import error_from_transport
 from amplifier_kit.calls.prefix import Miss, Prefix, PrefixWatch
 from amplifier_kit.calls.prices import price_table
@@ -28,7 +29,8 @@ from amplifier_kit.notices import show
 from amplifier_kit.valid_text import valid
 
 CACHE_MISS = "provider:cache_miss"
-OWN_EVENTS = (*STREAM_EVENTS, CACHE_MISS, DEGRADED)
+CALL_CANCELLED = "provider:call_cancelled"
+OWN_EVENTS = (*STREAM_EVENTS, CACHE_MISS, DEGRADED, CALL_CANCELLED)
 
 _ANNOUNCED = (
     "input_tokens",
@@ -58,6 +60,8 @@ class Call:
     repairs: list[Repair] = field(default_factory=list[Repair])
     # Filled by the attempt when the vendor reports them.
     rate_limits: dict[str, Any] = field(default_factory=dict[str, Any])
+    # Filled by the attempt when it is cancelled after the vendor reported some usage.
+    partial: PartialAnswer | None = None
     # What is done differently than asked; the attempt adds what only the answer shows.
     shortfalls: list[Degradation] = field(default_factory=list[Degradation])
 
@@ -127,6 +131,10 @@ class ModelCalls:
 
         try:
             response = await retry_with_backoff(once, self._retry, on_retry=on_retry)
+        except asyncio.CancelledError:
+            if call.partial is not None:
+                await self._emit(CALL_CANCELLED, {**facts, **call.partial.record()})
+            raise
         except Exception as error:
             failure = {"type": type(error).__name__, "msg": error_text(error)}
             outcome = {"status": "error", "error": failure, **_since(started)}
@@ -169,6 +177,8 @@ class ModelCalls:
         except BaseException as raised:
             # Also for a cancellation, which has to announce the end of the stream. A TimeoutError
             # may be the transport's own, so `expired` decides.
+            if not isinstance(raised, asyncio.CancelledError):
+                call.partial = None
             late = clock.expired() and isinstance(raised, TimeoutError)
             if late:
                 error = self._too_late(call, limit)

@@ -23,8 +23,10 @@ from amplifier_kit.calls.call_costs import (
     FREE_FAILURES,
     NOTHING,
     Amount,
+    PartialAnswer,
     WorstCase,
     charge_for,
+    charge_for_partial,
     is_free,
     most_input_tokens,
     most_output_tokens,
@@ -52,6 +54,7 @@ __all__ = [
     "PaidProvider",
     "Shortage",
     "is_composite",
+    "note_cancelled",
     "pay_retry",
 ]
 
@@ -182,6 +185,8 @@ class _Flight(Generic[H]):
     """A call that is under way; `payer` is the ledger of its session."""
 
     payer: object
+    # The own name of the provider, which its events have.
+    provider: str
     ledger: Ledger[H]
     call: WorstCase
     hold: H
@@ -190,9 +195,19 @@ class _Flight(Generic[H]):
     # inside that of the other, and each payer has to find its own.
     outer: _Flight[Any] | None
     shortage: Shortage | None = None
+    # What is known of the answer if the call was cancelled.
+    partial: PartialAnswer | None = None
 
 
 _flight: ContextVar[_Flight[Any] | None] = ContextVar("amplifier_paid_call", default=None)
+
+
+def _flight_of(payer: object) -> _Flight[Any] | None:
+    """Return the call that is under way here and that `payer` pays for."""
+    flight = _flight.get()
+    while flight is not None and flight.payer is not payer:
+        flight = flight.outer
+    return flight
 
 
 async def pay_retry(payer: object, data: dict[str, Any]) -> None:
@@ -202,9 +217,7 @@ async def pay_retry(payer: object, data: dict[str, Any]) -> None:
     """
     if data.get("error_type") in FREE_FAILURES:
         return
-    flight = _flight.get()
-    while flight is not None and flight.payer is not payer:
-        flight = flight.outer
+    flight = _flight_of(payer)
     if flight is None:
         return
     held = await flight.ledger.hold_again(flight.hold, flight.call)
@@ -214,6 +227,18 @@ async def pay_retry(payer: object, data: dict[str, Any]) -> None:
     flight.shortage = held
     # This runs in a hook handler, whose exceptions do not reach the call: expire its timeout.
     flight.clock.reschedule(asyncio.get_running_loop().time())
+
+
+def note_cancelled(payer: object, data: dict[str, Any]) -> None:
+    """Note what is known of the answer to a call that is being cancelled.
+
+    For the event `provider:call_cancelled`, whose facts are `data`; calls of other payers are
+    ignored.
+    """
+    flight = _flight_of(payer)
+    # A provider that calls others has made several calls, and this is about one of them.
+    if flight is not None and data.get("provider") == flight.provider:
+        flight.partial = PartialAnswer.from_record(data)
 
 
 class PriceFinder:
@@ -360,7 +385,7 @@ class PaidProvider(Generic[H]):
         if hold.output_tokens is not None:
             request = request.model_copy(update={"max_output_tokens": hold.output_tokens})
         clock = asyncio.timeout(ledger.seconds_left())
-        flight = _Flight(self._ledger, ledger, call, hold, clock, _flight.get())
+        flight = _Flight(self._ledger, self._module.name, ledger, call, hold, clock, _flight.get())
         token = _flight.set(flight)
         # None charges the worst case: the call may be cancelled or fail after it was billed.
         charge: Amount | None = None
@@ -372,10 +397,16 @@ class PaidProvider(Generic[H]):
             charge = charge_for(request, response, call.price)
             if charge is not None and ledger.charges_worst_case:
                 charge = charge.at_least(flight.hold.amount)
+        except asyncio.CancelledError:
+            charge = _charge_of_cancelled(request, flight)
+            raise
         except TimeoutError:
             if not clock.expired():
                 raise
-            return flight.shortage or ledger.out_of_time()
+            if flight.shortage is not None:
+                return flight.shortage
+            charge = _charge_of_cancelled(request, flight)
+            return ledger.out_of_time()
         except LLMError as error:
             charge = NOTHING if is_free(error) else None
             raise
@@ -397,3 +428,11 @@ class PaidProvider(Generic[H]):
         )
         if notice is not None:
             await self._announce(notice)
+
+
+def _charge_of_cancelled(request: ChatRequest, flight: _Flight[Any]) -> Amount | None:
+    """Return what a cancelled call is charged; None, the worst case, without a credible report."""
+    if flight.partial is None or flight.ledger.charges_worst_case:
+        return None
+    most = flight.hold.output_tokens or flight.call.wanted
+    return charge_for_partial(request, flight.partial, flight.call.price, most)

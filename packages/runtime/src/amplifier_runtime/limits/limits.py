@@ -24,11 +24,13 @@ from amplifier_kit.calls.budget_notices import (
 )
 from amplifier_kit.calls.call_costs import Amount, WorstCase, likely_tokens, most_output_tokens
 from amplifier_kit.calls.messages import with_options
+from amplifier_kit.calls.model_calls import CALL_CANCELLED
 from amplifier_kit.calls.paid_provider import (
     BUDGET,
     BudgetTerms,
     PaidProvider,
     is_composite,
+    note_cancelled,
     pay_retry,
 )
 from amplifier_kit.calls.prices import PriceTable, price_table
@@ -119,6 +121,10 @@ class Meter:
     async def pay_retry(self, event: str, data: dict[str, Any]) -> None:
         """Charge a failed attempt, and stop the call if another one does not fit."""
         await pay_retry(self, data)
+
+    async def note_cancelled(self, event: str, data: dict[str, Any]) -> None:
+        """Note what is known of the answer to a call that is being cancelled."""
+        note_cancelled(self, data)
 
     def _next_key(self) -> str:
         """Return the key of the next attempt inside the journaled call."""
@@ -254,6 +260,13 @@ class Limits(TurnPart):
             coordinator.hooks.register(
                 events.PROVIDER_RETRY,
                 meter.pay_retry,
+                name=NAME,
+                timeout=_LONGEST_PAYMENT_SECONDS,
+                on_error="deny",
+            )
+            coordinator.hooks.register(
+                CALL_CANCELLED,
+                meter.note_cancelled,
                 name=NAME,
                 timeout=_LONGEST_PAYMENT_SECONDS,
                 on_error="deny",
