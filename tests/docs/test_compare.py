@@ -11,12 +11,14 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import httpx
 import pytest
 
+from amplifier_runtime.database.local_postgres import LocalPostgres
 from docs.documents import ROOT
 from docs.served import SECONDS, ask, read_events, serve
 
@@ -64,6 +66,17 @@ def lines_of(program: str, library: str, *arguments: str) -> list[str]:
 
 def serving(library: str, store: Path) -> AbstractContextManager[httpx.Client]:
     return serve(INTERPRETERS[library], FOLDER, f"service_{library}:app", store)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def text_of(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
 
 
 def test_every_program_is_written_with_both_libraries() -> None:
@@ -182,3 +195,40 @@ def test_what_a_kill_during_a_turn_leaves_of_it(library: str, tmp_path: Path) ->
 
     # Messages are recorded as they come, or by the program when the turn has ended.
     assert said == {"amplifier": [prompt], "pydantic_ai": []}[library]
+
+
+@pytest.mark.slow
+def test_another_process_finishes_a_turn_whose_process_was_killed(
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def serving() -> AbstractContextManager[httpx.Client]:
+        return serve(INTERPRETERS[library], FOLDER, f"durable_{library}:app", tmp_path)
+
+    prompt = {"prompt": "Refund order 7."}
+    with LocalPostgres() as server:
+        monkeypatch.setenv("DATABASE", server.url)
+        with serving() as client:
+            turn = client.post("/first", json=prompt).raise_for_status().json()
+            wait_until(lambda: "7\n" in text_of(tmp_path / "letters"))
+        (tmp_path / "printed").touch()
+        with serving() as client:
+            same = client.post("/first", json=prompt).raise_for_status().json()
+            answer = client.get(f"/first/{turn}").raise_for_status().json()
+
+    assert answer == "Order 7 is refunded."
+    assert same == turn
+    assert text_of(tmp_path / "refunds") == "7\n"
+    # The model reads that the outcome of the call that was cut off is unknown, or it is repeated.
+    assert text_of(tmp_path / "letters") == {"amplifier": "7\n", "pydantic_ai": "7\n7\n"}[library]
+
+
+def test_a_span_of_a_tool_is_below_its_call_and_the_call_below_the_turn(library: str) -> None:
+    lines = lines_of("telemetry", library)
+
+    chat, query, call, _, turn = [each.split(" below ") for each in lines]
+    assert query == ["query", "execute_tool look_up"]
+    assert call == ["execute_tool look_up", turn[0]]
+    assert chat[0].startswith("chat ")
+    assert chat[1] == turn[0]
+    assert turn[0].startswith("invoke_agent")
+    assert turn[1] == "nothing"
