@@ -232,3 +232,31 @@ def test_a_span_of_a_tool_is_below_its_call_and_the_call_below_the_turn(library:
     assert chat[1] == turn[0]
     assert turn[0].startswith("invoke_agent")
     assert turn[1] == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("", ""), ("{order} has 3", "{order} has 4"), ("instructions=", "instructions='Kindly.' + ")],
+    ids=["nothing", "the-tool", "the-instructions"],
+)
+def test_the_tests_of_an_agent_notice_what_changed(
+    library: str, tmp_path: Path, old: str, new: str
+) -> None:
+    failed = ["test_the_model_reads_what_the_tool_returned"] if old else []
+    program = f"testing_{library}.py"
+    text = (FOLDER / program).read_text(encoding="utf-8")
+    assert old in text
+    (tmp_path / program).write_text(text.replace(old, new), encoding="utf-8")
+
+    done = subprocess.run(
+        [INTERPRETERS[library], "-m", "pytest", "-q", program],
+        cwd=tmp_path,
+        env={**os.environ, "ANTHROPIC_API_KEY": ""},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+    assert re.findall(r"FAILED \S+::(\w+)", done.stdout) == failed, done.stdout
+    assert f"{2 - len(failed)} passed" in done.stdout
