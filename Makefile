@@ -53,8 +53,9 @@ format: ## is the code in the one format?
 lint: ## ruff
 	$(RUN) -m ruff check .
 
-types: ## pyright, strict
+types: ## pyright, strict; and mypy, strict, for the examples
 	$(RUN) -m pyright --project pyproject.toml
+	$(RUN) -m mypy
 
 arrows: ## who may import whom, and is every import declared?
 	$(VENV)/bin/lint-imports

@@ -6,6 +6,8 @@ import ast
 from pathlib import Path
 
 COMPARE = Path(__file__).resolve().parents[2] / "examples" / "compare"
+# The mock models are not part of a program, and mistakes are not one.
+_NOT_COUNTED = {"mistakes", "models"}
 
 
 def statements_of(file: Path) -> int:
@@ -24,8 +26,7 @@ def sizes() -> dict[str, tuple[int, int]]:
     for ours in sorted(COMPARE.glob("*_amplifier.py")):
         program = ours.stem.removesuffix("_amplifier")
         other = ours.with_name(f"{program}_pydantic_ai.py")
-        # The mock models are not part of a program.
-        if program != "models":
+        if program not in _NOT_COUNTED:
             found[program] = statements_of(ours), statements_of(other)
     return found
 

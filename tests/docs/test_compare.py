@@ -6,6 +6,7 @@ The half with pydantic-ai has an environment of its own, which is built when its
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -260,3 +262,68 @@ def test_the_tests_of_an_agent_notice_what_changed(
 
     assert re.findall(r"FAILED \S+::(\w+)", done.stdout) == failed, done.stdout
     assert f"{2 - len(failed)} passed" in done.stdout
+
+
+def test_an_own_model_memory_loop_and_hook_take_part_in_a_turn(library: str) -> None:
+    # The loop sends the first answer back. Of the second turn, the model sees two prompts only.
+    answered = ["The source is look_up."]
+    first = ["acme reads 1 messages", "calls look_up", "acme reads 3 messages"]
+    second = ["acme reads 3 messages", "calls look_up", "acme reads 5 messages"]
+
+    lines = lines_of("extension", library)
+
+    sent_back = ["acme reads 5 messages"]
+    assert lines == first + sent_back + answered + second + sent_back + answered
+
+
+def errors_of_pyright(python: str, project: Path) -> list[dict[str, Any]]:
+    """Return what pyright reports with the configuration and the files of a folder."""
+    command = [sys.executable, "-m", "pyright", "-p", project, "--pythonpath", python]
+    done = subprocess.run(
+        [*command, "--outputjson"], capture_output=True, text=True, timeout=300, check=False
+    )
+    report = json.loads(done.stdout)
+    # It reports no error for files that it leaves out.
+    assert report["summary"]["filesAnalyzed"] > 0
+    return [each for each in report["generalDiagnostics"] if each["severity"] == "error"]
+
+
+@pytest.mark.slow
+def test_which_mistakes_a_type_checker_reports(library: str, tmp_path: Path) -> None:
+    program = f"mistakes_{library}.py"
+    lines = (FOLDER / program).read_text(encoding="utf-8").splitlines()
+    numbers = {
+        at: int(found[1]) for at, line in enumerate(lines) if (found := re.search(r"# (\d+)", line))
+    }
+    (tmp_path / program).write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}', encoding="utf-8")
+
+    found = errors_of_pyright(INTERPRETERS[library], tmp_path)
+
+    reported = {numbers[each["range"]["start"]["line"]] for each in found}
+    # A tool for other dependencies, and the misspelt name of a kernel's event.
+    missed = {"amplifier": {5, 11}, "pydantic_ai": set[int]()}[library]
+    assert set(numbers.values()) - reported == missed
+
+
+@pytest.mark.slow
+def test_the_programs_pass_two_type_checkers(library: str) -> None:
+    programs = set(FOLDER.glob(f"*_{library}.py")) - set(FOLDER.glob("mistakes_*.py"))
+    # `make types` has those with `amplifier`.
+    errors = [] if library == "amplifier" else errors_of_pyright(INTERPRETERS[library], FOLDER)
+    checked = subprocess.run(
+        [
+            *(sys.executable, "-m", "mypy", "--strict"),
+            *("--python-executable", INTERPRETERS[library], *sorted(programs)),
+        ],
+        env={**os.environ, "MYPYPATH": str(FOLDER)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert errors == []
+    assert checked.stdout == f"Success: no issues found in {len(programs)} source files\n"
+    for each in programs:
+        assert not re.search(r"\b(Any|cast)\b|type: ignore", each.read_text(encoding="utf-8"))
