@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import threading
+from collections.abc import AsyncGenerator, Generator
 from decimal import Decimal
-from typing import Any
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, cast
 
+import pytest
 import pytest_asyncio
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -108,3 +115,65 @@ async def harness() -> AsyncGenerator[Harness]:
         await session.cleanup()
     built.tracers.shutdown()
     built.meters.shutdown()
+
+
+KINDS: dict[str, type[Any]] = {
+    "/v1/traces": ExportTraceServiceRequest,
+    "/v1/metrics": ExportMetricsServiceRequest,
+}
+
+
+class Receiver(ThreadingHTTPServer):
+    """An OTLP/HTTP receiver that answers with `status`, once `gate` is open."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.gate = threading.Event()
+        self.gate.set()
+        self.asked = threading.Event()
+        self.got: dict[str, list[Any]] = {path: [] for path in KINDS}
+        super().__init__(("127.0.0.1", 0), Take)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def spans(self) -> list[Any]:
+        return [
+            span
+            for request in self.got["/v1/traces"]
+            for resource in request.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ]
+
+
+class Take(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        receiver = cast("Receiver", self.server)
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        receiver.asked.set()
+        receiver.gate.wait(20)
+        receiver.got[self.path].append(KINDS[self.path].FromString(body))
+        self.send_response(receiver.status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep quiet."""
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Generator[Receiver]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
+    server = Receiver()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.gate.set()
+    server.shutdown()
+    server.server_close()
+    thread.join(5)

@@ -5,17 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-import threading
 import time
-from collections.abc import Generator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest,
-)
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
 from pydantic import ValidationError
 
@@ -24,75 +17,12 @@ from amplifier_core.errors import SessionError
 from amplifier_core.testing import MockCoordinator, wait_for
 from amplifier_module_hooks_otel import mount
 
-KINDS: dict[str, type[Any]] = {
-    "/v1/traces": ExportTraceServiceRequest,
-    "/v1/metrics": ExportMetricsServiceRequest,
-}
 
-
-class Receiver(ThreadingHTTPServer):
-    """An OTLP/HTTP receiver that answers with `status`, once `gate` is open."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        self.status = 200
-        self.gate = threading.Event()
-        self.gate.set()
-        self.asked = threading.Event()
-        self.got: dict[str, list[Any]] = {path: [] for path in KINDS}
-        super().__init__(("127.0.0.1", 0), Take)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-    def spans(self) -> list[Any]:
-        return [
-            span
-            for request in self.got["/v1/traces"]
-            for resource in request.resource_spans
-            for scope in resource.scope_spans
-            for span in scope.spans
-        ]
-
-
-class Take(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        receiver = cast("Receiver", self.server)
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        receiver.asked.set()
-        receiver.gate.wait(20)
-        receiver.got[self.path].append(KINDS[self.path].FromString(body))
-        self.send_response(receiver.status)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Keep quiet."""
-
-
-@pytest.fixture
-def receiver(monkeypatch: pytest.MonkeyPatch) -> Generator[Receiver]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
-    server = Receiver()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.gate.set()
-    server.shutdown()
-    server.server_close()
-    thread.join(5)
-
-
-def otlp(receiver: Receiver, **config: Any) -> dict[str, Any]:
+def otlp(receiver: Any, **config: Any) -> dict[str, Any]:
     return {"otlp": {"endpoint": receiver.url, "service_name": "diggers", **config}}
 
 
-async def test_a_receiver_gets_spans_and_metrics_over_http(
-    harness: Any, receiver: Receiver
-) -> None:
+async def test_a_receiver_gets_spans_and_metrics_over_http(harness: Any, receiver: Any) -> None:
     plan = harness.plan(harness.step(text="Done.", cost="0.5"), otel=otlp(receiver))
     async with AmplifierSession(plan, display_system=harness) as session:
         await session.execute("hello")
@@ -114,7 +44,7 @@ async def test_a_receiver_gets_spans_and_metrics_over_http(
 
 
 async def test_a_receiver_that_fails_is_told_of_once_and_the_turns_go_on(
-    harness: Any, receiver: Receiver
+    harness: Any, receiver: Any
 ) -> None:
     receiver.status = 400
     session = await harness.open(harness.plan("one", "two", "three", otel=otlp(receiver)))
@@ -133,9 +63,7 @@ async def test_a_receiver_that_fails_is_told_of_once_and_the_turns_go_on(
     assert (told["cause"], told["message"]) == ("not_exported", line)
 
 
-async def test_a_receiver_that_hangs_holds_no_turn_and_no_end(
-    harness: Any, receiver: Receiver
-) -> None:
+async def test_a_receiver_that_hangs_holds_no_turn_and_no_end(harness: Any, receiver: Any) -> None:
     receiver.gate.clear()
     config = otlp(receiver, timeout_seconds=0.3)
     session = await harness.open(harness.plan(*["ok"] * 50, otel=config))
@@ -154,7 +82,7 @@ async def test_a_receiver_that_hangs_holds_no_turn_and_no_end(
 
 
 async def test_an_end_that_cannot_send_in_time_says_so(
-    harness: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    harness: Any, receiver: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("amplifier_module_hooks_otel.otlp._CLOSE_SECONDS", 0.05)
     receiver.gate.clear()
@@ -169,7 +97,7 @@ async def test_an_end_that_cannot_send_in_time_says_so(
     receiver.gate.set()
 
 
-async def test_a_refused_connection_is_told_of(harness: Any, receiver: Receiver) -> None:
+async def test_a_refused_connection_is_told_of(harness: Any, receiver: Any) -> None:
     config = otlp(receiver, timeout_seconds=0.2)
     receiver.server_close()
     session = await harness.open(harness.plan("ok", otel=config))

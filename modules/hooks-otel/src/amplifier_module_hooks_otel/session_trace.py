@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from opentelemetry.context import Context
 from opentelemetry.trace import Span, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from amplifier_core.correlation import OpenToolCall, current_tool_call
 from amplifier_kit.module_ids import package_of
+from amplifier_kit.trace_context import TRACE_CONTEXT
 from amplifier_module_hooks_otel.conventions import ERROR_TYPE
 from amplifier_module_hooks_otel.model_calls import ModelCall
 
@@ -44,6 +47,13 @@ class SessionTrace:
         if self.turns:
             return self.turns[-1]
         return self.above
+
+    def submitted_in(self) -> Context | None:
+        """Return the context in which the turn was submitted, if that was in another process."""
+        carrier = self.coordinator.get_capability(TRACE_CONTEXT)
+        if not carrier:
+            return None
+        return TraceContextTextMapPropagator().extract(carrier)
 
     def begin_tool(self, call_id: str, span: Span) -> None:
         """Note the span of a tool call that begins."""

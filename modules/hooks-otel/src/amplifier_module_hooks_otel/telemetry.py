@@ -200,10 +200,14 @@ class Telemetry:
         about: Facts,
         said: dict[str, str] | None = None,
     ) -> Span:
-        """Start a span; without a parent of ours, its parent is the app's current span."""
+        """Start a span.
+
+        Without a parent of ours, its parent is the span in which the turn was submitted, else the
+        app's current one.
+        """
         scrubber = self._scrubber()
         if parent is None:
-            context = None
+            context = session.submitted_in()
         else:
             context = trace.set_span_in_context(parent)
         operation: str = about[name.OPERATION_NAME]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from amplifier_kit.trace_context import current_trace_context
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.store import Session, Store, Turn
 from amplifier_runtime.errors import NoWorkerError, TurnFailedError
@@ -73,7 +74,8 @@ class Client:
         """Append a turn to its session's queue; the same key returns the same turn.
 
         A prompt is a text, or blocks of content with images or files. The answer has to match
-        `output_schema`; `metadata` is stored with the turn.
+        `output_schema`; `metadata` is stored with the turn. The turn's spans belong to the trace
+        of the OpenTelemetry span in which this is called.
 
         Raises:
             NoWorkerError: `needs_worker`, and no worker is running.
@@ -87,6 +89,7 @@ class Client:
             idempotency_key=idempotency_key,
             output_schema=output_schema,
             metadata=metadata,
+            trace_context=current_trace_context(),
         )
 
     async def turn(self, turn_id: str) -> Turn:

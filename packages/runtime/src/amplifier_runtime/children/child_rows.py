@@ -86,7 +86,7 @@ def start_child(
     """Submit the turn of a child once, under the key of the call that asks for it.
 
     Returns the child, or a text that says why it was refused. `given` has the child's `plan` and
-    the `state` of its parent.
+    `trace_context`, and the `state` of its parent.
     """
     check_fence(connection, claim.session_id, claim.epoch)
     sql = "SELECT handle FROM children WHERE parent_turn_id = :turn AND call_key = :key"
@@ -108,7 +108,16 @@ def start_child(
     if not order.get("is_resumed"):
         parent = claim.session_name or claim.session_id
         insert_session(connection, claim.tenant_id, name, to_json(given["plan"]), parent)
-    turn = submit_turn(connection, claim.tenant_id, name, order["prompt"], turn_key, claim.turn_id)
+    details = {"trace_context": given["trace_context"]} if given["trace_context"] else {}
+    turn = submit_turn(
+        connection,
+        claim.tenant_id,
+        name,
+        order["prompt"],
+        turn_key,
+        claim.turn_id,
+        to_json(details),
+    )
     _insert_messages(connection, turn, order)
     handle = _insert(connection, claim, turn, root, key, order, given)
     return _whole(connection, claim, handle)

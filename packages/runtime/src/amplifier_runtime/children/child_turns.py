@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from amplifier_journal.plain import plain_state
 from amplifier_journal.wrappers import call_of
+from amplifier_kit.trace_context import current_trace_context
 from amplifier_runtime.children.child_rows import (
     CHILD,
     facts_of,
@@ -53,7 +54,13 @@ class ChildTurns:
         session = self._run.session
         key = self._key_of(order)
         plan = await self._plan_of(order)
-        given = {"plan": plan, "state": plain_state(session.coordinator.session_state)}
+        given = {
+            "plan": plan,
+            "state": plain_state(session.coordinator.session_state),
+            # The span of the call that asks, if calls have spans here.
+            "trace_context": current_trace_context()
+            or self._run.claim.details.get("trace_context"),
+        }
         # Options of the caller are in this plan, which `create_session` has not checked.
         clear = clear_keys_in(plan)
         if clear:

@@ -15,6 +15,7 @@ from amplifier_foundation.spawn.capabilities import offer_spawning
 from amplifier_kit.children.inheritance import inherit
 from amplifier_kit.children.remote import RUNNER
 from amplifier_kit.children.tasks import DEPTH, TOLD_DEPTH
+from amplifier_kit.trace_context import TRACE_CONTEXT
 from amplifier_runtime.children.child_rows import (
     ancestors_of,
     child_of,
@@ -109,6 +110,10 @@ class Children(TurnPart):
             depth = child["depth"] if told is None else told
             coordinator.register_capability(TOLD_DEPTH, depth)
             await _inherit_from(above, run)
+            # A guard that the child inherits reads it from the session that mounted the guard.
+            trace_context = run.claim.details.get("trace_context")
+            for ancestor in run.ancestors:
+                ancestor.coordinator.register_capability(TRACE_CONTEXT, trace_context)
 
     async def attach(self, run: TurnRun) -> None:
         """Let the guards of the ancestors ask and display through the child's own systems."""

@@ -69,7 +69,8 @@ class Session:
 class Turn:
     """One turn in its present state; `error` has `type` and `message`.
 
-    `details` has what the prompt is beside its text: `content`, `output_schema`, `metadata`.
+    `details` has what was given with its text: `content`, `output_schema`, `metadata`,
+    `trace_context`.
     """
 
     turn_id: str
@@ -204,6 +205,7 @@ class Store:
         parent_turn_id: str | None = None,
         output_schema: dict[str, Any] | None = None,
         metadata: dict[str, Any] | None = None,
+        trace_context: dict[str, str] | None = None,
     ) -> Turn:
         """Append a turn to its session's queue; the same key returns the same turn.
 
@@ -216,6 +218,7 @@ class Store:
             "content": None if isinstance(prompt, str) else valid(prompt),
             "output_schema": output_schema,
             "metadata": metadata,
+            "trace_context": trace_context or None,
         }
         details = {name: value for name, value in given.items() if value is not None}
 

@@ -16,6 +16,7 @@ from amplifier_journal.plain import plain, plain_error, plain_state
 from amplifier_kit.secrets.errors import scrub_error
 from amplifier_kit.secrets.known import CAPABILITY as KNOWN_SECRETS
 from amplifier_kit.secrets.messages import MessageScrubber
+from amplifier_kit.trace_context import TRACE_CONTEXT
 from amplifier_kit.turn_events import OUTPUT_SCHEMA
 from amplifier_runtime.database.database import Connection
 from amplifier_runtime.database.engine import Engine
@@ -129,6 +130,7 @@ class TurnRunner:
         # Scrubbed from all events, whether or not a module declares its configuration as secret.
         session.coordinator.register_capability(KNOWN_SECRETS, keys.values)
         session.coordinator.register_capability(OUTPUT_SCHEMA, claim.details.get("output_schema"))
+        session.coordinator.register_capability(TRACE_CONTEXT, claim.details.get("trace_context"))
         journal = Journal(entries, claim.epoch)
         run = TurnRun(claim, session, journal, engine.writer(), self._boundary)
         run.plan_error = plan_error
