@@ -45,6 +45,8 @@ _PACKAGE = re.compile(r"(?:amplifier_module_)?([a-z]+)_")
 _INSTALLED = ("site-packages", "dist-packages")
 _SUITES = f"{Path(__file__).parent / 'validation'}{os.sep}"
 
+# The property of a test that says which of two copies it has tested; it survives pytest-xdist.
+_TESTED = "amplifier_tested_copy"
 _found_key = pytest.StashKey["Path | None"]()
 
 
@@ -90,6 +92,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="no module under test"))
         elif item.path.stem != kind:
             item.add_marker(pytest.mark.skip(reason=f"the module under test is a {kind}"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which copy was tested if a module is both in the project and installed."""
+    reports = [each for group in terminalreporter.stats.values() for each in group]
+    told = [each for report in reports for each in getattr(report, "user_properties", ())]
+    for line in sorted({str(value) for name, value in told if name == _TESTED}):
+        terminalreporter.write_line(line)
 
 
 # --- which module is under test ------------------------------------------------------------------
@@ -178,14 +188,33 @@ def _packages_in(folder: Path, pattern: str) -> Iterator[Path]:
 
 @pytest.fixture
 def module_path(request: pytest.FixtureRequest) -> Path | None:
-    """The package of the module under test, or None."""
-    return find_module(request.config, request.path)
+    """The package of the module under test, or None.
+
+    If the module of the project is also installed, and the tests' own imports find that copy, as
+    in an environment of tox, it is the installed copy.
+    """
+    found = find_module(request.config, request.path)
+    if found is None or request.config.getoption("--module-path"):
+        return found
+    from amplifier_core.validation.base import importable_copy  # noqa: PLC0415 - see first lines
+
+    copy = importable_copy(found)
+    # A copy elsewhere is a mistake, which the import reports.
+    if not set(_INSTALLED).intersection(copy.parts):
+        return found
+    told = f"Tested the installed copy {copy}, not {found}: `pip install -e` tests the source."
+    request.node.user_properties.append((_TESTED, told))
+    return copy
 
 
 @pytest.fixture
 def module_type(request: pytest.FixtureRequest, module_path: Path | None) -> str | None:
     """The type of the module under test: provider, tool, hook, orchestrator, context."""
-    return None if module_path is None else _type_under_test(request.config, module_path)
+    if module_path is None:
+        return None
+    # By the project first: the folder around an installed copy says nothing.
+    package = find_module(request.config, request.path) or module_path
+    return _type_under_test(request.config, package)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ __all__ = [
     "ValidationResult",
     "check_on_session_ready",
     "import_module_from_path",
+    "importable_copy",
 ]
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
@@ -111,11 +113,7 @@ def import_module_from_path(path: str | Path) -> ModuleType:
     source = path / "__init__.py" if path.is_dir() else path
     if not source.is_file():
         raise ImportError(f"No __init__.py found in {path}" if path.is_dir() else f"No file {path}")
-    name = path.name if path.is_dir() else path.stem
-    root = path.parent
-    while path.is_dir() and (root / "__init__.py").is_file():
-        name = f"{root.name}.{name}"
-        root = root.parent
+    name, root = _name_and_root(path)
     _refuse_other_owner(name, path)
     importlib.invalidate_caches()
     sys.path.insert(0, str(root))
@@ -125,6 +123,31 @@ def import_module_from_path(path: str | Path) -> ModuleType:
         sys.path.remove(str(root))
     _refuse_other_owner(name, path)
     return module
+
+
+def importable_copy(package: Path) -> Path:
+    """Return where `import` finds the package in the folder `package`; the folder if nowhere."""
+    name, _ = _name_and_root(package)
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        # The package around it cannot be imported, or a test has put something in its place.
+        return package
+    if spec is None or spec.origin is None:
+        return package
+    return Path(spec.origin).resolve().parent
+
+
+def _name_and_root(path: Path) -> tuple[str, Path]:
+    """Return the name that a package or file is imported by, and the folder to import it from."""
+    if not path.is_dir():
+        return path.stem, path.parent
+    name = path.name
+    root = path.parent
+    while (root / "__init__.py").is_file():
+        name = f"{root.name}.{name}"
+        root = root.parent
+    return name, root
 
 
 def _refuse_other_owner(name: str, path: Path) -> None:
