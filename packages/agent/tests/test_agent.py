@@ -303,6 +303,18 @@ def test_a_tool_that_cannot_be_imported_stops_the_session(monkeypatch: pytest.Mo
         agent.run_sync("Hi")
 
 
+def test_a_missing_key_is_reported_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Python prints warnings to stderr if a program has not configured logging.
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(AgentError, match="set ANTHROPIC_API_KEY"):
+        Agent("anthropic:claude-sonnet-5-5").run_sync("Hi")
+
+    assert "Failed to load provider" in caplog.text
+    assert [each for each in caplog.records if each.exc_info and each.levelname != "DEBUG"] == []
+
+
 def test_mistakes_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     with pytest.raises(AgentError, match="`claude` does not name a provider"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -192,6 +193,61 @@ async def test_a_provider_listed_twice_is_named_with_the_remedy(installed: Insta
 
     with pytest.raises(ValueError, match="'provider-test' is listed 3 times.*instance_id"):
         await AmplifierSession(plan).initialize()
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"tools": ["tool-a"]}, "tools[0] must be a dict with a 'module', got str"),
+        (
+            {"hooks": ({"module": "hooks-a"}, None)},
+            "hooks[1] must be a dict with a 'module', got NoneType",
+        ),
+        ({"tools": {"module": "tool-a"}}, "tools must be a list, got dict"),
+        ({"providers": "provider-test"}, "providers must be a list, got str"),
+    ],
+)
+async def test_a_section_of_a_wrong_shape_is_refused_before_anything_is_mounted(
+    installed: Installer, sections: dict[str, Any], message: str
+) -> None:
+    session = AmplifierSession({**installed.basics(), **sections})
+
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        await session.initialize()
+
+    assert session.coordinator.get("orchestrator") is None
+
+
+async def test_a_misspelled_section_is_reported_and_those_of_apps_are_not(
+    installed: Installer, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan: dict[Any, Any] = {
+        **installed.basics(),
+        "tool": [{"module": "tool-a"}],
+        "spawn": {},
+        7: "seven",
+    }
+
+    async with AmplifierSession(plan) as session:
+        assert session.coordinator.get("tools") == {}
+
+    reported = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert reported == ["Mount plan section 'tool' is ignored: did you mean 'tools'?"]
+
+
+async def test_the_traceback_of_a_failed_module_is_for_those_who_debug(
+    installed: Installer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", logger="amplifier_core._mounting")
+    installed.add("tool-bad", raising(RuntimeError("boom")))
+    plan = installed.basics(tools=[{"module": "tool-bad"}])
+
+    async with AmplifierSession(plan):
+        pass
+
+    records = [each for each in caplog.records if "tool-bad" in each.getMessage()]
+    told = [(each.levelname, each.exc_info is not None) for each in records]
+    assert told == [("WARNING", False), ("DEBUG", True)]
 
 
 async def test_a_failed_module_is_announced_with_all_that_is_known_of_it(

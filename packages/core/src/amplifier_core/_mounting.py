@@ -21,14 +21,10 @@ from amplifier_core.errors import (
     SessionError,
     describe_error,
     error_text,
-)
-from amplifier_core.interfaces import ContextManager, Orchestrator, Provider, Tool
-from amplifier_core.loader import (
-    TYPE_TO_MOUNT_POINT,
-    ModuleLoader,
-    ReadyFunction,
     module_failure_reason,
 )
+from amplifier_core.interfaces import ContextManager, Orchestrator, Provider, Tool
+from amplifier_core.loader import TYPE_TO_MOUNT_POINT, ModuleLoader, ReadyFunction
 from amplifier_core.models import ModuleStatus
 
 logger = logging.getLogger(__name__)
@@ -41,6 +37,8 @@ PROTOCOLS: dict[str, Any] = {
 }
 _TYPE_OF = {mount_point: kind for kind, mount_point in TYPE_TO_MOUNT_POINT.items()}
 _ESSENTIAL = {"orchestrator": "orchestrator", "context": "context manager"}
+_LISTS = ("providers", "tools", "hooks")
+_SECTIONS = ("session", "agents", *_ESSENTIAL, *_LISTS)
 # Capabilities by which an app is called before each provider is loaded, and when it fails.
 _BEFORE_LOAD = "provider.before_load"
 _LOAD_FAILURE = "provider.load_failure"
@@ -111,9 +109,10 @@ class MountWave:
 
         Raises:
             SessionError: a module that the session requires did not mount.
-            ValueError: two instances of one provider have the same name.
+            ValueError: the plan is malformed, or two instances of a provider have the same name.
         """
         coordinator = self._coordinator
+        _check_sections(self._plan)
         seconds = coordinator.mount_timeout
         try:
             for mount_point, spec in _entries(self._plan):
@@ -146,7 +145,8 @@ class MountWave:
         kind = f"{record.module_type} '{record.module_id}'"
         essential = _ESSENTIAL.get(mount_point)
         if essential is None:
-            logger.warning("Failed to load %s: %s", kind, error_text(error), exc_info=error)
+            logger.warning("Failed to load %s: %s", kind, error_text(error))
+            logger.debug("Failed to load %s", kind, exc_info=error)
             self.modules.append(record)
             self._announcements.append(record.describe_failure(error))
         on_failure = self._coordinator.get_capability(_LOAD_FAILURE)
@@ -166,12 +166,8 @@ async def mount_module(
     record = MountedModule.of(mount_point, spec)
     slot: Any = coordinator.mount_points.get(mount_point)
     before = slot.copy() if mount_point in NAMED else slot
-    mount = await loader.load(
-        record.module_id,
-        spec.get("config"),
-        source_hint=spec.get("source"),
-        coordinator=coordinator,
-    )
+    config, source = spec.get("config"), spec.get("source")
+    mount = await loader.load(record.module_id, config, source_hint=source, coordinator=coordinator)
     try:
         cleanup = await adopt(coordinator, mount_point, await mount(coordinator), before)
         if cleanup is not None:
@@ -290,15 +286,30 @@ async def _name_instance(
         await coordinator.unmount("providers", name=default)
 
 
+def _check_sections(plan: dict[str, Any]) -> None:
+    """Raise for a section of a wrong type; warn of a misspelled one, since apps have their own."""
+    for key in plan.keys() - set(_SECTIONS):
+        from difflib import get_close_matches  # noqa: PLC0415 - only unknown keys pay for it
+
+        for near in get_close_matches(str(key), _SECTIONS, n=1, cutoff=0.8):
+            logger.warning("Mount plan section '%s' is ignored: did you mean '%s'?", key, near)
+    for section in _LISTS:
+        entries: Any = plan.get(section) or ()
+        if not isinstance(entries, list | tuple):
+            raise ValueError(f"{section} must be a list, got {type(entries).__name__}")
+        for number, entry in enumerate(cast("list[Any]", entries)):
+            if not isinstance(entry, Mapping):
+                got = type(entry).__name__
+                raise ValueError(f"{section}[{number}] must be a dict with a 'module', got {got}")
+
+
 def _entries(plan: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each entry of the plan in its long form, with the mount point it is for."""
     for mount_point in _ESSENTIAL:
         yield mount_point, _essential_entry(plan, mount_point)
-    for mount_point in ("providers", "tools", "hooks"):
-        entries = plan.get(mount_point) or ()
-        if mount_point == "providers" and len(entries) > 1:
-            _check_instances(entries)
-        for spec in entries:
+    _check_instances(plan.get("providers") or [])
+    for mount_point in _LISTS:
+        for spec in plan.get(mount_point) or ():
             if spec.get("module"):
                 yield mount_point, spec
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 __all__ = [
+    "MODULE_FAILURE_REASONS",
     "AmplifierError",
     "ModuleError",
     "ModuleLoadError",
@@ -29,7 +30,19 @@ __all__ = [
     "SessionError",
     "describe_error",
     "error_text",
+    "module_failure_reason",
 ]
+
+MODULE_FAILURE_REASONS = frozenset(
+    {
+        "invalid_package_layout",
+        "missing_source",
+        "invalid_entry_point",
+        "invalid_module_metadata",
+        "validation_failed",
+        "unknown",
+    }
+)
 
 
 class AmplifierError(Exception):
@@ -116,6 +129,11 @@ def error_text(error: BaseException) -> str:
         return str(error)
     except Exception:  # noqa: BLE001 - the error's own __str__ is broken; its repr may work
         return repr(error)
+
+
+def module_failure_reason(error: BaseException) -> str:
+    """Return the short word for why a module failed, one of `MODULE_FAILURE_REASONS`."""
+    return error.reason_code if isinstance(error, ModuleError) else "unknown"
 
 
 def describe_error(error: BaseException) -> str:

@@ -371,7 +371,7 @@ class ContextRepairedData(EventData, total=False):
 
 
 class ModuleLoadFailedData(EventData, total=False):
-    """`module:load_failed`; `reason_code` is one of `loader.MODULE_FAILURE_REASONS`."""
+    """`module:load_failed`; `reason_code` is one of `errors.MODULE_FAILURE_REASONS`."""
 
     module_type: Required[str]
     module_id: Required[str]

@@ -17,11 +17,12 @@ from amplifier_core import _discovery as discovery
 from amplifier_core._discovery import TYPE_TO_MOUNT_POINT, declared_type, guess_type
 from amplifier_core._tasks import maybe_await
 from amplifier_core.errors import (
-    ModuleError,
+    MODULE_FAILURE_REASONS,
     ModuleLoadError,
     ModuleNotFoundError,  # noqa: A004 - the name is fixed by the source contract
     ModuleValidationError,
     error_text,
+    module_failure_reason,
 )
 from amplifier_core.models import ModuleInfo
 
@@ -44,22 +45,6 @@ ReadyFunction: TypeAlias = Callable[[Any], Awaitable[None]]
 _NO_VERSION = "1.0.0"
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
-MODULE_FAILURE_REASONS = frozenset(
-    {
-        "invalid_package_layout",
-        "missing_source",
-        "invalid_entry_point",
-        "invalid_module_metadata",
-        "validation_failed",
-        "unknown",
-    }
-)
-
-
-def module_failure_reason(error: BaseException) -> str:
-    """Return the short word for why a module failed, one of `MODULE_FAILURE_REASONS`."""
-    return error.reason_code if isinstance(error, ModuleError) else "unknown"
 
 
 @dataclass

@@ -111,7 +111,7 @@ class AmplifierSession:
 
         Raises:
             SessionError: the orchestrator, the context or a required module did not mount.
-            ValueError: two instances of one provider cannot be distinguished.
+            ValueError: the plan is malformed, or two instances of a provider have the same name.
         """
         if self._initialized:
             return
