@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier import Agent, Budget, OutputError
+from amplifier import Agent, AgentError, Budget, OutputError
 from amplifier.testing import replay
 from end_to_end.shop import calls, script
 from wire.server import WireServer
@@ -64,6 +64,11 @@ async def test_a_stored_budget_continues_after_a_restart(tmp_path: Path) -> None
     endings = [(await agent.run("Hi", budget=later)).stop_reason for _ in range(2)]
 
     assert endings == ["completed", "budget"]
+
+
+def test_a_budget_without_a_limit_is_refused() -> None:
+    with pytest.raises(AgentError, match="has no limit"):
+        Budget(prices={"mock": {"input": 1.0}})
 
 
 def test_nothing_is_used_before_the_first_call() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from amplifier import Agent, File, Image, SessionOpenError, Sessions
+from amplifier import Agent, AgentError, File, Image, SessionOpenError, Sessions
+from amplifier.testing import replay_sync
 from amplifier_foundation.file_sessions import FileSessions
 from amplifier_journal.replay.replayer import replay
 from end_to_end.shop import Deps, Ticket, calls, lookup, script, thread_of_this_call
@@ -64,9 +65,19 @@ async def test_a_session_has_one_writer(tmp_path: Path) -> None:
     agent = Agent(script("Hi."))
 
     async with agent.session("c1", store=tmp_path):
-        with pytest.raises(SessionOpenError):
+        with pytest.raises(SessionOpenError, match="Session `c1` is open in process") as raised:
             async with agent.session("c1", store=tmp_path):
                 pass
+
+    assert "open a fork: Sessions(store).fork(id)" in str(raised.value)
+    assert raised.value.__suppress_context__
+
+
+def test_a_session_that_is_not_there_is_explained_to_a_program(tmp_path: Path) -> None:
+    with pytest.raises(AgentError, match=r"no session `c9`\. Sessions\(store\)\.ids\(\)"):
+        replay_sync(tmp_path, "c9")
+    with pytest.raises(AgentError, match="no session `c9`"):
+        Sessions(tmp_path).messages("c9")
 
 
 async def test_sessions_are_read_forked_and_deleted_without_opening_them(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from amplifier.stored import Store, session_folder
 from amplifier_core.errors import SessionError
 from amplifier_core.session import AmplifierSession
 from amplifier_journal.backends import find_turn_backend
-from amplifier_journal.errors import NoBackendError
+from amplifier_journal.errors import NoBackendError, SessionOpenError
 from amplifier_kit.notices import absence_capability
 
 if TYPE_CHECKING:
@@ -307,13 +307,20 @@ class Agent(Generic[DepsT, OutputT]):
             plan["hooks"].append({**entry, "config": budget.config})
         if store is not None:
             folder = session_folder(store)
-            async with folder.open(
+            opening = folder.open(
                 plan,
                 session_id=session_id,
                 approval_system=questions,
                 display_system=LoggedMessages(),
                 capabilities=capabilities,
-            ) as stored:
+            )
+            async with AsyncExitStack() as opened:
+                try:
+                    stored = await opened.enter_async_context(opening)
+                except SessionOpenError as error:
+                    # What the backend advises are commands.
+                    fix = "Wait until it is closed, or open a fork: Sessions(store).fork(id)"
+                    raise SessionOpenError(error.message, why=error.why, fix=fix) from None
                 yield Session(stored.session, stored.execute, questions, self._output)
             return
         kernel = AmplifierSession(

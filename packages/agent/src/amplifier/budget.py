@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from amplifier.errors import AgentError
+
 __all__ = ["SHARED", "Budget"]
 
 SHARED = "budget.shared"
@@ -35,6 +37,8 @@ class Budget:
         self.config: dict[str, Any] = {
             name: limit for name, limit in limits.items() if limit is not None
         }
+        if not self.config:
+            raise AgentError("This budget has no limit.", fix="Budget(usd=...), tokens=, or calls=")
         # All of it can be spent: no share is kept for a last answer.
         self.config["final_answer_reserve"] = "0"
         if prices is not None:

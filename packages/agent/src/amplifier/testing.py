@@ -19,7 +19,7 @@ from amplifier.models import (
     ToolUse,
 )
 from amplifier.references import DEPS
-from amplifier.stored import Store, session_folder
+from amplifier.stored import Store, read_session, session_folder
 from amplifier_journal.readings.state import state_of
 from amplifier_journal.replay.comparison import Difference
 from amplifier_journal.replay.replayer import Replay
@@ -57,7 +57,7 @@ async def replay(
     tools, guards or modules may have changed, and it stops where it first does something else: what
     would have followed is unknown. `deps` are for the guards.
     """
-    log = session_folder(store).read(session_id)
+    log = read_session(session_folder(store), session_id)
     plan = None
     if agent is not None:
         recorded: Any = state_of(log.records()).plan
