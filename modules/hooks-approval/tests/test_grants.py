@@ -59,7 +59,10 @@ async def test_always_means_exactly_this_call_when_no_pattern_says_more(
 
     assert harness.ran() == [{"command": "ls"}] * 2
     assert len(ann.questions) == 2
-    assert "`Allow always` means: exactly this call, for this session, until 2" in ann.questions[0]
+    assert (
+        "`Allow always` means: exactly this call, for this session, for 8 hours."
+        in ann.questions[0]
+    )
 
 
 async def test_always_means_the_pattern_of_the_rule_that_asked(

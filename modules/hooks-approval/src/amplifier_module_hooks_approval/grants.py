@@ -8,7 +8,7 @@ import stat
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,7 +47,8 @@ class Grant(BaseModel):
     def __str__(self) -> str:
         place = f" of {canonical(self.project)}" if self.project else ""
         what = "exactly this call" if self.digest else self.matches
-        return f"{what}, for this {self.scope}{place}, until {self.until:%Y-%m-%d %H:%M %Z}"
+        # How long and not until when: a replay asks the same question at another time.
+        return f"{what}, for this {self.scope}{place}, for {_duration(self.until - self.made)}"
 
     def covers(self, call: Call, project: str, now: datetime) -> bool:
         """Whether it applies to a call in a project, now."""
@@ -56,6 +57,16 @@ class Grant(BaseModel):
         if self.digest is not None:
             return self.digest == call.digest
         return matches(self, call, wary=self.action == "allow")
+
+
+def _duration(span: timedelta) -> str:
+    """Return a time in its largest unit that leaves no rest."""
+    seconds = round(span.total_seconds())
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= size and seconds % size == 0:
+            count = seconds // size
+            return f"{count} {unit}{'' if count == 1 else 's'}"
+    return f"{seconds} seconds"
 
 
 _GRANTS = TypeAdapter(list[Grant])
