@@ -13,6 +13,7 @@ import pytest
 from amplifier_core.models import ToolResult
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_tool_bash import BashTool, mount
+from amplifier_sandbox.processes.bubblewrap import SYSTEM_PATH
 
 SECRET = "sk-witness-7f3a9c"
 
@@ -30,6 +31,17 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def amplifier_home(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Keeps the homes of commands out of the folder of the user who runs the tests."""
+    # Not in `tmp_path`, which is the workspace of some tests.
+    folder = tmp_path_factory.mktemp("amplifier")
+    monkeypatch.setenv("AMPLIFIER_HOME", str(folder))
+    return folder
+
+
 @pytest.fixture
 def coordinator() -> MockCoordinator:
     return MockCoordinator()
@@ -37,9 +49,16 @@ def coordinator() -> MockCoordinator:
 
 @pytest.fixture
 async def mounted(
-    workspace: Path, coordinator: MockCoordinator, monkeypatch: pytest.MonkeyPatch
+    workspace: Path, tmp_path: Path, coordinator: MockCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Mounted]:
-    """Mounts the tool with a configuration; the environment around it holds a secret."""
+    """Mounts the tool with a configuration; the environment around it holds a secret.
+
+    The user has no toolchains of their own, whatever the machine of the tests has.
+    """
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    monkeypatch.setenv("PATH", SYSTEM_PATH)
+    for name in ("CONDA_PREFIX", "GOROOT", "JAVA_HOME", "PYENV_ROOT", "VIRTUAL_ENV"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     monkeypatch.setenv("HARMLESS_NAME", "harmless value")
     cleanups: list[Callable[[], None]] = []

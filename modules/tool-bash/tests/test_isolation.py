@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import wait_for
+from amplifier_kit.session_folder import commands_home
+from amplifier_sandbox.processes.private_home import prepared_home
 
 FAMILIES = {
     "tcp": "AF_INET, SOCK_STREAM",
@@ -193,12 +195,54 @@ async def test_the_workspace_can_be_written_to(bash: Any, workspace: Path) -> No
     assert (workspace / "a" / "b" / "c").read_text("utf-8") == "text\n"
 
 
-async def test_home_and_tmp_are_private_and_gone_afterwards(bash: Any) -> None:
-    await bash("echo x > ~/mine; echo x > /tmp/mine")
+async def test_tmp_is_private_and_gone_afterwards(bash: Any) -> None:
+    await bash("echo x > /tmp/mine")
 
-    result = await bash("cat ~/mine /tmp/mine")
+    result = await bash("cat /tmp/mine")
 
-    assert result.output["stderr"].count("No such file") == 2
+    assert "No such file" in result.output["stderr"]
+
+
+async def test_home_is_kept_for_the_next_command_of_the_project(bash: Any, tmp_path: Path) -> None:
+    await bash("mkdir -p ~/.cache/tool && echo kept > ~/.cache/tool/entry")
+
+    result = await bash("cat ~/.cache/tool/entry; ls -A ~")
+
+    assert result.output["stdout"] == "kept\n.cache\n"
+    assert not (tmp_path / "user").exists()
+
+
+async def test_another_project_has_another_home(
+    mounted: Any, coordinator: Any, tmp_path: Path
+) -> None:
+    tool = await mounted()
+    await tool.execute({"command": "echo x > ~/mine"})
+    (tmp_path / "other").mkdir()
+    coordinator.register_capability("session.working_dir", str(tmp_path / "other"))
+
+    result = await tool.execute({"command": "ls -A ~"})
+
+    assert (result.success, result.output["stdout"]) == (True, "")
+
+
+async def test_home_stays_closed_to_other_users(bash: Any, amplifier_home: Path) -> None:
+    await bash("chmod 777 ~")
+    await bash("true")
+
+    (home,) = (amplifier_home / "homes").iterdir()
+    assert home.stat().st_mode & 0o777 == 0o700
+
+
+async def test_without_protection_a_command_does_not_use_the_home_of_confined_ones(
+    mounted: Any, workspace: Path
+) -> None:
+    tool = await mounted(sandbox="off: run commands unprotected")
+    home = prepared_home(commands_home(workspace))
+    (home / ".npmrc").write_text("planted", "utf-8")
+
+    result = await tool.execute({"command": "ls -A ~"})
+
+    assert (result.success, result.output["stdout"]) == (True, "")
 
 
 async def test_further_paths_can_be_given(mounted: Any, workspace: Path) -> None:

@@ -44,6 +44,7 @@ class BashConfig(BaseModel):
     protected_paths: list[str] = Field(default=list(PROTECTED))
     read_only_paths: list[str] = Field(default_factory=list[str])
     writable_paths: list[str] = Field(default_factory=list[str])
+    toolchains: bool = True
     pass_env: list[str] = Field(default_factory=list[str])
     timeout_seconds: float = Field(default=120, gt=0)
     max_timeout_seconds: float = Field(default=600, gt=0)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -14,15 +15,20 @@ from amplifier_core.correlation import current_tool_call_id
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_kit import notices
+from amplifier_kit.session_folder import commands_home
 from amplifier_kit.tools import tool_failure
 from amplifier_module_tool_bash.config import UNPROTECTED, BashConfig
+from amplifier_module_tool_bash.missing_programs import hint_for
 from amplifier_sandbox.own.git_settings import git_environment
 from amplifier_sandbox.processes.disk_use import DiskLimits
 from amplifier_sandbox.processes.limits import Limits, SandboxError
 from amplifier_sandbox.processes.live_output import OUTPUT, Capture, OutputEvents
+from amplifier_sandbox.processes.private_home import prepared_home
 from amplifier_sandbox.processes.program import Outcome, run
 from amplifier_sandbox.processes.sandbox import LaunchSpec, Sandbox, clean_environment
 from amplifier_sandbox.processes.session_bounds import Admission, SessionBounds
+from amplifier_sandbox.processes.toolchains import NO_TOOLCHAINS, Toolchains, find_toolchains
+from amplifier_sandbox.processes.workspace import checked_workspace, existing_paths
 
 SOURCE = "tool-bash"
 DEGRADED = "sandbox:degraded"
@@ -48,6 +54,13 @@ class BashInput(BaseModel):
 
     command: str = Field(min_length=1, max_length=_LONGEST_COMMAND_BYTES)
     timeout_seconds: float | None = Field(default=None, gt=0)
+
+
+class _Surroundings(NamedTuple):
+    """What a command finds besides its workspace."""
+
+    home: Path
+    toolchains: Toolchains
 
 
 class BashTool:
@@ -102,20 +115,40 @@ class BashTool:
         await self._tell_degradation()
         try:
             # Waiting for other commands counts towards the deadline that the loop enforces.
-            async with self._bounds.admit(self._limits, self.workspace(), longest / 2) as admission:
+            surroundings = await asyncio.to_thread(self._surroundings)
+            async with self._bounds.admit(
+                self._limits, self.workspace(), longest / 2, surroundings.home
+            ) as admission:
                 seconds = min(seconds, longest - admission.waited_seconds)
-                with self._launch(call.command, admission) as launch:
-                    return await self._run(call.command, launch, seconds, admission)
+                with self._launch(call.command, admission, surroundings) as launch:
+                    return await self._run(call.command, launch, seconds, admission, surroundings)
         # ValueError: `subprocess` refuses, for example, a NUL in the command.
         except (SandboxError, OSError, ValueError) as error:
             return tool_failure(f"The command was not run: {error}.")
 
-    def _launch(self, command: str, admission: Admission) -> LaunchSpec:
+    def _surroundings(self) -> _Surroundings:
+        """Return what a command finds besides its workspace; looks at many folders once."""
+        workspace = checked_workspace(self.workspace())
+        if not self._settings.toolchains:
+            toolchains = NO_TOOLCHAINS
+        else:
+            toolchains = find_toolchains(
+                [workspace, *existing_paths(self._settings.writable_paths)],
+                existing_paths(self._settings.read_only_paths),
+            )
+        return _Surroundings(prepared_home(commands_home(workspace)), toolchains)
+
+    def _launch(
+        self, command: str, admission: Admission, surroundings: _Surroundings
+    ) -> LaunchSpec:
         settings = self._settings
+        environment = clean_environment(settings.pass_env, surroundings.toolchains)
         return admission.sandbox.command(
             [*_BASH, command],
             workspace=self.workspace(),
-            env={**clean_environment(settings.pass_env), **git_environment()},
+            env={**environment, **git_environment()},
+            toolchains=surroundings.toolchains,
+            home=surroundings.home,
             network=settings.network,
             protected=settings.protected_paths,
             read_only=settings.read_only_paths,
@@ -131,7 +164,12 @@ class BashTool:
         return self._folder
 
     async def _run(
-        self, command: str, launch: LaunchSpec, seconds: float, admission: Admission
+        self,
+        command: str,
+        launch: LaunchSpec,
+        seconds: float,
+        admission: Admission,
+        surroundings: _Surroundings,
     ) -> ToolResult:
         captures = {name: Capture(self._settings.output_bytes) for name in ("stdout", "stderr")}
         hooks = self._coordinator.hooks
@@ -154,6 +192,13 @@ class BashTool:
             if live is not None:
                 await live.close()
         trouble = self._trouble(outcome, admission)
+        if trouble is not None and outcome.ending == "exited" and not self._sandbox.is_waived:
+            said = "\n".join(captures[name].text() for name in ("stdout", "stderr"))
+            hint = hint_for(
+                outcome.exit_code, said, Path(self.workspace()), surroundings.toolchains
+            )
+            if hint is not None:
+                trouble = f"{trouble}\n{hint}"
         if outcome.ending == "stopped":
             await self._tell_stopped(command, outcome.reason)
         return self._report(outcome, captures, trouble)
@@ -264,7 +309,7 @@ def _describe(settings: BashConfig) -> str:
                 if settings.protected_paths
                 else ""
             )
-            + ". HOME and /tmp are empty and private to each call."
+            + ". HOME is private to the project and kept between calls, /tmp is empty in each call."
         )
     return (
         f"Run a bash command in the workspace. {place} Every call starts in the workspace with a "

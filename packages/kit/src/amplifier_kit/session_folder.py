@@ -32,6 +32,12 @@ def project_name(project: Path) -> str:
     return f"{valid_text(project.name)}-{digest[:8]}"
 
 
+def commands_home(workspace: Path) -> Path:
+    """Return the home of the commands that run in a workspace, which sessions share."""
+    # Not in `projects`: commands decide what is in it, so no search of ours may come across it.
+    return amplifier_home() / "homes" / project_name(workspace)
+
+
 def session_folder(coordinator: Any) -> Path:
     """Return the session's folder: the one the app names, else one below AMPLIFIER_HOME."""
     told: Any = coordinator.get_capability("session.folder")

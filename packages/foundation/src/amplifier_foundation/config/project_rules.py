@@ -166,6 +166,7 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
         "protected_paths": _USER,
         "read_only_paths": _PATH,
         "sandbox": Key("only", ("required",)),
+        "toolchains": _NO,
         "working_dir": _PATH,
         # The workspace is writable anyway, except for what is protected in it.
         "writable_paths": _USER,

@@ -93,7 +93,8 @@ def git_environment() -> dict[str, str]:
 
     Drivers and filters have any name, so variables cannot override them: see `objection_to_git`.
     """
-    settings = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_PAGER": "cat"}
+    # A command can write a `.gitconfig` into its home, which later commands have, too.
+    settings = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_PAGER": "cat"}
     settings["GIT_CONFIG_COUNT"] = str(len(_OVERRIDES))
     for index, (key, value) in enumerate(_OVERRIDES.items()):
         settings |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}

@@ -12,7 +12,12 @@ from amplifier_sandbox.processes.limits import Limits
 
 # PATH is never searched: a workspace could have a fake `bwrap` that confines nothing.
 TRUSTED_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
+# The home of a program that has none of its own.
 HOME = "/tmp/home"
+# Where a lasting home is inside. Outside of the sandbox only root could create this path, so that
+# nothing outside runs what a confined program has left a link or a line to.
+LASTING_HOME = "/run/amplifier/home"
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _SYSTEM_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # Named one by one: /etc has files that not every user may read, and we may be root.
@@ -76,6 +81,9 @@ def bubblewrap_command(
     hidden: Sequence[Path],
     read_only: Sequence[Path],
     writable: Sequence[Path],
+    toolchains: Sequence[Path],
+    links: Sequence[tuple[Path, str]],
+    home: Path | None,
     network: bool,
     limits: Limits,
     seccomp_descriptor: int,
@@ -84,7 +92,8 @@ def bubblewrap_command(
 
     `protected` are existing paths in the workspace that stay read-only. `mount_points` are the
     folders above them, because a mount point cannot be renamed. `hidden` are existing paths that
-    appear empty.
+    appear empty. `toolchains` are read-only, too, and may be gone; `links` are symbolic links to
+    create. `home` is a folder that the program can write to and that outlives it.
     """
     size = str(limits.temporary_bytes)
     arguments = [program, *_ISOLATION, *([] if network else ["--unshare-net"])]
@@ -94,7 +103,15 @@ def bubblewrap_command(
     arguments += ["--remount-ro", "/dev"]
     arguments += ["--perms", "1777", "--size", size, "--tmpfs", "/tmp", "--dir", HOME]
     # A later mount covers an earlier one, so the order from here on matters.
+    arguments += _binds("--ro-bind-try", toolchains)
     arguments += _binds("--ro-bind", read_only)
+    mounted = [*toolchains, *read_only, workspace, *writable]
+    for place, target in links:
+        # Below a mount it exists already, and a mount is there that could not be created below it.
+        if not any(place.is_relative_to(each) or each.is_relative_to(place) for each in mounted):
+            arguments += ["--symlink", target, str(place)]
+    if home is not None:
+        arguments += ["--bind", str(home), LASTING_HOME]
     arguments += _binds("--bind", [workspace, *writable, *mount_points])
     arguments += _binds("--ro-bind", protected)
     for path in hidden:

@@ -20,6 +20,7 @@ from amplifier_sandbox.processes.control_groups import ControlGroup, ControlGrou
 from amplifier_sandbox.processes.limits import Limits, SandboxError, limited, limited_processes
 from amplifier_sandbox.processes.own_code import OwnCode
 from amplifier_sandbox.processes.seccomp import filter_program
+from amplifier_sandbox.processes.toolchains import NO_TOOLCHAINS, Toolchains
 from amplifier_sandbox.processes.workspace import ProtectedPaths, checked_workspace, existing_paths
 
 Level = Literal["bubblewrap", "landlock", "none"]
@@ -44,13 +45,18 @@ _WHAT_HOLDS: dict[Level, tuple[str, ...]] = {
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _OLDEST_LANDLOCK = 3
 _PROBE_SECONDS = 10
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def clean_environment(passed: Sequence[str] = ()) -> dict[str, str]:
-    """Return the environment of a confined program; of our own, only the variables in `passed`."""
+def clean_environment(
+    passed: Sequence[str] = (), toolchains: Toolchains = NO_TOOLCHAINS
+) -> dict[str, str]:
+    """Return the environment of a confined program.
+
+    Of our own, it has the variables in `passed` and those by which `toolchains` are found.
+    """
     ours = {name: os.environ[name] for name in passed if name in os.environ}
-    return {"PATH": _PATH, "LANG": "C.UTF-8", "TERM": "dumb", **ours}
+    found = {"PATH": toolchains.path, **dict(toolchains.environment)}
+    return {"LANG": "C.UTF-8", "TERM": "dumb", **found, **ours}
 
 
 @dataclass(slots=True)
@@ -91,6 +97,9 @@ class _Request:
     protected: ProtectedPaths
     read_only: list[Path]
     writable: list[Path]
+    toolchains: Toolchains
+    # A folder that outlives the program, None for one that does not.
+    home: Path | None
     limits: Limits
     # None without protection.
     own_code: OwnCode | None
@@ -158,13 +167,17 @@ class Sandbox:
         protected: Sequence[str] = PROTECTED,
         read_only: Sequence[str | Path] = (),
         writable: Sequence[str | Path] = (),
+        toolchains: Toolchains = NO_TOOLCHAINS,
+        home: Path | None = None,
         limits: Limits | None = None,
     ) -> LaunchSpec:
         """Return how to start `argv` so that it can change nothing outside `workspace`.
 
         `protected` are paths relative to the workspace that cannot be changed or created. The code
         of this process is always protected, and AMPLIFIER_HOME appears empty. `read_only` and
-        `writable` are further paths that exist inside.
+        `writable` are further paths that exist inside, `toolchains` installations of the user.
+        `home` is a private home that outlives the program, prepared by `prepared_home`; without
+        it, or without protection, HOME is empty and removed afterwards.
 
         Raises:
             SandboxError: it cannot be confined as asked.
@@ -187,8 +200,12 @@ class Sandbox:
             ProtectedPaths(protected),
             readable,
             changeable,
+            toolchains,
+            home,
             limits or Limits(),
-            None if self.level == "none" else OwnCode([folder, *changeable], readable),
+            None
+            if self.level == "none"
+            else OwnCode([folder, *changeable], [*readable, *toolchains.shown]),
         )
         with ExitStack() as stack:
             try:
@@ -224,6 +241,7 @@ class Sandbox:
         held = request.protected.hold(request.workspace, stack)
         if request.own_code is not None:
             request.own_code.hold(held, stack)
+        held.hidden += [path for path in request.toolchains.hidden if path.exists()]
         # Abstract unix sockets are part of the network namespace: with the machine's network, a
         # program could connect to those of the user (tmux, docker).
         network = request.network
@@ -237,13 +255,19 @@ class Sandbox:
             hidden=held.hidden,
             read_only=request.read_only,
             writable=request.writable,
+            toolchains=request.toolchains.shown,
+            links=request.toolchains.links,
+            home=request.home,
             network=network,
             limits=request.limits,
             seccomp_descriptor=descriptor,
         )
         return LaunchSpec(
             [*argv, *self._counted(request)],
-            {**request.env, "HOME": bubblewrap.HOME},
+            {
+                **request.env,
+                "HOME": bubblewrap.HOME if request.home is None else bubblewrap.LASTING_HOME,
+            },
             str(request.workspace),
             (descriptor,),
         )
@@ -259,8 +283,13 @@ class Sandbox:
                 "it from commands that may write to a folder above it; install bubblewrap, or "
                 "start in another folder"
             )
-        home = tempfile.mkdtemp(prefix="amplifier-")
-        stack.callback(shutil.rmtree, home, ignore_errors=True)
+        temporary = tempfile.mkdtemp(prefix="amplifier-")
+        stack.callback(shutil.rmtree, temporary, ignore_errors=True)
+        # Without protection, a program would use what confined ones have left in the lasting home.
+        if request.home is None or self.level == "none":
+            home = temporary
+        else:
+            home = str(request.home)
         descriptor = -1
         if self.level == "landlock":
             # Landlock does not restrict connections to unix sockets, so none can be made at all.
@@ -272,15 +301,16 @@ class Sandbox:
             "read": [
                 *bubblewrap.system_paths(network=request.network),
                 *map(str, request.read_only),
+                *map(str, _readable_parts(request.toolchains)),
             ],
             "devices": [path for path in _DEVICES if Path(path).exists()],
-            "write": [home, str(request.workspace), *map(str, request.writable)],
+            "write": [temporary, home, str(request.workspace), *map(str, request.writable)],
         }
         # Isolated: neither the environment nor the workspace adds code to the launcher.
         python = [sys.executable, "-I", "-S", launcher.__file__, json.dumps(plan)]
         return LaunchSpec(
             [*python, *self._counted(request)],
-            {**request.env, "HOME": home, "TMPDIR": home},
+            {**request.env, "HOME": home, "TMPDIR": temporary},
             str(request.workspace),
             () if descriptor < 0 else (descriptor,),
             signal.SIGTERM,
@@ -329,6 +359,19 @@ class Sandbox:
 
 def _sentence(reason: str) -> str:
     return f"{reason[0].upper()}{reason[1:].rstrip('.')}."
+
+
+def _readable_parts(toolchains: Toolchains) -> Iterator[Path]:
+    """Yield what is shown without what is hidden in it, for Landlock, which can only allow."""
+    waiting = list(toolchains.shown)
+    while waiting:
+        path = waiting.pop()
+        if path in toolchains.hidden or not path.exists():
+            continue
+        if any(hidden.is_relative_to(path) for hidden in toolchains.hidden):
+            waiting += path.iterdir()
+        else:
+            yield path
 
 
 def _filter_descriptor(stack: ExitStack, program: bytes) -> int:

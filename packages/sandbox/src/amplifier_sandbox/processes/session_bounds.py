@@ -87,9 +87,15 @@ class SessionBounds:
 
     @asynccontextmanager
     async def admit(
-        self, limits: Limits, workspace: str | Path, seconds: float
+        self,
+        limits: Limits,
+        workspace: str | Path,
+        seconds: float,
+        home: Path | None = None,
     ) -> AsyncGenerator[Admission]:
         """Wait until the command may start; `limits` are its own, which apply as well.
+
+        `home` is the lasting home of the command, which counts as its disk space.
 
         Raises:
             SandboxError: other commands did not end within `seconds`, or the session's group
@@ -100,7 +106,7 @@ class SessionBounds:
         await self._wait_for_slot(seconds)
         self._running += 1
         try:
-            disk = self._disk_of(checked_workspace(workspace))
+            disk = self._disk_of(checked_workspace(workspace), home)
             sandbox = self._counted_together()
             allowance = disk.begin()
             try:
@@ -150,10 +156,11 @@ class SessionBounds:
         self._group = None
         self._inside = None
 
-    def _disk_of(self, workspace: Path) -> DiskUse:
+    def _disk_of(self, workspace: Path, home: Path | None) -> DiskUse:
         device = workspace.stat().st_dev
         if device not in self._disks:
-            self._disks[device] = DiskUse([workspace, *self._writable], self._disk_limits)
+            homes = [] if home is None else [home]
+            self._disks[device] = DiskUse([workspace, *self._writable, *homes], self._disk_limits)
         return self._disks[device]
 
     def _share_of(self, limits: Limits, allowance: Allowance) -> Limits:

@@ -124,10 +124,22 @@ def checked_workspace(path: str | Path) -> Path:
     why_not = why_not_a_project(real)
     if why_not is not None:
         raise SandboxError(f"the workspace {why_not}, not a project; start in one")
-    is_system = len(real.parts) == 2 and real.name in _SYSTEM
-    if is_system or any(real.is_relative_to(folder) for folder in _PSEUDO):
+    if _is_of_the_system(real):
         raise SandboxError(f"the workspace `{path}` is a folder of the system")
     return real
+
+
+def why_not_given(path: Path) -> str | None:
+    """Return why no program may see all of a real path, as one installation; None if it may."""
+    why_not = why_not_a_project(path)
+    if why_not is None and _is_of_the_system(path):
+        return f"`{path}` is a folder of the system"
+    return why_not
+
+
+def _is_of_the_system(real: Path) -> bool:
+    is_system = len(real.parts) == 2 and real.name in _SYSTEM
+    return is_system or any(real.is_relative_to(folder) for folder in _PSEUDO)
 
 
 def existing_paths(paths: Sequence[str | Path]) -> list[Path]:

@@ -1,0 +1,1 @@
+"""Projects whose tools are installed as developers install them, and what commands make of them."""
