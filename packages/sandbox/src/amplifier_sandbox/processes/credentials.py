@@ -81,7 +81,8 @@ def credentials_in(folder: Path) -> Iterator[Path]:
         for entry in entries:
             if entry.is_symlink():
                 continue
-            if entry.name in _IN_AN_INSTALLATION:
+            pair = (os.path.basename(place), entry.name)  # noqa: PTH119 - many files
+            if entry.name in _IN_AN_INSTALLATION or pair in _PAIRS:
                 yield Path(entry.path)
             elif depth < _DEPTH and entry.name not in _NOT_SEARCHED and entry.is_dir():
                 waiting.append((entry.path, depth + 1))

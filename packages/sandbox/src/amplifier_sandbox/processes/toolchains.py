@@ -279,8 +279,7 @@ class _Search:
         if folder.is_relative_to(_OPT) and folder != _OPT:
             return _OPT / folder.relative_to(_OPT).parts[0]
         root = folder.parent
-        shared = [self.home, *(self.home / each for each in _SHARED)]
-        if folder.name not in _FOLDERS_OF_PROGRAMS or root in shared:
+        if folder.name not in _FOLDERS_OF_PROGRAMS or self._is_shared(root):
             return None
         # Anything may be in the settings of a program, and a repository is a project.
         if root.is_relative_to(self.home / ".config") or (root / ".git").exists():
@@ -306,6 +305,8 @@ class _Search:
         why_not = why_not_given(path)
         if why_not is not None:
             return why_not
+        if self._is_shared(path):
+            return f"`{path}` has files of many programs in it"
         if any(folder.is_relative_to(path) for folder in self.writable):
             return f"`{path}` has the workspace in it"
         exposure = exposure_of(path)
@@ -329,6 +330,9 @@ class _Search:
         # As written and resolved, because a link in a workspace can be replaced.
         spellings = (Path(path), _real(path))
         return any(each.is_relative_to(folder) for each in spellings for folder in self.writable)
+
+    def _is_shared(self, path: Path) -> bool:
+        return path == self.home or path in [self.home / each for each in _SHARED]
 
     def _is_visible(self, path: str | Path) -> bool:
         real = _real(path)
