@@ -223,6 +223,28 @@ def _sandbox() -> Iterator[Finding]:
         told = f"{sandbox.level}: {'; '.join(sandbox.reasons)}"
         level = "warning" if sandbox.level == "landlock" else "error"
         yield Finding(level, "sandbox", told, "install the package `bubblewrap`")
+    if sandbox.level != "none":
+        yield from _toolchains()
+
+
+def _toolchains() -> Iterator[Finding]:
+    from amplifier_sandbox.processes.toolchains import (  # noqa: PLC0415 - searches the system
+        find_toolchains,
+    )
+
+    found = find_toolchains([project_root(Path.cwd()).resolve()])
+    for folder in found.shown:
+        yield Finding("info", "toolchain", f"commands can run what is in {_short(folder)}")
+    for entry, why in found.left_out:
+        told = f"commands cannot see {_short(Path(entry))} of PATH: {why} (see `read_only_paths`)"
+        yield Finding("info", "toolchain", told)
+
+
+def _short(path: Path) -> str:
+    home = Path.home()
+    if path.is_relative_to(home):
+        return str("~" / path.relative_to(home))
+    return str(path)
 
 
 def _search() -> Iterator[Finding]:
@@ -353,6 +375,10 @@ def _disk() -> Iterator[Finding]:
         yield Finding("error", "disk", told, "free some space, or set AMPLIFIER_HOME")
     sizes = {name: _bytes_in(home / name) for name in ("projects", "blobs", "cache")}
     whole = sum(sizes.values())
+    of_commands = _bytes_in(home / "homes")
+    if of_commands > _LARGE:
+        told = f"{size(of_commands)} in {home / 'homes'}: caches that commands have written"
+        yield Finding("warning", "disk", told, f"rm -r {shlex.quote(str(home / 'homes'))}")
     told = ", ".join(f"{name} {size(count)}" for name, count in sizes.items())
     if whole > _LARGE:
         fix = "amplifier session prune --older-than 90"

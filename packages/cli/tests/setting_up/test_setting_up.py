@@ -106,6 +106,20 @@ def test_doctor_compares_our_packages_with_their_pins(amplifier: Command, tmp_pa
     assert done.returncode == 1
 
 
+def test_doctor_lists_the_toolchains_of_commands(amplifier: Command, tmp_path: Path) -> None:
+    shown = tmp_path / "sdk" / "bin"
+    refused = tmp_path / "keys" / ".ssh"
+    for folder in (shown, refused, shown.parent / "lib"):
+        folder.mkdir(parents=True)
+
+    path = f"{shown}:{refused}:/usr/bin:/bin"
+    done = amplifier("doctor", "--json", env={"PATH": path})
+
+    told = [each["told"] for each in json.loads(done.stdout) if each["what"] == "toolchain"]
+    assert f"commands can run what is in {shown.parent}" in told
+    assert any(f"cannot see {refused} of PATH: " in each for each in told)
+
+
 def test_doctor_masks_keys(amplifier: Command) -> None:
     done = amplifier("doctor", env={"OPENAI_API_KEY": KEY})
 
