@@ -12,10 +12,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
+from amplifier_sandbox.processes import toolchains
 from amplifier_sandbox.processes.control_groups import ControlGroups
+from amplifier_sandbox.processes.private_home import prepared_home
 from amplifier_sandbox.processes.program import Program
 from amplifier_sandbox.processes.sandbox import Sandbox
+from amplifier_sandbox.processes.toolchains import NO_TOOLCHAINS, Toolchains
 
 RUNS = 40
 BAR = 10.0
@@ -44,10 +48,19 @@ def start_bare() -> None:
     subprocess.run(SHELL, check=True, stdin=subprocess.DEVNULL, env={})
 
 
-def start_in(sandbox: Sandbox, workspace: str) -> None:
-    """Run the shell in `sandbox`, set up and cleared away."""
+def find_all(workspace: str) -> Toolchains:
+    """Search the toolchains of the user who runs this, as the first command of a session does."""
+    toolchains.forget_toolchains()
+    return toolchains.find_toolchains([Path(workspace)])
+
+
+def start_in(sandbox: Sandbox, workspace: str, home: Path | None = None) -> None:
+    """Run the shell in `sandbox`, set up and cleared away; with a home, as `bash` runs commands."""
     protected = (".git", ".amplifier") if sandbox.level == "bubblewrap" else ()
-    with sandbox.command(SHELL, workspace=workspace, protected=protected) as launch:
+    found = NO_TOOLCHAINS if home is None else toolchains.find_toolchains([Path(workspace)])
+    with sandbox.command(
+        SHELL, workspace=workspace, protected=protected, toolchains=found, home=home
+    ) as launch:
         subprocess.run(
             launch.argv,
             check=True,
@@ -90,9 +103,13 @@ def main() -> int:
     )
     found = milliseconds(Sandbox.detect)
     sandbox, fallback = Sandbox.detect(), Sandbox.detect(folders=())
-    with tempfile.TemporaryDirectory() as workspace:
+    with tempfile.TemporaryDirectory() as workspace, tempfile.TemporaryDirectory() as elsewhere:
         bare = show("bare shell", milliseconds(start_bare))
-        cost = show(sandbox.level, milliseconds(lambda: start_in(sandbox, workspace))) - bare
+        home = prepared_home(Path(elsewhere, "home"))
+        show(sandbox.level, milliseconds(lambda: start_in(sandbox, workspace)))
+        show("finding toolchains", milliseconds(lambda: find_all(workspace)))
+        times = milliseconds(lambda: start_in(sandbox, workspace, home))
+        cost = show("... with toolchains", times) - bare
         # Entering a group waits for every processor once, which a busy machine makes long.
         ungrouped = replace(sandbox, groups=ControlGroups())
         show("... without groups", milliseconds(lambda: start_in(ungrouped, workspace)))

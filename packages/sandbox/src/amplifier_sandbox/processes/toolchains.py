@@ -27,7 +27,7 @@ from amplifier_sandbox.processes.python_installations import (
 )
 from amplifier_sandbox.processes.workspace import why_not_given
 
-__all__ = ["NO_TOOLCHAINS", "Toolchains", "find_toolchains"]
+__all__ = ["NO_TOOLCHAINS", "Toolchains", "find_toolchains", "forget_toolchains"]
 
 
 class Manager(NamedTuple):
@@ -103,6 +103,11 @@ class Toolchains:
 
 NO_TOOLCHAINS = Toolchains()
 _found: dict[object, Toolchains] = {}
+
+
+def forget_toolchains() -> None:
+    """Forget what was found, so that the next search looks again."""
+    _found.clear()
 
 
 def find_toolchains(writable: Sequence[Path], read_only: Sequence[Path] = ()) -> Toolchains:
