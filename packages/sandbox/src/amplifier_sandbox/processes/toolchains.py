@@ -60,8 +60,13 @@ _MANAGERS = (
 )
 # Variables that name one installation.
 _INSTALLATIONS = ("CONDA_PREFIX", "GOROOT", "JAVA_HOME", "VIRTUAL_ENV")
-# Variables that select a version by its name.
-_VERSIONS = ("CONDA_DEFAULT_ENV", "PYENV_VERSION", "RBENV_VERSION", "RUSTUP_TOOLCHAIN")
+# Variables that select a version by its name, and that of the folder it is in.
+_VERSIONS = {
+    "CONDA_DEFAULT_ENV": "CONDA_PREFIX",
+    "PYENV_VERSION": "PYENV_ROOT",
+    "RBENV_VERSION": "RBENV_ROOT",
+    "RUSTUP_TOOLCHAIN": "RUSTUP_HOME",
+}
 _VERSION = re.compile(r"[\w.:@/+-]{1,80}")
 _READ = (
     "AMPLIFIER_HOME",
@@ -191,12 +196,11 @@ class _Search:
         named = {
             **{name: str(root) for name, root in self.managers.items() if root in shown},
             **dict(self._named(*_INSTALLATIONS)),
-            **{
-                name: self.variables[name]
-                for name in _VERSIONS
-                if _VERSION.fullmatch(self.variables.get(name, ""))
-            },
         }
+        for name, folder in _VERSIONS.items():
+            value = self.variables.get(name, "")
+            if folder in named and _VERSION.fullmatch(value):
+                named[name] = value
         return Toolchains(
             os.pathsep.join(dict.fromkeys([*entries, *SYSTEM_PATH.split(os.pathsep)])),
             shown,
