@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,7 @@ import pytest
 from runtime_stage import Stage, plan_with, until
 from signals_stage import AskUser, Scene, guarded_plan
 
-from amplifier_runtime.database.database import Database, execute
-from amplifier_runtime.database.store import to_json
+from amplifier_runtime.database.database import Database
 from amplifier_runtime.errors import AlreadyDecidedError, NotFoundError
 from amplifier_runtime.signals.signals import Approval, Signals
 from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
@@ -63,23 +61,6 @@ async def test_a_denied_call_never_runs(scene: Scene, tmp_path: Path, asking: As
         await scene.result(turn)
     assert scene.trace.lines("effect pay") == []
     assert "Denied by hook" in str(await scene.client.messages("s"))
-
-
-async def test_a_question_is_the_same_when_the_offer_that_comes_with_it_ends_later_by_then(
-    scene: Scene, tmp_path: Path
-) -> None:
-    plan = guarded_plan("loop-basic", tmp_path)
-    async with scene.worker(Stage(scene.trace)):
-        turn = await scene.submit(plan)
-        await scene.until_state(turn, "parked")
-        # What is remembered ends an hour later, as it does when the answer takes an hour.
-        plan["hooks"][0]["config"]["remember_seconds"] = 28_800 + 3_600
-        later = partial(execute, sql="UPDATE sessions SET plan = :plan", plan=to_json(plan))
-        await scene.database.run(later)
-        (approval,) = await scene.signals.approvals("s")
-        await scene.signals.answer(approval.approval_id, "Allow once", by="ann")
-        finished = await scene.result(turn)
-    assert (finished.answer, finished.runs) == ("price 42, paid", 2)
 
 
 async def test_of_two_answers_at_once_exactly_one_counts(scene: Scene) -> None:

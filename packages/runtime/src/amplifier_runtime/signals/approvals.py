@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 from collections import Counter
 from typing import Any, Literal
 
@@ -28,9 +27,6 @@ APPROVAL = "approval"
 _TOGETHER_SECONDS = 0.05
 # How often the answer is polled for inside of a running call, which cannot be parked.
 _LOOK_SECONDS = 0.5
-# A prompt may say when its offer ends. That is another time in every run, and must not make it
-# another question.
-_OFFER_END = re.compile(r"\buntil \d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:\d\d| [A-Z]\S*)?")
 
 
 class DurableApprovals:
@@ -91,7 +87,7 @@ class DurableApprovals:
 
     def _key(self, prompt: str, options: list[str]) -> str:
         # With the id of the call: a hook may ask about different calls in the same words.
-        digest = call_digest(_OFFER_END.sub("until", prompt), options)
+        digest = call_digest(prompt, options)
         key = f"approval:{scope()}{asking_call_id()}:{digest}"
         self._occurrences[key] += 1
         return f"{key}:{self._occurrences[key]}"
