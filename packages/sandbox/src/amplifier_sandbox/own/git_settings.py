@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+_HOOKS = "core.hooksPath"
 # The values of these keys in a repository have no effect under `git_environment`.
 _OVERRIDES = {
     # Programs have no terminal here, so that every editor would fail.
     "core.editor": "false",
     "core.fsmonitor": "false",
-    "core.hooksPath": "/dev/null",
+    _HOOKS: "/dev/null",
     "core.pager": "cat",
     "protocol.ext.allow": "never",
     # It would write to `.git/info`, which is read-only.
@@ -88,15 +89,17 @@ _LARGE_FILES = {
 _SUBMODULE = b"\x00\x00\xe0\x00"
 
 
-def git_environment() -> dict[str, str]:
+def git_environment(*, hooks: bool = False) -> dict[str, str]:
     """Return variables that keep git from running some of what a repository names.
 
+    With `hooks` its hooks run, which is for commits inside of a sandbox.
     Drivers and filters have any name, so variables cannot override them: see `objection_to_git`.
     """
     # A command can write a `.gitconfig` into its home, which later commands have, too.
     settings = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_PAGER": "cat"}
-    settings["GIT_CONFIG_COUNT"] = str(len(_OVERRIDES))
-    for index, (key, value) in enumerate(_OVERRIDES.items()):
+    overrides = {key: value for key, value in _OVERRIDES.items() if not (hooks and key == _HOOKS)}
+    settings["GIT_CONFIG_COUNT"] = str(len(overrides))
+    for index, (key, value) in enumerate(overrides.items()):
         settings |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
     return settings
 

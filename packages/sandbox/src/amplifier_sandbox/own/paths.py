@@ -44,7 +44,8 @@ class GitFile(NamedTuple):
 def git_files(folder: Path) -> list[GitFile]:
     """Return the paths in `folder`, a real path, that can make git run programs, if they exist."""
     of_the_user = _configuration_of_the_user()
-    repository = folder / ".git"
+    # A repository above a workspace is given to a program without the folder that it is in.
+    repository = folder if folder.name == ".git" else folder / ".git"
     found = {path: b"" for path in of_the_user if path.is_relative_to(folder)}
     found |= _files_of(repository)
     waiting = [*of_the_user, repository / "config", repository / "config.worktree"]

@@ -158,11 +158,13 @@ async def run(
     launch: LaunchSpec,
     listener: Listener,
     *,
-    seconds: float,
+    seconds: float | None,
     most_bytes: int,
     watch: Watch | None = None,
 ) -> Outcome:
     """Run a program to its end, or until `seconds` have passed or it has written `most_bytes`.
+
+    Without `seconds` it may run as long as it likes.
 
     It is also ended when `watch` returns or fails.
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self
 
+from amplifier_sandbox.network.session_network import NetworkAccess
 from amplifier_sandbox.processes import bubblewrap, launcher
 from amplifier_sandbox.processes.control_groups import ControlGroup, ControlGroups
 from amplifier_sandbox.processes.limits import Limits, SandboxError, limited, limited_processes
@@ -59,6 +60,26 @@ def clean_environment(
     return {"LANG": "C.UTF-8", "TERM": "dumb", **found, **ours}
 
 
+_OF_THE_USER = (
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "HOME",
+    "LANG",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "SSH_AUTH_SOCK",
+    "TERM",
+    "USER",
+    "XDG_RUNTIME_DIR",
+)
+
+
+def users_environment(passed: Sequence[str] = ()) -> dict[str, str]:
+    """Return the environment of a program outside of any sandbox: the user's, without keys."""
+    return {name: os.environ[name] for name in (*_OF_THE_USER, *passed) if name in os.environ}
+
+
 @dataclass(slots=True)
 class LaunchSpec:
     """How to start one confined program; `close` it when the program has ended.
@@ -93,7 +114,8 @@ class _Request:
     argv: list[str]
     workspace: Path
     env: dict[str, str]
-    network: bool
+    # Whether it shares the machine's network, or how it enters that of its session.
+    network: bool | NetworkAccess
     protected: ProtectedPaths
     read_only: list[Path]
     writable: list[Path]
@@ -163,7 +185,7 @@ class Sandbox:
         *,
         workspace: str | Path,
         env: Mapping[str, str] | None = None,
-        network: bool = False,
+        network: bool | NetworkAccess = False,
         protected: Sequence[str] = PROTECTED,
         read_only: Sequence[str | Path] = (),
         writable: Sequence[str | Path] = (),
@@ -242,10 +264,10 @@ class Sandbox:
         if request.own_code is not None:
             request.own_code.hold(held, stack)
         held.hidden += [path for path in request.toolchains.hidden if path.exists()]
+        network = request.network
         # Abstract unix sockets are part of the network namespace: with the machine's network, a
         # program could connect to those of the user (tmux, docker).
-        network = request.network
-        program = filter_program(network=network, unix=not network)
+        program = filter_program(network=network is not False, unix=network is not True)
         descriptor = _filter_descriptor(stack, program)
         argv = bubblewrap.bubblewrap_command(
             self.program,
@@ -258,18 +280,18 @@ class Sandbox:
             toolchains=request.toolchains.shown,
             links=request.toolchains.links,
             home=request.home,
-            network=network,
+            network=network is not False,
             limits=request.limits,
             seccomp_descriptor=descriptor,
         )
+        home = bubblewrap.HOME if request.home is None else bubblewrap.LASTING_HOME
+        env = {**request.env, "HOME": home}
+        enter: tuple[str, ...] = ()
+        if isinstance(network, NetworkAccess):
+            enter = network.enter
+            env |= network.env
         return LaunchSpec(
-            [*argv, *self._counted(request)],
-            {
-                **request.env,
-                "HOME": bubblewrap.HOME if request.home is None else bubblewrap.LASTING_HOME,
-            },
-            str(request.workspace),
-            (descriptor,),
+            [*enter, *argv, *self._counted(request)], env, str(request.workspace), (descriptor,)
         )
 
     def _launcher(self, request: _Request, stack: ExitStack) -> LaunchSpec:
@@ -290,16 +312,18 @@ class Sandbox:
             home = temporary
         else:
             home = str(request.home)
+        # Namespaces are what bubblewrap lacks here, so there is no network of the session either.
+        network = request.network is True
         descriptor = -1
         if self.level == "landlock":
             # Landlock does not restrict connections to unix sockets, so none can be made at all.
-            program = filter_program(network=request.network, metadata=False, unix=False)
+            program = filter_program(network=network, metadata=False, unix=False)
             descriptor = _filter_descriptor(stack, program)
         plan = {
             "seccomp": descriptor,
-            "network": request.network,
+            "network": network,
             "read": [
-                *bubblewrap.system_paths(network=request.network),
+                *bubblewrap.system_paths(network=network),
                 *map(str, request.read_only),
                 *map(str, _readable_parts(request.toolchains)),
             ],

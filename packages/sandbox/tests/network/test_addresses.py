@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import ip_addresses
 
-from amplifier_module_tool_web.destinations import is_public, may_be_allowed
+from amplifier_sandbox.network.addresses import is_public, may_be_allowed
 
 
 @pytest.mark.parametrize(
