@@ -6,7 +6,7 @@ import fcntl
 import os
 import stat
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from amplifier_kit.durable_files import make_private_folder, write_whole
+from amplifier_kit.widenings import Kind, Widening
 from amplifier_module_hooks_approval.config import Scope
 from amplifier_module_hooks_approval.rules import Call, canonical, matches
 from amplifier_sandbox.home import expanded
@@ -28,7 +29,10 @@ class GrantsError(Exception):
 
 
 class Grant(BaseModel):
-    """A yes or no that goes for later calls too: exactly one call, or those of a pattern."""
+    """A yes or no that applies to later calls too.
+
+    It is about exactly one call, about those of a pattern, or about one widening of the sandbox.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -38,6 +42,9 @@ class Grant(BaseModel):
     arguments: dict[str, str]
     digest: str | None
     matches: str
+    # Of a grant about a widening: its kind, and its domain or path.
+    widens: Kind | None = None
+    target: str = ""
     scope: Scope
     project: str | None
     until: AwareDatetime
@@ -52,11 +59,19 @@ class Grant(BaseModel):
 
     def covers(self, call: Call, project: str, now: datetime) -> bool:
         """Whether it applies to a call in a project, now."""
-        if self.until <= now or (self.scope == "project" and self.project != project):
+        if self.widens is not None or not self._is_in_force(project, now):
             return False
         if self.digest is not None:
             return self.digest == call.digest
         return matches(self, call, wary=self.action == "allow")
+
+    def opens(self, widening: Widening, project: str, now: datetime) -> bool:
+        """Whether it allows a widening in a project, now."""
+        is_it = (self.widens, self.target) == (widening.kind, widening.target)
+        return is_it and self.action == "allow" and self._is_in_force(project, now)
+
+    def _is_in_force(self, project: str, now: datetime) -> bool:
+        return self.until > now and (self.scope != "project" or self.project == project)
 
 
 def _duration(span: timedelta) -> str:
@@ -151,6 +166,13 @@ class Grants:
         """Return the grant that applies to a call, one that denies before one that allows."""
         found = [each for each in self.all() if each.covers(call, project, now)]
         return min(found, key=lambda each: each.action == "allow", default=None)
+
+    def missing(self, widenings: Sequence[Widening], project: str, now: datetime) -> list[Widening]:
+        """Return the widenings that no grant allows."""
+        grants = self.all()
+        return [
+            each for each in widenings if not any(one.opens(each, project, now) for one in grants)
+        ]
 
     def add(self, grant: Grant) -> None:
         """Add a grant, and delete expired ones; blocks."""

@@ -11,6 +11,7 @@ from uuid import uuid4
 from amplifier_core.effects import Effect, declaration_of
 from amplifier_core.models import HookResult
 from amplifier_kit.texts import shorten
+from amplifier_kit.widenings import Widening, widenings_of
 from amplifier_module_hooks_approval.broker import NAME, Answer, Asked, Broker
 from amplifier_module_hooks_approval.config import ApprovalConfig
 from amplifier_module_hooks_approval.grants import Grant, GrantsError
@@ -25,6 +26,21 @@ from amplifier_module_hooks_approval.rules import (
 
 _LONGEST_MATCH = 1_000  # of a call in the list of grants, beside its digest
 _CONTINUE = HookResult(action="continue")
+
+
+def _needed(widening: Widening) -> str:
+    return f"it needs {widening}"
+
+
+def _new_id() -> str:
+    return f"grant-{uuid4().hex[:12]}"
+
+
+def _for_widening(offer: Grant, widening: Widening) -> Grant:
+    """Return a grant for a widening, wherever and as long as `offer` would apply."""
+    about = {"widens": widening.kind, "target": widening.target, "matches": str(widening)}
+    no_call = {"digest": None, "arguments": dict[str, str]()}
+    return offer.model_copy(update={"id": _new_id(), **no_call, **about})
 
 
 class Guard:
@@ -50,8 +66,10 @@ class Guard:
         call = call_from(data)
         effect = self._effect(call)
         concerns = self._broker.concerns_about(call)
+        widenings = await self._widenings(call)
         try:
-            ruling = self._ruling(call, effect, concerns)
+            missing = self._broker.grants.missing(widenings, self._project, self._broker.now())
+            ruling = self._ruling(call, effect, concerns, missing)
         except GrantsError as error:
             self._broker.tell(call, f"Every tool call is denied: {error}.", "error")
             return await self._close(call, Ruling("deny", "failure", f"{error}; repair it"))
@@ -59,7 +77,15 @@ class Guard:
             return await self._close(call, ruling)
         if self._broker.was_just_allowed(call):
             return _CONTINUE
-        return await self._ask(call, effect, ruling, concerns)
+        # Nothing is offered to remember with a concern: it overrides a grant that allows.
+        offers = [] if concerns else self._offers(call, ruling, missing)
+        return await self._ask(call, effect, ruling, offers)
+
+    async def _widenings(self, call: Call) -> list[Widening]:
+        """Return what the call needs beyond the boundary of its sandbox."""
+        session = self._broker.sessions.get(call.session_id)
+        tool = None if session is None else session.get("tools", call.tool)
+        return await widenings_of(tool, call.arguments)
 
     def _effect(self, call: Call) -> Effect:
         """Return the declared effect of the tool; an unknown tool is `unsafe`."""
@@ -72,14 +98,20 @@ class Guard:
             return "unsafe"
         return declaration_of(tool).effect
 
-    def _ruling(self, call: Call, effect: Effect, concerns: list[str]) -> Ruling:
+    def _ruling(
+        self, call: Call, effect: Effect, concerns: list[str], missing: list[Widening]
+    ) -> Ruling:
         ruling = self._book.rule(call, effect)
         grant = self._broker.grants.find(call, self._project, self._broker.now())
         if ruling.action == "deny":
             return ruling
         # A concern overrides what allows: tainted text may have asked for a remembered call.
         if concerns and (grant is None or grant.action == "allow"):
-            return Ruling("ask", "concern", "; ".join(concerns))
+            return Ruling("ask", "concern", "; ".join([*concerns, *map(_needed, missing)]))
+        # Rules and patterns are about the call inside its sandbox. Only a grant for exactly this
+        # call, which showed what it needs, includes its widenings.
+        if missing and (grant is None or grant.digest is None):
+            return Ruling("ask", "boundary", "; ".join(map(_needed, missing)))
         if grant is None or grant.action == ruling.action:
             return ruling
         end = f"{grant.until:%Y-%m-%d %H:%M %Z}"
@@ -87,23 +119,23 @@ class Guard:
         return Ruling(grant.action, "grant", words)
 
     async def _ask(
-        self, call: Call, effect: Effect, ruling: Ruling, concerns: list[str]
+        self, call: Call, effect: Effect, ruling: Ruling, offers: list[Grant]
     ) -> HookResult:
         if (parked := self._broker.parked_answer(call)) is not None:
             return await self._conclude(call, *parked)
         if not self._broker.askers():
             return await self._without_anybody(call, ruling)
         self._broker.unpark(call)
-        # Nothing is offered to remember with a concern: it overrides a grant that allows.
-        offer = None if concerns else self._offer(call, ruling)
+        always = "; ".join(map(str, offers)) or None
         request_id, answer = await self._broker.ask(
-            Asked(call, ruling.words, offer and str(offer)),
+            Asked(call, ruling.words, always),
             effect,
             timeout=self._config.timeout_seconds,
             batch=self._config.batch_seconds,
         )
-        if answer.remember and offer is not None:
-            await self._remember(call, offer, answer)
+        if answer.remember:
+            for offer in offers:
+                await self._remember(call, offer, answer)
         return await self._conclude(call, request_id, answer)
 
     async def _without_anybody(self, call: Call, ruling: Ruling) -> HookResult:
@@ -150,8 +182,16 @@ class Guard:
             await self._broker.announce("approval:granted", call, request_id, ruling.words)
         return _CONTINUE
 
+    def _offers(self, call: Call, ruling: Ruling, missing: list[Widening]) -> list[Grant]:
+        """Return the grants that `always` means."""
+        # What leaves the sandbox has no boundary left that a grant could be about.
+        if not missing or any(each.kind == "outside_sandbox" for each in missing):
+            return [self._offer(call, ruling)]
+        offer = self._offer(call, ruling)
+        return [_for_widening(offer, each) for each in missing]
+
     def _offer(self, call: Call, ruling: Ruling) -> Grant:
-        """Return the grant that `always` means: the pattern of the rule, or exactly this call."""
+        """Return a grant for the pattern of the rule, or for exactly this call."""
         rule = ruling.rule
         made = self._broker.now()
         # A rule without arguments would cover every call of the tool, which nobody was shown.
@@ -159,7 +199,7 @@ class Guard:
         scope = (rule and rule.scope) or self._config.remember_scope
         exactly = shorten(str(call), _LONGEST_MATCH)
         return Grant(
-            id=f"grant-{uuid4().hex[:12]}",
+            id=_new_id(),
             action="allow",
             tool=pattern.tool if pattern else call.tool,
             arguments=pattern.arguments if pattern else {},

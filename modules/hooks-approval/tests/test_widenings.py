@@ -1,0 +1,184 @@
+"""Calls that need more than their sandbox gives: asked about by what they need, granted by that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from amplifier_kit.widenings import Widening
+
+ALLOW_ALL = [{"tool": "bash", "action": "allow"}]
+
+
+def _needing(harness: Any, tool: str = "bash") -> None:
+    """Let the tool say that its call needs the domains in `network`."""
+
+    async def widenings(tool_input: Any) -> list[Widening]:
+        found = [Widening("network", each) for each in tool_input.get("network", ())]
+        if tool_input.get("outside_sandbox"):
+            found.append(Widening("outside_sandbox"))
+        return found
+
+    harness.tools[tool].widenings = widenings
+
+
+async def test_a_widening_is_asked_about_whatever_the_rules_allow(
+    build: Any, calling: Any, person: Any
+) -> None:
+    ann = person("Deny")
+    calls = [calling("bash", command="pip install x", network=["pypi.org"])]
+    harness = await build(calls, person=ann, rules=ALLOW_ALL)
+    _needing(harness)
+
+    await harness.run()
+
+    assert len(ann.questions) == 1
+    assert "Asked because it needs network to pypi.org." in ann.questions[0]
+    assert harness.ran() == []
+
+
+@pytest.mark.attack("W1")
+async def test_a_grant_is_for_the_widening_and_not_for_the_call(
+    build: Any, calling: Any, person: Any
+) -> None:
+    ann = person("Allow always", "Deny")
+    first = [calling("bash", command="pip install x", network=["pypi.org"])]
+    second = [calling("bash", command="pip install y", network=["pypi.org"])]
+    third = [calling("bash", command="curl", network=["example.org"])]
+    harness = await build(first, second, third, person=ann, rules=ALLOW_ALL)
+    _needing(harness)
+
+    await harness.run()
+
+    assert (
+        "`Allow always` means: network to pypi.org, for this session, for 8 hours."
+        in ann.questions[0]
+    )
+    assert [each["command"] for each in harness.ran()] == [
+        "pip install x",
+        "pip install y",
+    ]
+    assert len(ann.questions) == 2
+    assert "network to example.org" in ann.questions[1]
+    grant = harness.broker.list()[0]
+    assert (grant["widens"], grant["target"], grant["digest"]) == ("network", "pypi.org", None)
+
+
+async def test_the_grant_of_a_widening_allows_no_call_by_itself(
+    build: Any, calling: Any, person: Any
+) -> None:
+    ann = person("Allow always", "Deny")
+    call = [calling("bash", command="pip install x", network=["pypi.org"])]
+    other = [calling("bash", command="rm -r x", network=["pypi.org"])]
+    harness = await build(call, other, person=ann)
+    _needing(harness)
+
+    await harness.run()
+
+    assert len(ann.questions) == 2
+    assert [each["command"] for each in harness.ran()] == ["pip install x"]
+
+
+async def test_a_revoked_grant_is_asked_about_again(build: Any, calling: Any, person: Any) -> None:
+    ann = person("Allow always", "Deny")
+    call = [calling("bash", command="pip install x", network=["pypi.org"])]
+    first = await build(call, person=ann, rules=ALLOW_ALL)
+    _needing(first)
+    await first.run()
+
+    assert first.broker.revoke(first.broker.list()[0]["id"])
+    later = await build(call, person=ann, rules=ALLOW_ALL, state=first.coordinator.session_state)
+    _needing(later)
+    await later.run()
+
+    assert len(ann.questions) == 2
+
+
+async def test_what_leaves_the_sandbox_is_remembered_for_exactly_this_call(
+    build: Any, calling: Any, person: Any
+) -> None:
+    ann = person("Allow always", "Deny")
+    call = [calling("bash", command="make install", outside_sandbox=True)]
+    other = [calling("bash", command="make uninstall", outside_sandbox=True)]
+    harness = await build(call, call, other, person=ann, rules=ALLOW_ALL)
+    _needing(harness)
+
+    await harness.run()
+
+    assert "means: exactly this call" in ann.questions[0]
+    assert len(ann.questions) == 2
+    assert [each["command"] for each in harness.ran()] == ["make install"] * 2
+
+
+@pytest.mark.attack("W5")
+async def test_a_tainted_widening_is_asked_about_in_spite_of_its_grant(
+    build: Any, calling: Any, person: Any
+) -> None:
+    ann = person("Allow always", "Deny")
+    call = [calling("bash", command="pip install x", network=["pypi.org"])]
+    first = await build(call, person=ann, rules=ALLOW_ALL)
+    _needing(first)
+    await first.run()
+    later = await build(call, person=ann, rules=ALLOW_ALL, state=first.coordinator.session_state)
+    _needing(later)
+
+    def doubt(event: str, data: dict[str, Any]) -> None:
+        later.coordinator.get_capability("approval.concern")(data, "a page asked for it")
+
+    later.coordinator.hooks.register("tool:pre", doubt)
+
+    await later.run()
+
+    assert len(ann.questions) == 2
+    assert "a page asked for it" in ann.questions[1]
+    assert "Allow always" not in ann.options[1]
+    assert later.ran() == []
+
+
+async def test_a_tool_that_cannot_say_what_it_needs_is_not_run(
+    build: Any, calling: Any, person: Any
+) -> None:
+    harness = await build(
+        [calling("bash", command="x")], person=person("Allow once"), rules=ALLOW_ALL
+    )
+
+    async def fail(tool_input: Any) -> list[Widening]:
+        raise RuntimeError("no name server")
+
+    harness.tools["bash"].widenings = fail
+
+    await harness.run()
+
+    assert harness.ran() == []
+
+
+@pytest.mark.attack("W6")
+async def test_a_sub_agent_uses_the_grants_of_its_session_and_asks_for_its_own(
+    build: Any, calling: Any, person: Any
+) -> None:
+    ann = person("Allow always", "Deny")
+    harness = await build(
+        [calling("bash", command="pip install x", network=["pypi.org"])],
+        person=ann,
+        rules=ALLOW_ALL,
+    )
+    _needing(harness)
+    await harness.run()
+    child = harness.session.fork(session_id="child")
+    await child.initialize()
+    tool = harness.tools["bash"]
+    await child.coordinator.mount("tools", tool)
+    asked: dict[str, Any] = {"tool_name": "bash", "session_id": "child", "tool_call_id": "c"}
+
+    known = await child.coordinator.hooks.emit(
+        "tool:pre", {**asked, "tool_input": {"command": "a", "network": ["pypi.org"]}}
+    )
+    unknown = await child.coordinator.hooks.emit(
+        "tool:pre", {**asked, "tool_input": {"command": "b", "network": ["example.org"]}}
+    )
+    await child.cleanup()
+
+    assert known.action == "continue"
+    assert unknown.action == "deny"
+    assert len(ann.questions) == 2
