@@ -61,7 +61,7 @@ async def mounted(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     monkeypatch.setenv("HARMLESS_NAME", "harmless value")
-    cleanups: list[Callable[[], None]] = []
+    cleanups: list[Callable[[], Awaitable[None]]] = []
 
     async def mount_with(**config: Any) -> BashTool:
         cleanups.append(await mount(coordinator, {"working_dir": str(workspace), **config}))
@@ -69,7 +69,7 @@ async def mounted(
 
     yield mount_with
     for cleanup in cleanups:
-        cleanup()
+        await cleanup()
 
 
 @pytest.fixture

@@ -131,9 +131,9 @@ async def test_without_anybody_to_ask_it_is_denied_with_a_reason(
 
 
 @pytest.mark.attack("H1")
-async def test_a_guard_that_fails_denies() -> None:
+async def test_a_guard_that_fails_denies(mounted: Any) -> None:
     hooks = HookRegistry()
-    guard = CommandGuard("bash", BashConfig())
+    guard = CommandGuard(await mounted(), BashConfig())
     vars(guard).pop("_rules")
     hooks.register("tool:pre", guard, name="tool-bash", on_error="deny")
 
@@ -148,7 +148,7 @@ async def test_the_module_registers_it_as_a_guard(mounted: Any, coordinator: Any
     # By the second one, forked sessions find the limits that they share with this session.
     assert coordinator.hooks.list_guards() == {
         "tool:pre": ["tool-bash"],
-        "tool-bash:bounds": ["tool-bash"],
+        "tool-bash:parts": ["tool-bash"],
     }
 
 

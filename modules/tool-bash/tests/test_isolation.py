@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -16,14 +17,15 @@ from amplifier_core.testing import wait_for
 from amplifier_kit.session_folder import commands_home
 from amplifier_sandbox.processes.private_home import prepared_home
 
-FAMILIES = {
-    "tcp": "AF_INET, SOCK_STREAM",
-    "udp": "AF_INET, SOCK_DGRAM",
-    "ipv6": "AF_INET6, SOCK_STREAM",
-    "raw": "AF_INET, SOCK_RAW",
+FORBIDDEN_FAMILIES = {
+    "raw": "AF_INET, SOCK_RAW, IPPROTO_ICMP",
     "packet": "AF_PACKET, SOCK_RAW",
-    "netlink": "AF_NETLINK, SOCK_RAW",
     "vsock": "AF_VSOCK, SOCK_STREAM",
+}
+CONNECTIONS = {
+    "tcp": ("AF_INET, SOCK_STREAM", "192.0.2.1"),
+    "udp": ("AF_INET, SOCK_DGRAM", "192.0.2.1"),
+    "ipv6": ("AF_INET6, SOCK_STREAM", "2001:db8::1"),
 }
 ESCAPES = {
     "write to the system": "echo x > /etc/planted",
@@ -86,12 +88,17 @@ async def test_no_secret_is_in_any_environment_a_command_can_see(bash: Any, comm
     assert "HARMLESS_NAME" not in json.dumps(result.output)
 
 
-async def test_the_environment_is_the_allow_list(bash: Any) -> None:
-    result = await bash("env | cut -d= -f1 | grep -v ^GIT_ | sort | xargs")
+_CERTIFICATES = re.compile(r"_CERT|_CA_|CAINFO|cafile|CA_BUNDLE")
 
-    assert result.output["stdout"].split() == sorted(
-        ["HOME", "LANG", "PATH", "PWD", "SHLVL", "TERM", "_"]
-    )
+
+async def test_the_environment_is_the_allow_list(bash: Any) -> None:
+    result = await bash("env | cut -d= -f1")
+
+    found = {name for name in result.output["stdout"].split() if not name.startswith("GIT_")}
+    proxies = {f"{kind}_proxy" for kind in ("http", "https", "all", "no")}
+    expected = {"HOME", "LANG", "PATH", "PWD", "SHLVL", "TERM", "_"}
+    expected |= proxies | {name.upper() for name in proxies}
+    assert {name for name in found if not _CERTIFICATES.search(name)} == expected
 
 
 async def test_a_named_variable_is_passed_on(mounted: Any) -> None:
@@ -124,13 +131,27 @@ async def test_no_core_is_dumped(bash: Any, workspace: Path) -> None:
 
 
 @pytest.mark.attack("S7")
-@pytest.mark.parametrize("family", FAMILIES)
-async def test_a_socket_to_the_network_cannot_be_made(bash: Any, family: str) -> None:
-    code = f"from socket import *; socket({FAMILIES[family]})"
+@pytest.mark.parametrize("family", FORBIDDEN_FAMILIES)
+async def test_a_socket_below_the_network_cannot_be_made(bash: Any, family: str) -> None:
+    code = f"from socket import *; socket({FORBIDDEN_FAMILIES[family]})"
 
     result = await bash(f"/usr/bin/python3 -c '{code}'")
 
     assert "Operation not permitted" in result.output["stderr"]
+
+
+@pytest.mark.attack("S7")
+@pytest.mark.parametrize("kind", CONNECTIONS)
+async def test_nothing_but_the_loopback_can_be_reached(bash: Any, kind: str) -> None:
+    family, address = CONNECTIONS[kind]
+    code = (
+        f'from socket import *; print(if_nameindex()); socket({family}).connect(("{address}", 9))'
+    )
+
+    result = await bash(f"/usr/bin/python3 -c '{code}'")
+
+    assert result.output["stdout"] == "[(1, 'lo')]\n"
+    assert "unreachable" in result.output["stderr"]
 
 
 @pytest.mark.attack("S7")

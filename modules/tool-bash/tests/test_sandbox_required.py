@@ -138,7 +138,7 @@ async def test_a_workspace_that_gives_away_the_machine_is_refused(
     cleanup = await mount(coordinator, {"working_dir": folder})
 
     result = await coordinator.get_mounted("tools")["bash"].execute({"command": "true"})
-    cleanup()
+    await cleanup()
 
     assert not result.success
     assert "the workspace" in result.error["message"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from amplifier_core import events
@@ -12,23 +12,25 @@ from amplifier_core.models import HookResult
 from amplifier_kit import notices
 from amplifier_module_tool_bash.config import UNPROTECTED, BashConfig
 from amplifier_module_tool_bash.guard import GUARD_PRIORITY, CommandGuard
-from amplifier_module_tool_bash.tool import DEGRADED, SOURCE, STOPPED, BashTool, bounds_of
+from amplifier_module_tool_bash.jobs import JobsTool
+from amplifier_module_tool_bash.session_parts import SessionParts
+from amplifier_module_tool_bash.tool import DEGRADED, SOURCE, STOPPED, BashTool, parts_of
 from amplifier_sandbox.processes.live_output import OUTPUT
 from amplifier_sandbox.processes.sandbox import Sandbox
-from amplifier_sandbox.processes.session_bounds import SessionBounds
 
 __amplifier_module_type__ = "tool"
 __all__ = ["BashTool", "mount"]
 
-_FIND_BOUNDS = "tool-bash:bounds"
+_FIND_PARTS = "tool-bash:parts"
 
 
 async def mount(
     coordinator: ModuleCoordinator, config: dict[str, Any] | None = None
-) -> Callable[[], None]:
+) -> Callable[[], Awaitable[None]]:
     """Find the sandbox of this machine and mount `bash`. Config: see `BashConfig`.
 
-    Without a sandbox the tool is mounted and refuses every call. Cleanup: unregisters the guard.
+    Without a sandbox the tool is mounted and refuses every call. Cleanup: unregisters the guard,
+    and ends what runs in the background.
     """
     settings = BashConfig.model_validate(config or {})
     if settings.sandbox == UNPROTECTED:
@@ -38,35 +40,38 @@ async def mount(
     sandbox = await asyncio.to_thread(find)
     if sandbox.level != "bubblewrap":
         notices.show(coordinator, " ".join(sandbox.describe()), source=SOURCE)
-    bounds = await _bounds_for(coordinator, settings, sandbox)
-    tool = BashTool(settings, sandbox, coordinator, bounds)
-    guard = CommandGuard(tool.name, settings, tool.workspace, coordinator.get_capability)
+    inherited = await _parts_above(coordinator)
+    parts = inherited or parts_of(settings, sandbox)
+    tool = BashTool(settings, sandbox, coordinator, parts)
+    guard = CommandGuard(tool, settings, coordinator.get_capability)
 
-    def show_bounds(event: str, data: dict[str, Any]) -> HookResult:
-        return HookResult(data={"bounds": bounds})
+    def show_parts(event: str, data: dict[str, Any]) -> HookResult:
+        return HookResult(data={"parts": parts})
 
     undo = [
         coordinator.hooks.register(event, handler, GUARD_PRIORITY, SOURCE, on_error="deny")
-        for event, handler in ((events.TOOL_PRE, guard), (_FIND_BOUNDS, show_bounds))
+        for event, handler in ((events.TOOL_PRE, guard), (_FIND_PARTS, show_parts))
     ]
     await coordinator.mount("tools", tool, name=tool.name)
+    jobs = JobsTool(parts.jobs)
+    await coordinator.mount("tools", jobs, name=jobs.name)
     announced = [OUTPUT, DEGRADED, STOPPED]
     coordinator.register_contributor("observability.events", SOURCE, announced.copy)
 
-    def cleanup() -> None:
+    async def cleanup() -> None:
         while undo:
             undo.pop()()
+        if inherited is None:
+            await parts.close()
 
     return cleanup
 
 
-async def _bounds_for(
-    coordinator: ModuleCoordinator, settings: BashConfig, sandbox: Sandbox
-) -> SessionBounds:
-    """Return the bounds of the session that this one was forked from, or new ones."""
-    # Forked sessions inherit the handlers of guards, so a forked session finds the bounds by this
+async def _parts_above(coordinator: ModuleCoordinator) -> SessionParts | None:
+    """Return the parts of the session that this one was forked from."""
+    # Forked sessions inherit the handlers of guards, so a forked session finds the parts by this
     # event. A limit per process would let sessions of different users use up each other's memory.
-    for found in await coordinator.hooks.emit_and_collect(_FIND_BOUNDS, {}):
-        if isinstance(found.get("bounds"), SessionBounds):
-            return found["bounds"]
-    return bounds_of(settings, sandbox)
+    for found in await coordinator.hooks.emit_and_collect(_FIND_PARTS, {}):
+        if isinstance(found.get("parts"), SessionParts):
+            return found["parts"]
+    return None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
 from fnmatch import translate
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from amplifier_core.models import HookResult
+from amplifier_kit.widenings import Widening
 from amplifier_module_tool_bash.config import AllowRule, BashConfig
 from amplifier_sandbox.own.command_lines import (
     SimpleCommand,
@@ -75,6 +75,16 @@ class AllowRules:
         return "there is no command in it"
 
 
+class GuardedTool(Protocol):
+    """What the guard has to know of the tool."""
+
+    name: str
+
+    def workspace(self) -> str: ...
+
+    async def widenings(self, tool_input: Any) -> list[Widening]: ...
+
+
 GUARD_PRIORITY = 900
 """Late, so that the question shows what other hooks have made of the command."""
 
@@ -88,43 +98,56 @@ class CommandGuard:
 
     def __init__(
         self,
-        tool_name: str,
+        tool: GuardedTool,
         settings: BashConfig,
-        workspace: Callable[[], str] = os.getcwd,
         capability: Callable[[str], Any] = lambda _: None,
     ) -> None:
-        self._tool_name = tool_name
-        self._workspace = workspace
+        self._tool = tool
         self._capability = capability
         self._rules = AllowRules(settings.allow)
         self._asks = settings.ask
         self._unprotected = settings.sandbox != "required"
         self._seconds = settings.approval_timeout_seconds
 
-    def __call__(self, event: str, data: dict[str, Any]) -> HookResult:
+    async def __call__(self, event: str, data: dict[str, Any]) -> HookResult:
         """Allow, ask or deny."""
         given = data.get("tool_input")
         if isinstance(given, dict):
             command = cast("dict[str, Any]", given).get("command")
         else:
             command = None
-        if data.get("tool_name") != self._tool_name or not isinstance(command, str):
+        if data.get("tool_name") != self._tool.name or not isinstance(command, str):
             # The tool itself rejects an invalid input without running anything.
             return HookResult()
+        widenings = await self._tool.widenings(given)
+        reason = self._reason(command, data)
+        # The guard of all tools asks about what is needed beyond the sandbox. Without it, this one
+        # does, whatever the rules allow.
+        if widenings and self._capability("approval.grants") is None:
+            reason = "; ".join(f"it needs {each}" for each in widenings)
+        if reason is None:
+            return HookResult()
+        is_outside = any(each.kind == "outside_sandbox" for each in widenings)
+        return self._question(command, reason, is_protected=not (self._unprotected or is_outside))
+
+    def _reason(self, command: str, data: dict[str, Any]) -> str | None:
+        """Return why the user has to be asked about a command in its sandbox."""
+        workspace = Path(self._tool.workspace())
         reason = self._rules.objection(command) if self._asks else None
         # Even an allowed `git status` runs filters and drivers that `.git/config` names, so an
         # untrusted folder could have code run by being looked at.
         if reason is None and _GIT.search(command):
-            reason = objection_to_git(Path(self._workspace()).resolve())
+            reason = objection_to_git(workspace.resolve())
         if reason is None:
-            reason = objection_to_special_files(command, Path(self._workspace()))
+            reason = objection_to_special_files(command, workspace)
         # With `ask: false` another guard decides, which is informed of the reason instead.
         if reason is not None and not self._asks:
             concern = self._capability("approval.concern")
             if concern is None or concern(data, reason):
-                reason = None
-        if reason is None:
-            return HookResult()
+                return None
+        return reason
+
+    def _question(self, command: str, reason: str, *, is_protected: bool) -> HookResult:
         # Nobody can allow what cannot be shown whole: a long command could hide its end.
         shown = shown_exactly(command)
         if shown is None:
@@ -135,10 +158,7 @@ class CommandGuard:
                     "Write it to a file in the workspace and run the file."
                 ),
             )
-        if self._unprotected:
-            place = "WITHOUT ANY PROTECTION"
-        else:
-            place = "in its sandbox"
+        place = "in its sandbox" if is_protected else "WITHOUT ANY PROTECTION"
         return HookResult(
             action="ask_user",
             approval_prompt=f"Run this command {place}? Asked because {reason}.\n{shown}",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.correlation import current_tool_call_id
@@ -17,15 +19,28 @@ from amplifier_core.models import ToolResult
 from amplifier_kit import notices
 from amplifier_kit.session_folder import commands_home
 from amplifier_kit.tools import tool_failure
+from amplifier_kit.widenings import Widening
+from amplifier_module_tool_bash.boundary_hints import boundary_hint
 from amplifier_module_tool_bash.config import UNPROTECTED, BashConfig
+from amplifier_module_tool_bash.jobs import Jobs
 from amplifier_module_tool_bash.missing_programs import hint_for
+from amplifier_module_tool_bash.needs import GIT, NEEDS_SCHEMA, Boundary, Needs, Opened
+from amplifier_module_tool_bash.session_parts import SessionParts
+from amplifier_sandbox.network.package_settings import package_settings
+from amplifier_sandbox.network.session_network import NetworkAccess
+from amplifier_sandbox.own.git_identity import git_identity
 from amplifier_sandbox.own.git_settings import git_environment
 from amplifier_sandbox.processes.disk_use import DiskLimits
 from amplifier_sandbox.processes.limits import Limits, SandboxError
 from amplifier_sandbox.processes.live_output import OUTPUT, Capture, OutputEvents
 from amplifier_sandbox.processes.private_home import prepared_home
 from amplifier_sandbox.processes.program import Outcome, run
-from amplifier_sandbox.processes.sandbox import LaunchSpec, Sandbox, clean_environment
+from amplifier_sandbox.processes.sandbox import (
+    LaunchSpec,
+    Sandbox,
+    clean_environment,
+    users_environment,
+)
 from amplifier_sandbox.processes.session_bounds import Admission, SessionBounds
 from amplifier_sandbox.processes.toolchains import NO_TOOLCHAINS, Toolchains, find_toolchains
 from amplifier_sandbox.processes.workspace import checked_workspace, existing_paths
@@ -47,10 +62,8 @@ _FILE_TOO_LARGE = 128 + signal.SIGXFSZ
 _MARGIN_SECONDS = 5.0
 
 
-class BashInput(BaseModel):
+class BashInput(Needs):
     """What the model fills in."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     command: str = Field(min_length=1, max_length=_LONGEST_COMMAND_BYTES)
     timeout_seconds: float | None = Field(default=None, gt=0)
@@ -61,6 +74,18 @@ class _Surroundings(NamedTuple):
 
     home: Path
     toolchains: Toolchains
+    opened: Opened
+    readable: list[str | Path]
+    env: dict[str, str]
+
+
+class _Ready(NamedTuple):
+    """A command that can be started now."""
+
+    launch: LaunchSpec
+    admission: Admission
+    # Where it was not allowed to connect to, and why; filled while it runs.
+    refused: Mapping[str, str]
 
 
 class BashTool:
@@ -75,12 +100,13 @@ class BashTool:
         settings: BashConfig,
         sandbox: Sandbox,
         coordinator: ModuleCoordinator,
-        bounds: SessionBounds | None = None,
+        parts: SessionParts | None = None,
     ) -> None:
-        """`bounds` are the limits of the session; without them, the tool has its own."""
+        """`parts` are shared by the commands of a session; without them, the tool has its own."""
         self._settings = settings
         self._sandbox = sandbox
-        self._bounds = bounds or bounds_of(settings, sandbox)
+        self._parts = parts or parts_of(settings, sandbox)
+        self._boundary = Boundary(self.workspace, settings.protected_paths, self._parts.given)
         self._coordinator = coordinator
         self._folder = settings.working_dir or str(Path.cwd())
         self._limits = limits_of(settings)
@@ -97,6 +123,7 @@ class BashTool:
                     "description": f"Stop the command after this time; at most "
                     f"{settings.max_timeout_seconds:g}, by default {settings.timeout_seconds:g}.",
                 },
+                **NEEDS_SCHEMA,
             },
             "required": ["command"],
             "additionalProperties": False,
@@ -114,45 +141,141 @@ class BashTool:
             return tool_failure(f"timeout_seconds: may be at most {longest:g}.")
         await self._tell_degradation()
         try:
+            around = await asyncio.to_thread(self._surroundings, call)
+            if call.background:
+                return await self._start_job(call, around)
             # Waiting for other commands counts towards the deadline that the loop enforces.
-            surroundings = await asyncio.to_thread(self._surroundings)
-            async with self._bounds.admit(
-                self._limits, self.workspace(), longest / 2, surroundings.home
-            ) as admission:
-                seconds = min(seconds, longest - admission.waited_seconds)
-                with self._launch(call.command, admission, surroundings) as launch:
-                    return await self._run(call.command, launch, seconds, admission, surroundings)
+            async with self._ready(call, around) as ready:
+                seconds = min(seconds, longest - ready.admission.waited_seconds)
+                return await self._run(call.command, ready, seconds, around)
         # ValueError: `subprocess` refuses, for example, a NUL in the command.
         except (SandboxError, OSError, ValueError) as error:
             return tool_failure(f"The command was not run: {error}.")
 
-    def _surroundings(self) -> _Surroundings:
+    async def widenings(self, tool_input: Any) -> list[Widening]:
+        """Return what a call needs beyond the sandbox; guards ask about each.
+
+        Raises:
+            SandboxError, ValueError: something that no grant can open; the call must not run.
+        """
+        try:
+            call = BashInput.model_validate(tool_input)
+        except ValidationError:
+            # `execute` refuses it.
+            return []
+        return await self._boundary.widenings(call)
+
+    def reaches_outside(self, tool_input: Any) -> bool:
+        """Return whether a call brings text from outside into the session."""
+        if self.network:
+            return True
+        try:
+            return BashInput.model_validate(tool_input).reaches_outside
+        except ValidationError:
+            # It was not run, or nothing is known about it.
+            return not isinstance(tool_input, dict)
+
+    def preflight(self, tool_input: dict[str, Any]) -> str | None:
+        """Return why a call would be refused, so that nobody is asked about it."""
+        try:
+            self._boundary.opened(BashInput.model_validate(tool_input))
+        except ValidationError as error:
+            return _readable(error)
+        except (SandboxError, OSError, ValueError) as error:
+            return f"The command was not run: {error}."
+        return None
+
+    @asynccontextmanager
+    async def _ready(self, call: BashInput, around: _Surroundings) -> AsyncGenerator[_Ready]:
+        wait = self._settings.max_timeout_seconds / 2
+        admitted = self._parts.bounds.admit(self._limits, self.workspace(), wait, around.home)
+        async with admitted as admission:
+            if call.outside_sandbox or self.network:
+                with self._launch(call, admission, around, None) as launch:
+                    yield _Ready(launch, admission, {})
+                return
+            async with self._parts.network(around.opened.destinations) as access:
+                with self._launch(call, admission, around, access) as launch:
+                    yield _Ready(
+                        launch, admission, {} if access is None else access.allowed.refused
+                    )
+
+    async def _start_job(self, call: BashInput, around: _Surroundings) -> ToolResult:
+        if self._parts.jobs.is_full:
+            return tool_failure("Too many commands run in the background; stop one (`bash_jobs`).")
+        captures = self._captures()
+
+        async def run_job() -> str:
+            async with self._ready(call, around) as ready:
+                outcome = await run(
+                    ready.launch,
+                    lambda stream, data: captures[stream].feed(data),
+                    seconds=None,
+                    most_bytes=self._settings.max_output_bytes,
+                    watch=ready.admission.watch,
+                )
+                if outcome.ending != "exited":
+                    return f"{outcome.ending} {outcome.reason}".rstrip()
+                return f"ended with exit code {outcome.exit_code}"
+
+        job = await self._parts.jobs.start(
+            call.command, captures, run_job, reaches_outside=call.reaches_outside
+        )
+        if not job.ending:
+            return ToolResult(success=True, output=job.report())
+        trouble = f"The command did not stay: it {job.ending}."
+        return ToolResult(success=False, output=job.report(), error={"message": trouble})
+
+    def _surroundings(self, call: BashInput) -> _Surroundings:
         """Return what a command finds besides its workspace; looks at many folders once."""
         workspace = checked_workspace(self.workspace())
+        opened = self._boundary.opened(call)
         if not self._settings.toolchains:
             toolchains = NO_TOOLCHAINS
         else:
             toolchains = find_toolchains(
-                [workspace, *existing_paths(self._settings.writable_paths)],
+                [workspace, *existing_paths(self._settings.writable_paths), *opened.writable],
                 existing_paths(self._settings.read_only_paths),
             )
-        return _Surroundings(prepared_home(commands_home(workspace)), toolchains)
+        writes_git = GIT in call.write
+        packages = package_settings()
+        env = {
+            **packages.indexes,
+            **packages.certificates,
+            **clean_environment(self._settings.pass_env, toolchains),
+            **git_environment(hooks=writes_git),
+            **(git_identity(workspace) if writes_git else {}),
+        }
+        readable = [*self._boundary.readable(), *packages.certificates.values()]
+        home = prepared_home(commands_home(workspace))
+        return _Surroundings(home, toolchains, opened, readable, env)
 
     def _launch(
-        self, command: str, admission: Admission, surroundings: _Surroundings
+        self,
+        call: BashInput,
+        admission: Admission,
+        around: _Surroundings,
+        access: NetworkAccess | None,
     ) -> LaunchSpec:
         settings = self._settings
-        environment = clean_environment(settings.pass_env, surroundings.toolchains)
+        argv = [*_BASH, call.command]
+        if call.outside_sandbox:
+            outside = replace(admission.sandbox, level="none", is_waived=True)
+            launch = outside.command(
+                argv, workspace=self.workspace(), protected=(), limits=admission.limits
+            )
+            launch.env = {**users_environment(settings.pass_env), "PWD": launch.cwd}
+            return launch
         return admission.sandbox.command(
-            [*_BASH, command],
+            argv,
             workspace=self.workspace(),
-            env={**environment, **git_environment()},
-            toolchains=surroundings.toolchains,
-            home=surroundings.home,
-            network=settings.network,
-            protected=settings.protected_paths,
-            read_only=settings.read_only_paths,
-            writable=settings.writable_paths,
+            env=around.env,
+            toolchains=around.toolchains,
+            home=around.home,
+            network=settings.network or access or False,
+            protected=around.opened.protected,
+            read_only=[*around.readable, *settings.read_only_paths],
+            writable=[*settings.writable_paths, *around.opened.writable],
             limits=admission.limits,
         )
 
@@ -163,15 +286,13 @@ class BashTool:
             return known
         return self._folder
 
+    def _captures(self) -> dict[str, Capture]:
+        return {name: Capture(self._settings.output_bytes) for name in ("stdout", "stderr")}
+
     async def _run(
-        self,
-        command: str,
-        launch: LaunchSpec,
-        seconds: float,
-        admission: Admission,
-        surroundings: _Surroundings,
+        self, command: str, ready: _Ready, seconds: float, around: _Surroundings
     ) -> ToolResult:
-        captures = {name: Capture(self._settings.output_bytes) for name in ("stdout", "stderr")}
+        captures = self._captures()
         hooks = self._coordinator.hooks
         live = None
         if hooks.has_handlers(OUTPUT):
@@ -184,9 +305,10 @@ class BashTool:
                 live.add(stream, data)
 
         limit = self._settings.max_output_bytes
+        admission = ready.admission
         try:
             outcome = await run(
-                launch, listen, seconds=seconds, most_bytes=limit, watch=admission.watch
+                ready.launch, listen, seconds=seconds, most_bytes=limit, watch=admission.watch
             )
         finally:
             if live is not None:
@@ -194,8 +316,8 @@ class BashTool:
         trouble = self._trouble(outcome, admission)
         if trouble is not None and outcome.ending == "exited" and not self._sandbox.is_waived:
             said = "\n".join(captures[name].text() for name in ("stdout", "stderr"))
-            hint = hint_for(
-                outcome.exit_code, said, Path(self.workspace()), surroundings.toolchains
+            hint = boundary_hint(ready.refused, said) or hint_for(
+                outcome.exit_code, said, Path(self.workspace()), around.toolchains
             )
             if hint is not None:
                 trouble = f"{trouble}\n{hint}"
@@ -263,7 +385,9 @@ class BashTool:
     async def _tell_stopped(self, command: str, reason: str) -> None:
         notices.show(self._coordinator, f"A command was stopped: {reason}.", source=SOURCE)
         facts = {"tool_name": self.name, "tool_call_id": current_tool_call_id(), "reason": reason}
-        await self._coordinator.hooks.emit(STOPPED, {**facts, "counting": self._bounds.counting})
+        await self._coordinator.hooks.emit(
+            STOPPED, {**facts, "counting": self._parts.bounds.counting}
+        )
 
     async def _tell_degradation(self) -> None:
         sandbox = self._sandbox
@@ -286,35 +410,43 @@ def limits_of(settings: BashConfig) -> Limits:
     )
 
 
-def bounds_of(settings: BashConfig, sandbox: Sandbox) -> SessionBounds:
-    """Return the limits that all commands of a session share."""
-    return SessionBounds(
+def parts_of(settings: BashConfig, sandbox: Sandbox) -> SessionParts:
+    """Return what all commands of a session share."""
+    bounds = SessionBounds(
         sandbox,
         limits_of(settings),
         DiskLimits(settings.max_disk_bytes, settings.keep_free_bytes),
         settings.parallel_commands,
         settings.writable_paths,
     )
+    # One command at least can always run besides those that stay.
+    jobs = Jobs(bounds.parallel_commands - 1)
+    return SessionParts(bounds, jobs, has_network=sandbox.level == "bubblewrap")
 
 
 def _describe(settings: BashConfig) -> str:
     if settings.sandbox == UNPROTECTED:
         place = "It runs without a sandbox."
     else:
-        network = "with" if settings.network else "without"
-        place = (
-            f"It runs in a sandbox {network} network access: only the workspace can be written to"
-            + (
-                f", except {', '.join(settings.protected_paths)}"
-                if settings.protected_paths
-                else ""
-            )
-            + ". HOME is private to the project and kept between calls, /tmp is empty in each call."
-        )
+        place = _describe_sandbox(settings)
     return (
         f"Run a bash command in the workspace. {place} Every call starts in the workspace with a "
-        "fresh shell and ends with all it started: no background process outlives it. Standard "
-        "input is empty. Long output is shortened in the middle."
+        "fresh shell and ends with all it started, unless it is given `background`. Standard input "
+        "is empty. Long output is shortened in the middle."
+    )
+
+
+def _describe_sandbox(settings: BashConfig) -> str:
+    protected = ", ".join(settings.protected_paths)
+    written = f", except {protected}" if protected else ""
+    if settings.network:
+        network = "It has network access."
+    else:
+        network = "It has no network but a localhost that the calls of the session share."
+    return (
+        f"It runs in a sandbox: only the workspace can be written to{written}. {network} HOME is "
+        "private to the project and kept between calls, /tmp is empty in each call. A command that "
+        "needs more is given `network`, `write` or `background`, and a `reason`: the user decides."
     )
 
 

@@ -1,0 +1,49 @@
+"""What to tell the model about a command that failed because of its sandbox."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from amplifier_module_tool_bash.needs import GIT
+from amplifier_sandbox.network.destinations import PACKAGES, registries
+
+_READ_ONLY = re.compile(r"Read-only file system|EROFS")
+_IN_GIT = re.compile(r"\.git/|index\.lock")
+_UNRESOLVED = re.compile(
+    r"Could not resolve host|Temporary failure in name resolution|Name or service not known"
+    r"|ENOTFOUND|EAI_AGAIN|Network is unreachable|ENETUNREACH"
+)
+
+
+def boundary_hint(refused: Mapping[str, str], stderr: str) -> str | None:
+    """Return what the command ran into and what to ask for; None if it was not the sandbox."""
+    if refused:
+        return _of_network(refused)
+    if _READ_ONLY.search(stderr):
+        if _IN_GIT.search(stderr):
+            return f'`{GIT}` is read-only. To commit, repeat it with write: ["{GIT}"] and a reason.'
+        return (
+            "It wrote outside of the workspace, which is read-only. If that is needed, repeat it "
+            "with write: [the folder] and a reason."
+        )
+    if _UNRESOLVED.search(stderr):
+        return (
+            "It has no network. If it needs one, repeat it with network: [the domain] and a "
+            "reason; it has to connect through the proxy that HTTPS_PROXY names."
+        )
+    return None
+
+
+def _of_network(refused: Mapping[str, str]) -> str:
+    inward = [f"{place} ({why})" for place, why in refused.items() if "address" in why]
+    if inward:
+        return f"The sandbox refused to connect to {', '.join(inward)}; no reason can change that."
+    hosts = dict.fromkeys(place.rpartition(":")[0] for place in refused)
+    known = {each.host for each in registries()}
+    wanted = [PACKAGES] if hosts.keys() <= known else list(hosts)
+    asked = ", ".join(f'"{each}"' for each in wanted)
+    return (
+        f"The sandbox refused to connect to {', '.join(refused)}. If the command needs it, repeat "
+        f"it with network: [{asked}] and a reason."
+    )

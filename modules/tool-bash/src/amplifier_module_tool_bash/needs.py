@@ -1,0 +1,212 @@
+"""What one command needs beyond its sandbox: read from the call, shown to guards, then given."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from amplifier_kit.widenings import Widening
+from amplifier_sandbox.network.destinations import (
+    PACKAGES,
+    Destination,
+    pinned,
+    read_destination,
+    registries,
+)
+from amplifier_sandbox.processes.limits import SandboxError
+from amplifier_sandbox.processes.workspace import checked_workspace
+from amplifier_sandbox.project_folder import project_root, why_not_a_project
+
+GIT = ".git"
+_MOST = 20
+
+
+class Needs(BaseModel):
+    """The part of a call that asks for more than the sandbox gives."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
+
+    network: list[str] = Field(default_factory=list[str], max_length=_MOST)
+    write: list[str] = Field(default_factory=list[str], max_length=_MOST)
+    background: bool = False
+    outside_sandbox: bool = False
+    reason: str = Field(default="", max_length=500)
+
+    @model_validator(mode="after")
+    def _is_explained(self) -> Needs:
+        if self.any and not self.reason.strip():
+            raise ValueError("`reason` must say why the command needs more than its sandbox")
+        if self.outside_sandbox and (self.background or self.network or self.write):
+            raise ValueError("`outside_sandbox` includes everything else; give it alone")
+        return self
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is asked for."""
+        return bool(self.network or self.write or self.background or self.outside_sandbox)
+
+    @property
+    def reaches_outside(self) -> bool:
+        """Whether text of other people can come back, by which they could ask for something.
+
+        What package managers print does not count.
+        """
+        return self.outside_sandbox or any(each != PACKAGES for each in self.network)
+
+
+NEEDS_SCHEMA: dict[str, Any] = {
+    "network": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": f"Domains that the command connects to over HTTP or HTTPS, such as "
+        f"`example.org` or `*.example.org`; `{PACKAGES}` for the registries of package managers.",
+    },
+    "write": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": f"Paths outside of the workspace to write to; `{GIT}` to commit.",
+    },
+    "background": {
+        "type": "boolean",
+        "description": "Let it run after this call, as a server; see the tool `bash_jobs`.",
+    },
+    "outside_sandbox": {
+        "type": "boolean",
+        "description": "Run it without a sandbox. The last resort.",
+    },
+    "reason": {
+        "type": "string",
+        "description": "Why it needs any of these. The user reads it and decides.",
+    },
+}
+
+
+class Opened(NamedTuple):
+    """What the sandbox of one command opens."""
+
+    destinations: list[Destination]
+    writable: list[Path]
+    protected: list[str]
+
+
+class Boundary:
+    """The boundary of a session's commands, and what it takes to widen it for one of them."""
+
+    def __init__(
+        self, workspace: Callable[[], str], protected: Sequence[str], given: set[Path]
+    ) -> None:
+        """`protected` are the paths in the workspace that commands cannot write to.
+
+        `given` are the folders outside of it that a command of the session was given.
+        """
+        self._workspace = workspace
+        self._protected = list(protected)
+        # Hosts with addresses that are not public, and real paths, as they were shown to the user.
+        self._shown: dict[str, Destination] = {}
+        self._paths: dict[str, Path] = {}
+        self._given = given
+
+    async def widenings(self, needs: Needs) -> list[Widening]:
+        """Return what has to be granted, each exactly as it will be opened.
+
+        Raises:
+            SandboxError, ValueError: something that no grant can open.
+        """
+        found = [Widening("network", await self._named(each)) for each in needs.network]
+        for each in needs.write:
+            self._paths[each] = self._path(each)
+            found.append(Widening("write", str(self._paths[each])))
+        if needs.background:
+            found.append(Widening("background"))
+        if needs.outside_sandbox:
+            found.append(Widening("outside_sandbox"))
+        return found
+
+    def opened(self, needs: Needs) -> Opened:
+        """Return what to open for a command whose widenings were granted.
+
+        Raises:
+            SandboxError, ValueError: something that no grant can open.
+        """
+        destinations: list[Destination] = []
+        for each in needs.network:
+            if each == PACKAGES:
+                wanted = registries()
+            else:
+                wanted = [read_destination(each)]
+            destinations += [self._shown.get(str(one), one) for one in wanted]
+        paths = [self._as_shown(each) for each in needs.write]
+        repository = self.repository()
+        is_ours = repository == Path(self._workspace(), GIT)
+        protected = self._protected
+        if is_ours and repository in paths:
+            # The files by which git runs programs stay read-only whatever is listed here.
+            protected = [each for each in protected if each != GIT]
+            paths = [each for each in paths if each != repository]
+        self._given.update(paths)
+        return Opened(destinations, paths, protected)
+
+    def repository(self) -> Path | None:
+        """Return the `.git` of the workspace, which may be in a folder above it."""
+        workspace = checked_workspace(self._workspace())
+        found = project_root(workspace) / GIT
+        return found if found.is_dir() and not found.is_symlink() else None
+
+    def readable(self) -> list[Path]:
+        """Return the root of the repository if it is above the workspace, so that git works."""
+        repository = self.repository()
+        workspace = checked_workspace(self._workspace())
+        if repository is None or repository.parent == workspace:
+            return []
+        return [repository.parent]
+
+    async def _named(self, text: str) -> str:
+        if text != PACKAGES:
+            return str(read_destination(text))
+        known = registries()
+        found = await asyncio.gather(*map(pinned, known))
+        private: list[str] = []
+        for each, shown in zip(known, found, strict=True):
+            if shown.addresses:
+                self._shown[str(each)] = shown
+                private.append(str(shown))
+        if not private:
+            return PACKAGES
+        # A change of address is another widening, which is asked about again.
+        return f"{PACKAGES} ({', '.join(private)})"
+
+    def _as_shown(self, text: str) -> Path:
+        path = self._path(text)
+        if self._paths.get(text, path) != path:
+            raise SandboxError(f"`{text[:200]}` leads elsewhere since it was asked about")
+        return path
+
+    def _path(self, text: str) -> Path:
+        """Return the real path of something to write to."""
+        if text in (GIT, f"{GIT}/"):
+            repository = self.repository()
+            if repository is None:
+                raise SandboxError("there is no git repository here")
+            return repository
+        workspace = checked_workspace(self._workspace())
+        path = Path(os.path.realpath(workspace / Path(text).expanduser()))
+        if path.is_relative_to(workspace):
+            raise SandboxError(
+                f"`{text[:200]}` is in the workspace; only `{GIT}` can be opened there"
+            )
+        if why_not := why_not_a_project(path):
+            raise SandboxError(f"{why_not}; no command can be given all of it")
+        above = next((each for each in self._given if each in path.parents), None)
+        if above is not None:
+            # A command could have put a link in its place, or do so before it is mounted.
+            raise SandboxError(
+                f"commands could write to `{above}`, which `{path}` is in; name that"
+            )
+        if not path.exists():
+            raise SandboxError(f"`{path}` does not exist; name the folder above it")
+        return path
