@@ -50,6 +50,26 @@ async def test_a_tool_that_declares_itself_local_or_trusted_is_not_from_outside(
     assert harness.ran("bash") == [{"command": "x"}]
 
 
+def _has_network(tool_input: dict[str, Any]) -> bool:
+    return bool(tool_input["network"])
+
+
+@pytest.mark.attack("W5")
+@pytest.mark.parametrize("is_outside", [True, False])
+async def test_a_tool_can_say_which_of_its_calls_reach_outside(
+    build: Any, calling: Any, is_outside: bool
+) -> None:
+    first = calling("fetch", network=["example.org"] if is_outside else [])
+    harness = await build(PAGE, first, calling("bash", command="x"), **BY_ORIGIN)
+    fetch = harness.tools["fetch"]
+    fetch.network = False
+    fetch.reaches_outside = _has_network
+
+    await harness.run()
+
+    assert harness.ran("bash") == ([] if is_outside else [{"command": "x"}])
+
+
 async def test_an_exempt_tool_is_not_asked_about(build: Any, calling: Any) -> None:
     config = {**BY_ORIGIN, "exempt_arguments": {"note": ["*"]}}
     acts = [calling("note", text="x"), calling("bash", command="x")]

@@ -178,10 +178,15 @@ class Guard:
         return named or declaration_of(self._tool(call)).output_trusted
 
     def _is_source(self, call: _Call) -> bool:
-        """Whether a tool returns text from outside; one that declares nothing counts as such."""
-        return (
-            not self._is_trusted(call) and getattr(self._tool(call), "network", None) is not False
-        )
+        """Whether a call returns text from outside; a tool that declares nothing counts as such."""
+        if self._is_trusted(call):
+            return False
+        tool = self._tool(call)
+        # Calls of one tool can differ, such as commands of which some were given a network.
+        reaches_outside = getattr(tool, "reaches_outside", None)
+        if reaches_outside is not None:
+            return reaches_outside(call.arguments) is not False
+        return getattr(tool, "network", None) is not False
 
     def _acts(self, call: _Call) -> bool:
         """Whether a tool changes or sends something; an unknown tool counts as such."""
