@@ -40,6 +40,7 @@ from amplifier_kit.secrets.watch import Watch
 from amplifier_kit.session_folder import working_folder
 from amplifier_kit.texts import text_of_prompt
 from amplifier_kit.turn_events import OUTPUT_SCHEMA
+from amplifier_kit.widenings import QUESTIONS
 
 NAME = "recording"
 FAILED = "recording:failed"
@@ -122,6 +123,9 @@ def _tool(name: str, tool: Any) -> dict[str, Any]:
         "output_trusted": declared.output_trusted,
         "require_approval": getattr(tool, "require_approval", None) is True,
         "network": plain(getattr(tool, "network", None)),
+        "is_bounded": getattr(tool, "is_bounded", None) is True,
+        "edits_files": getattr(tool, "edits_files", None) is True,
+        "answers": [name for name in QUESTIONS if callable(getattr(tool, name, None))],
     }
 
 

@@ -16,6 +16,7 @@ from amplifier_journal.plain import digest_of, plain, plain_model
 from amplifier_journal.proxy import Proxy
 from amplifier_kit.tools import execute_tool
 from amplifier_kit.valid_text import valid
+from amplifier_kit.widenings import QUESTIONS
 
 
 class Frame:
@@ -205,7 +206,33 @@ class RecordedTool(_Recorded):
         found = getattr(self._inner, name)
         if name == "preflight" and callable(found):
             return self._looking(found)
+        if name == "widenings" and callable(found):
+            return self._widening(found)
+        if name in QUESTIONS and callable(found):
+            return self._telling(name, found)
         return found
+
+    def _widening(self, widenings: Callable[..., Any]) -> Callable[..., Any]:
+        async def tell(given: Any) -> Any:
+            found = await widenings(given)
+            self._note_answer("widenings", given, [each.record() for each in found])
+            return found
+
+        return tell
+
+    def _telling(self, question: str, answer: Callable[..., Any]) -> Callable[..., Any]:
+        def tell(given: Any) -> Any:
+            said = answer(given)
+            self._note_answer(question, given, said is True)
+            return said
+
+        return tell
+
+    def _note_answer(self, question: str, given: Any, answer: Any) -> None:
+        """Record what a tool tells guards about a call; nothing is the usual answer."""
+        if answer:
+            asked = {"tool": self._name, "input": digest_of(plain(given)), "question": question}
+            self._recorder.note("tool.answer", {**asked, "answer": answer})
 
     def _looking(self, look: Callable[..., Any]) -> Callable[..., Any]:
         async def preflight(given: dict[str, Any]) -> Any:

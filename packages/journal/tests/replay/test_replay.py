@@ -232,3 +232,35 @@ async def test_a_call_that_its_tool_saw_would_fail_is_replayed_without_a_questio
              if each.kind == "tool.preflight"]  # fmt: skip
     assert [each["problem"] is None for each in looks] == [True, False]
     assert str(result) == "1 turn(s) replayed without a difference."
+
+
+async def test_what_a_tool_told_a_guard_about_its_calls_is_replayed(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    calls = [
+        call("bash", command="ls"),
+        call("bash", command="echo > .git/x", write=[".git"], reason="to try it"),
+    ]
+    plan = plan_of(
+        [*({"tool_calls": [each]} for each in calls), "Done.", {"tool_calls": calls}, "Done."],
+        tools=({"module": "tool-bash", "config": {"ask": False}},),
+        hooks=(approvals(tmp_path),),
+    )
+    async with open_live(
+        plan, store=store, project=project, approval_system=Answers("Allow once")
+    ) as live:
+        assert await live.execute("Try.") == "Done."
+        await live.session.coordinator.get_capability("approval.grants").set_mode("plan")
+        assert await live.execute("Again.") == "Done."
+
+    result = await replay(store.read(live.session_id))
+
+    told = [
+        each.data["question"]
+        for each in store.read(live.session_id).records()
+        if each.kind == "tool.answer"
+    ]
+    assert told[:2] == ["only_reads", "widenings"]
+    assert str(result) == "2 turn(s) replayed without a difference."

@@ -2,6 +2,9 @@
 
 A tool whose calls can need more has an asynchronous method `widenings(input)`, which returns them
 and changes nothing. A guard asks about each of them, unless a grant for it exists.
+
+Guards ask a tool more about a call: `only_reads(input)`, whether it changes nothing, and
+`reaches_outside(input)`, whether it brings text from outside into the session.
 """
 
 from __future__ import annotations
@@ -9,7 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["Kind", "Widening", "widenings_of"]
+__all__ = ["QUESTIONS", "Kind", "Widening", "widenings_of"]
+
+QUESTIONS = ("widenings", "only_reads", "reaches_outside")
+"""The methods by which a tool tells guards about a call; their answers are recorded."""
 
 Kind: TypeAlias = Literal["network", "write", "background", "outside_sandbox"]
 
@@ -30,6 +36,10 @@ class Widening:
 
     def __str__(self) -> str:
         return f"{_WORDS[self.kind]} {self.target}".rstrip()
+
+    def record(self) -> dict[str, str]:
+        """Return it as JSON data; `Widening(**data)` reads it."""
+        return {"kind": self.kind, "target": self.target}
 
 
 async def widenings_of(tool: Any, tool_input: Any) -> list[Widening]:

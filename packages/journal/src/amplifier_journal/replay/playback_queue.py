@@ -12,7 +12,7 @@ from amplifier_core import llm_errors
 from amplifier_core.models import HookResult
 from amplifier_journal.replay.recording import RecordedCall, calls_in, composite_providers
 from amplifier_journal.wrappers import call_of
-from amplifier_kit.turn_events import STEERING_INJECTED
+from amplifier_kit.turn_events import MODE_CHANGED, STEERING_INJECTED
 
 # Longer than a module needs between two steps: after that, the awaited step will not come.
 _PATIENCE_SECONDS = 3.0
@@ -100,6 +100,12 @@ class PlaybackQueue:
         self._counts = [each.data for each in records if each.kind == "model.count"]
         self._looks = [each.data for each in records if each.kind == "tool.preflight"]
         self._looking = {each["tool"] for each in self._looks}
+        self._answers: dict[tuple[str, str, str], list[Any]] = {}
+        for record in records:
+            if record.kind == "tool.answer":
+                told = record.data
+                key = (told["tool"], told["input"], told["question"])
+                self._answers.setdefault(key, []).append(told["answer"])
         self._decisions = [each for each in records if each.kind == "approval"]
 
     def follow(self, recorder: Any, records: list[Any]) -> None:
@@ -118,6 +124,8 @@ class PlaybackQueue:
                 self.order.expect(record.seq, self._cancelling(record.data["immediate"]))
             elif record.kind == "event" and record.data["name"] == STEERING_INJECTED:
                 self.order.expect(record.seq, self._steering(record.data["data"]["text"]))
+            elif record.kind == "event" and record.data["name"] == MODE_CHANGED:
+                self.order.expect(record.seq, self._setting_mode(record.data["data"]["mode"]))
 
     def stop(self) -> None:
         """Stop the session where the recorded process died."""
@@ -175,6 +183,12 @@ class PlaybackQueue:
                 return look["problem"]
         return None
 
+    def answer(self, tool: str, given: str, question: str) -> Any:
+        """Return what a tool told guards about a call with this input; None for the usual."""
+        found = self._answers.get((tool, given, question), [None])
+        # The last one stays: a guard may ask more often than the recorded one.
+        return found.pop(0) if len(found) > 1 else found[0]
+
     def next_decision(self, prompt: str) -> tuple[int | None, str]:
         """Return the decision about this question, else about the next one, else a denial."""
         same = [each for each in self._decisions if each.data["prompt"] == prompt]
@@ -230,6 +244,14 @@ class PlaybackQueue:
                 say(text)
 
         return steer
+
+    def _setting_mode(self, mode: str) -> Callable[[], None]:
+        def set_mode() -> None:
+            grants: Any = self.recorder.coordinator.get_capability("approval.grants")
+            if hasattr(grants, "use_mode"):
+                grants.use_mode(mode)
+
+        return set_mode
 
     def _cancelling(self, immediate: bool) -> Callable[[], None]:
         def cancel() -> None:

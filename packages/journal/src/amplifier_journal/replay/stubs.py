@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, cast
 
 from amplifier_core.approval import ApprovalTimeoutError
@@ -14,6 +15,7 @@ from amplifier_journal.proxy import Proxy
 from amplifier_journal.replay.playback_queue import NotRecordedError, PlaybackQueue
 from amplifier_journal.replay.recording import RecordedCall
 from amplifier_kit.calls.mounting import calls_in_response
+from amplifier_kit.widenings import QUESTIONS, Widening
 
 
 class MockedProvider:
@@ -58,7 +60,13 @@ class MockedTool:
         self.deadline_seconds: float | None = facts["deadline_seconds"]
         self.output_trusted: bool = facts["output_trusted"]
         self.require_approval: bool = facts["require_approval"]
-        self.network: bool | None = facts.get("network")  # not in logs of earlier versions
+        # Not in logs of earlier versions.
+        self.network: bool | None = facts.get("network")
+        self.is_bounded: bool = facts.get("is_bounded", False)
+        self.edits_files: bool = facts.get("edits_files", False)
+        for question in facts.get("answers") or ():
+            # The stub around this mock answers.
+            setattr(self, question, None)
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:  # noqa: A002 - contract name
         """Fail: the stub around this mock answers."""
@@ -121,7 +129,19 @@ class ToolStub(_Stub):
     def __getattr__(self, name: str) -> Any:
         if name == "preflight" and self._queue.looks(self._name):
             return self._preflight
-        return super().__getattr__(name)
+        found = super().__getattr__(name)
+        if name == "widenings":
+            return self._widenings
+        if name in QUESTIONS:
+            return partial(self._answer, name)
+        return found
+
+    async def _widenings(self, given: Any) -> list[Widening]:
+        recorded = self._queue.answer(self._name, digest_of(plain(given)), "widenings")
+        return [Widening(**each) for each in recorded or ()]
+
+    def _answer(self, question: str, given: Any) -> bool:
+        return self._queue.answer(self._name, digest_of(plain(given)), question) is True
 
     def _preflight(self, given: dict[str, Any]) -> str | None:
         return self._queue.next_look(self._name, digest_of(plain(given)))
