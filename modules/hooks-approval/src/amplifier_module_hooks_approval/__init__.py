@@ -11,6 +11,7 @@ from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
 from amplifier_kit.configuration import read_config
+from amplifier_kit.turn_events import MODE_CHANGED
 from amplifier_module_hooks_approval.broker import NAME, Broker
 from amplifier_module_hooks_approval.config import ApprovalConfig
 from amplifier_module_hooks_approval.grants import GrantFile, Grants
@@ -43,6 +44,9 @@ async def mount(
     coordinator.register_capability("approval.grants", broker)
     coordinator.register_capability("approval.register_provider", broker.register_provider)
     coordinator.register_capability("approval.concern", broker.raise_concern)
+
+    known = [MODE_CHANGED]
+    coordinator.register_contributor("observability.events", NAME, known.copy)
 
     async def tell_desk(event: str, data: dict[str, Any]) -> HookResult:
         return HookResult(data={"broker": broker})
@@ -78,5 +82,8 @@ async def _desk_for(coordinator: ModuleCoordinator, config: ApprovalConfig) -> B
         if isinstance(found.get("broker"), Broker):
             return found["broker"]
     state: dict[str, Any] = coordinator.session_state.setdefault(NAME, {})
+    # A session that is resumed has the mode that it had, unless it is given another one.
+    if state.get("configured_mode") != config.mode:
+        state.update(mode=config.mode, configured_mode=config.mode)
     grants = Grants(GrantFile(config.grants_file), state)
     return Broker(coordinator, grants, state, lambda: datetime.now(UTC))

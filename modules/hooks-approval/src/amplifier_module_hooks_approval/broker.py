@@ -16,7 +16,10 @@ from weakref import WeakValueDictionary
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.interfaces import ApprovalRequest
 from amplifier_kit.notices import Level, show
+from amplifier_kit.turn_events import MODE_CHANGED
+from amplifier_module_hooks_approval.config import Mode
 from amplifier_module_hooks_approval.grants import Grants
+from amplifier_module_hooks_approval.modes import MODES
 from amplifier_module_hooks_approval.rules import Call, Ruling, call_from, canonical
 from amplifier_sandbox.visible_text import exact
 
@@ -236,6 +239,7 @@ class Broker:
         """`state` is the session's own, in which parked calls outlive the process."""
         self.grants = grants
         self.now = now
+        self._state = state
         # Whether the guard of the root session is mounted, which all others inherit.
         self.on_duty = True
         self.sessions: WeakValueDictionary[str, Any] = WeakValueDictionary()
@@ -254,6 +258,25 @@ class Broker:
         """Return the grants that have not expired, each with exactly what it matches."""
         now = self.now()
         return [each.model_dump(mode="json") for each in self.grants.all() if each.until > now]
+
+    @property
+    def mode(self) -> Mode:
+        """How much is asked about."""
+        return self._state["mode"]
+
+    def use_mode(self, mode: Mode) -> None:
+        """Change the mode without announcing it, as a replay does."""
+        self._state["mode"] = mode
+
+    @property
+    def modes(self) -> dict[Mode, str]:
+        """All modes, with what each does."""
+        return MODES
+
+    async def set_mode(self, mode: Mode) -> None:
+        """Change the mode for the whole tree of sessions, from the next call on."""
+        self.use_mode(mode)
+        await self._coordinator.hooks.emit(MODE_CHANGED, {"mode": mode})
 
     def revoke(self, grant_id: str) -> bool:
         """Delete a grant; False if there is none of this id."""

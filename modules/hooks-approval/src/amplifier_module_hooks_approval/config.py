@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 Action: TypeAlias = Literal["allow", "deny", "ask"]
 Scope: TypeAlias = Literal["session", "project", "user"]
+Mode: TypeAlias = Literal["ask", "edits", "plan", "auto"]
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True)
 
@@ -25,6 +26,7 @@ class Rule(BaseModel):
     action: Action
     scope: Scope | None = Field(default=None, description="How far a remembered answer reaches.")
     until: AwareDatetime | None = Field(default=None, description="The rule ends here.")
+    plan: bool = Field(default=False, description="It allows in the mode `plan`, too.")
     who: str | None = Field(default=None, description="Who made the rule.")
     why: str | None = None
 
@@ -35,6 +37,7 @@ class ApprovalConfig(BaseModel):
     model_config = _CLOSED
 
     rules: list[Rule] = Field(default_factory=list[Rule])
+    mode: Mode = Field(default="ask", description="How much is asked about; apps can change it.")
     default: Action = Field(default="ask", description="For calls that no rule matches.")
     classes: dict[Literal["idempotent", "unsafe"], Action] = Field(
         default_factory=dict[Literal["idempotent", "unsafe"], Action],

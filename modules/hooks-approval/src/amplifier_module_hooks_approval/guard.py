@@ -15,6 +15,7 @@ from amplifier_kit.widenings import Widening, widenings_of
 from amplifier_module_hooks_approval.broker import NAME, Answer, Asked, Broker
 from amplifier_module_hooks_approval.config import ApprovalConfig
 from amplifier_module_hooks_approval.grants import Grant, GrantsError
+from amplifier_module_hooks_approval.modes import allowed_by, denied_by, only_reads
 from amplifier_module_hooks_approval.rules import (
     Call,
     RuleBook,
@@ -70,6 +71,7 @@ class Guard:
         try:
             missing = self._broker.grants.missing(widenings, self._project, self._broker.now())
             ruling = self._ruling(call, effect, concerns, missing)
+            ruling = self._by_mode(call, effect, ruling, missing)
         except GrantsError as error:
             self._broker.tell(call, f"Every tool call is denied: {error}.", "error")
             return await self._close(call, Ruling("deny", "failure", f"{error}; repair it"))
@@ -83,20 +85,41 @@ class Guard:
 
     async def _widenings(self, call: Call) -> list[Widening]:
         """Return what the call needs beyond the boundary of its sandbox."""
+        return await widenings_of(self._tool(call), call.arguments)
+
+    def _tool(self, call: Call) -> Any:
         session = self._broker.sessions.get(call.session_id)
-        tool = None if session is None else session.get("tools", call.tool)
-        return await widenings_of(tool, call.arguments)
+        return None if session is None else session.get("tools", call.tool)
+
+    def _by_mode(
+        self, call: Call, effect: Effect, ruling: Ruling, missing: list[Widening]
+    ) -> Ruling:
+        """Return what the mode makes of a ruling; a rule that says `ask` is the user's own."""
+        tool = self._tool(call)
+        mode = self._broker.mode
+        reads = only_reads(tool, call, effect) and not missing
+        denial = denied_by(mode, ruling, reads=reads)
+        if denial is not None and ruling.action != "deny":
+            return denial
+        is_settled = ruling.action != "ask" or ruling.by in ("rule", "boundary")
+        if is_settled or missing or self._is_demanded(call):
+            return ruling
+        allowed = allowed_by(mode, tool)
+        if allowed is None and reads and ruling.by == "default":
+            return Ruling("allow", "default", "the call only reads")
+        return allowed or ruling
 
     def _effect(self, call: Call) -> Effect:
         """Return the declared effect of the tool; an unknown tool is `unsafe`."""
+        if call.session_id not in self._broker.sessions or self._is_demanded(call):
+            return "unsafe"
+        return declaration_of(self._tool(call)).effect
+
+    def _is_demanded(self, call: Call) -> bool:
+        """Whether the tool, or the session, demands a question about each of its calls."""
         session = self._broker.sessions.get(call.session_id)
-        if session is None:
-            return "unsafe"
-        tool = session.get("tools", call.tool)
-        demanded = session.session_state.get("require_approval_tools") or ()
-        if call.tool in demanded or getattr(tool, "require_approval", None) is True:
-            return "unsafe"
-        return declaration_of(tool).effect
+        named = () if session is None else session.session_state.get("require_approval_tools") or ()
+        return call.tool in named or getattr(self._tool(call), "require_approval", None) is True
 
     def _ruling(
         self, call: Call, effect: Effect, concerns: list[str], missing: list[Widening]

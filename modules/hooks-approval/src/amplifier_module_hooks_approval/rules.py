@@ -89,7 +89,9 @@ class Ruling(NamedTuple):
     """The decision about a call, and the rule that made it, in words."""
 
     action: Action
-    by: Literal["rule", "default", "grant", "user", "concern", "boundary", "nobody", "failure"]
+    by: Literal[
+        "rule", "default", "grant", "user", "concern", "boundary", "mode", "nobody", "failure"
+    ]
     words: str
     rule: Rule | None = None
 

@@ -25,6 +25,7 @@ from amplifier_module_tool_bash.config import UNPROTECTED, BashConfig
 from amplifier_module_tool_bash.jobs import Jobs
 from amplifier_module_tool_bash.missing_programs import hint_for
 from amplifier_module_tool_bash.needs import GIT, NEEDS_SCHEMA, Boundary, Needs, Opened
+from amplifier_module_tool_bash.reading import is_reading
 from amplifier_module_tool_bash.session_parts import SessionParts
 from amplifier_sandbox.network.package_settings import package_settings
 from amplifier_sandbox.network.session_network import NetworkAccess
@@ -112,6 +113,8 @@ class BashTool:
         self._limits = limits_of(settings)
         # Without a sandbox nothing keeps a command from the network.
         self.network = settings.network or settings.sandbox == UNPROTECTED
+        # Whether a command can change nothing outside, except by what it asks for.
+        self.is_bounded = sandbox.level != "none" and not settings.network
         self.deadline_seconds: float | None = settings.max_timeout_seconds + _MARGIN_SECONDS
         self.description = _describe(settings)
         self.input_schema: dict[str, Any] = {
@@ -164,6 +167,14 @@ class BashTool:
             # `execute` refuses it.
             return []
         return await self._boundary.widenings(call)
+
+    def only_reads(self, tool_input: Any) -> bool:
+        """Return whether a command is one that only looks, and asks for nothing."""
+        try:
+            call = BashInput.model_validate(tool_input)
+        except ValidationError:
+            return False
+        return self.is_bounded and not call.any and is_reading(call.command)
 
     def reaches_outside(self, tool_input: Any) -> bool:
         """Return whether a call brings text from outside into the session."""

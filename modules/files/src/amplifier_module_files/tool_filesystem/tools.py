@@ -102,6 +102,10 @@ class ReadFileTool(FileTool[ReadFile]):
 class ChangingTool(FileTool[Changing]):
     """A tool that changes one file, and can check in advance whether it would fail."""
 
+    # No path leads out of the workspace.
+    is_bounded = True
+    edits_files = True
+
     def run(self, asked: Changing) -> _Done:
         """Make the change."""
         path, old, new = self._files.change(asked.file_path, self._content(asked))

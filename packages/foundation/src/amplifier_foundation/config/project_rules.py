@@ -82,6 +82,7 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
         "default": Key("only", ("deny",)),
         "grants_file": _USER,
         "headless": Key("only", ("deny",)),
+        "mode": Key("only", ("ask", "plan")),
         "remember_scope": Key("only", ("session",)),
         "remember_seconds": Key("lower", (28_800,)),
         "rules": _DENIALS,
