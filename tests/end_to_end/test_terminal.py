@@ -32,7 +32,7 @@ Nothing else."""
 
 
 def test_a_tool_runs_after_the_person_has_seen_exactly_what_it_will_do(tmp_path: Path) -> None:
-    command = "echo first; echo second"
+    command = "echo first | tee log; echo second"
     script = [Said(["I look."], [("bash", {"command": command})]), Said([_LISTING])]
     with ModelServer(script) as server, ChatRun(tmp_path, server).chat() as screen:
         screen.wait_for("ready")
@@ -75,6 +75,44 @@ def test_enter_denies_what_nobody_chose_to_allow(tmp_path: Path) -> None:
             assert "⊘ bash" in screen.wait_for("All right.", "ready")
         assert not (run.project / "made").exists()
         assert "denied" in str(server.requests[1]["messages"][-1]["content"]).lower()
+
+
+def test_a_plan_is_accepted_and_carried_out_in_the_chosen_mode(tmp_path: Path) -> None:
+    write = ("write_file", {"file_path": "made", "content": "text"})
+    script = [Said(calls=[write]), Said(["I will write it."]), Said(calls=[write]), Said(["Done."])]
+    with ModelServer(script) as server:
+        run = ChatRun(tmp_path, server)
+        with run.chat("--mode", "plan", "write", "it") as screen:
+            asked = screen.wait_for("I will write it.", "Carry out this plan?", "2 Yes, edit files")
+            assert_looks_like(asked, "plan")
+            assert not (run.project / "made").exists()
+            screen.press("2")
+            screen.wait_for("› Carry out the plan.", "Done.", "ready · mode edits")
+        assert (run.project / "made").read_text("utf-8") == "text"
+
+
+def test_a_key_changes_the_mode_and_what_is_granted_can_be_revoked(tmp_path: Path) -> None:
+    opened = {"command": "echo > .git/x", "write": [".git"], "reason": "to try it"}
+    script = [Said(calls=[("bash", opened)]), Said(["First."])]
+    with ModelServer(script) as server:
+        run = ChatRun(tmp_path, server)
+        (run.project / ".git").mkdir(parents=True)
+        with run.chat() as screen:
+            screen.wait_for("ready · mode ask")
+            for mode in ("edits", "plan", "auto"):
+                screen.press("BTab")
+                screen.wait_for(f"ready · mode {mode}")
+            screen.type("try it")
+            screen.press("Enter")
+            screen.wait_for("Asked because it needs writing to", "2 Allow always")
+            screen.press("2")
+            screen.wait_for("First.", "ready")
+            screen.type("/grants")
+            screen.press("Enter")
+            screen.wait_for("1  allow writing to", "this session")
+            screen.type("/grants revoke 1")
+            screen.press("Enter")
+            screen.wait_for("Revoked: writing to")
 
 
 def test_escape_in_mid_stream_keeps_what_was_said_and_holds_the_queue(tmp_path: Path) -> None:

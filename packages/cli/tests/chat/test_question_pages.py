@@ -128,7 +128,7 @@ async def test_keys_answer_only_a_question_that_has_been_on_the_screen_for_a_whi
     terminal: Any = FakeTerminal()
     no_conversation: Any = None
     terminal.buffer.on_text_changed = _Event()
-    Keys(terminal, no_conversation, expand=lambda: None, leave=lambda: None)
+    Keys(terminal, no_conversation, expand=lambda: None, leave=lambda: None, next_mode=lambda: None)
     scene: Scene = terminal.scene
     future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     asks = OpenQuestion(Question("?", tuple(OPTIONS)), monotonic() + 60, future, denial(OPTIONS))

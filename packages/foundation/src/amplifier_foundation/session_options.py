@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ class SessionOptions:
     output_schema: dict[str, Any] | None = None
     tools: bool = True
     allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    mode: str | None = None
 
 
 def provider_id(provider: str) -> str:
@@ -67,8 +70,18 @@ def apply_options(options: SessionOptions, plan: dict[str, Any]) -> None:
         loop["config"] = {**(loop.get("config") or {}), "output_schema": options.output_schema}
     if options.budget_usd is not None:
         _limit(plan, options.budget_usd)
-    if options.allow:
-        _allow(plan, options.allow)
+    rules = [
+        {"tool": tool, "action": action, "who": f"--{action}"}
+        for action, tools in (("deny", options.deny), ("allow", options.allow))
+        for tool in tools
+    ]
+    if rules:
+        # Prepended: among rules that allow or ask, the first match decides.
+        _configure_approval(
+            plan, rules[0]["who"], lambda config: {"rules": [*rules, *(config.get("rules") or [])]}
+        )
+    if options.mode is not None:
+        _configure_approval(plan, "--mode", lambda _: {"mode": options.mode})
 
 
 def _add_module(plan: dict[str, Any], where: str) -> None:
@@ -140,21 +153,24 @@ def _installed_type(module_id: str) -> str | None:
     return module_type(module_id, None if found is None else found.path)
 
 
-def _allow(plan: dict[str, Any], tools: tuple[str, ...]) -> None:
-    """Allow these tools without asking; rules that deny still apply."""
+def _configure_approval(
+    plan: dict[str, Any], flag: str, change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    """Change the configuration of the guard of all tools.
+
+    Raises:
+        SettingsError: the plan has no such guard.
+    """
     hooks: list[dict[str, Any]] = plan.get("hooks") or []
     own = next((each for each in hooks if each["module"] == _APPROVAL), None)
     if own is None:
         raise SettingsError(
-            "`--allow` has no effect here.",
-            why=f"The bundle has no `{_APPROVAL}`, which the flag gives its rules to.",
+            f"`{flag}` has no effect here.",
+            why=f"The bundle has no `{_APPROVAL}`, which the flag is for.",
             fix="leave the flag out",
         )
     config: dict[str, Any] = own.get("config") or {}
-    allowed = [{"tool": each, "action": "allow", "who": "--allow"} for each in tools]
-    # Prepended: among rules that allow or ask, the first match decides.
-    rules: list[Any] = [*allowed, *(config.get("rules") or [])]
-    entry: dict[str, Any] = {**own, "config": {**config, "rules": rules}}
+    entry: dict[str, Any] = {**own, "config": {**config, **change(config)}}
     plan["hooks"] = [entry if each is own else each for each in hooks]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 from decimal import Decimal
 from pathlib import Path
@@ -45,6 +46,13 @@ class PrivateHistory(FileHistory):
 HISTORY = "chat-history"
 _HINT_IDLE = "/help"
 _HINT_BUSY = "esc stops"
+# What can be said to a plan, and the mode that it is carried out in.
+_AFTER_PLAN = {
+    "Yes, ask before changes": "ask",
+    "Yes, edit files": "edits",
+    "Yes, all inside of the sandbox": "auto",
+    "No": None,
+}
 
 
 class Chat:
@@ -71,6 +79,8 @@ class Chat:
         self.usage = Usage()
         self.wants_fork = False
         self._jobs: set[asyncio.Task[None]] = set()
+        # The question whether a plan is to be carried out.
+        self._offer: asyncio.Future[None] | None = None
         self._seen = 0
         self._unfinished = ""
 
@@ -106,13 +116,16 @@ class Chat:
             self._results,
             self.usage,
         )
-        self.conversation = Conversation(live, self.terminal.scene, observer, self.terminal.put)
+        self.conversation = Conversation(
+            live, self.terminal.scene, observer, self.terminal.put, self._offer_plan
+        )
         detach = observer.attach(self.coordinator.hooks)
         keys = Keys(
             self.terminal,
             lambda: self.conversation,
             expand=self._expand_last,
             leave=self.leave,
+            next_mode=self._next_mode,
         )
         for each in live.session.status.modules:
             if each.state == "failed":
@@ -183,9 +196,47 @@ class Chat:
             if each.get("role") == "tool"
         }
 
+    # --- the mode --------------------------------------------------------------------------------
+
+    @property
+    def grants(self) -> Any:
+        """What was allowed beyond one call, and the mode; None without a guard that has them."""
+        grants: Any = self.coordinator.get_capability("approval.grants")
+        return grants if hasattr(grants, "set_mode") else None
+
+    async def set_mode(self, mode: str) -> None:
+        """Change how much is asked about."""
+        await self.grants.set_mode(mode)
+        self.terminal.put(Notice(f"Mode {mode}: {self.grants.modes[mode]}."))
+
+    def _next_mode(self) -> None:
+        if self.grants is None:
+            self.terminal.put(Notice("This session has no modes.", "warning"))
+            return
+        modes = list(self.grants.modes)
+        following = modes[(modes.index(self.grants.mode) + 1) % len(modes)]
+        self._start(self.set_mode(following), "mode")
+
+    def _offer_plan(self) -> None:
+        """Ask whether the plan, with which a turn has ended, is to be carried out."""
+        if self.grants is not None and self.grants.mode == "plan" and not self.terminal.scene.queue:
+            self._offer = self._start(self._ask_about_plan(), "plan")
+
+    async def _ask_about_plan(self) -> None:
+        said = await self.approvals.request_approval(
+            "Carry out this plan?", list(_AFTER_PLAN), math.inf, "deny"
+        )
+        mode = _AFTER_PLAN[said]
+        if mode is not None:
+            await self.set_mode(mode)
+            self.conversation.say("Carry out the plan.")
+
     # --- input -----------------------------------------------------------------------------------
 
     def _accept(self, text: str) -> None:
+        # Whoever writes something else does not want the plan as it is.
+        if self._offer is not None:
+            self._offer.cancel()
         if not text.startswith("/"):
             self.conversation.say(text)
             return
@@ -214,7 +265,7 @@ class Chat:
         else:
             self.expand()
 
-    def _start(self, work: Any, name: str) -> None:
+    def _start(self, work: Any, name: str) -> asyncio.Future[None]:
         async def run() -> None:
             try:
                 await work
@@ -228,6 +279,7 @@ class Chat:
         job = asyncio.ensure_future(run())
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
+        return job
 
     def _meter(self) -> Meter:
         scene = self.terminal.scene
@@ -239,6 +291,7 @@ class Chat:
             state = "held"
         return Meter(
             state=state,
+            mode="" if self.grants is None else self.grants.mode,
             hint=_HINT_BUSY if running else _HINT_IDLE,
             model=self.model,
             session=self.live.session_id,

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from amplifier_cli.lock_prompt import Answer, when_held_options
+from amplifier_cli.mode_option import mode_option
 
 
 @click.command()
@@ -19,6 +20,7 @@ from amplifier_cli.lock_prompt import Answer, when_held_options
     "--budget", "budget_usd", metavar="USD", help="Maximum cost in US dollars, e.g. 0.50."
 )
 @click.option("--module", "modules", multiple=True, metavar="FOLDER-OR-ID", help="Add a module.")
+@mode_option
 @when_held_options
 def chat(
     prompt: tuple[str, ...], resume: str | None, when_held: Answer | None, **options: Any

@@ -20,9 +20,16 @@ class Conversation:
     """Sends prompts to a live session and keeps the queue of waiting ones."""
 
     def __init__(
-        self, live: Any, scene: Scene, observer: Observer, put: Callable[[Shown], None]
+        self,
+        live: Any,
+        scene: Scene,
+        observer: Observer,
+        put: Callable[[Shown], None],
+        answered: Callable[[], None] = lambda: None,
     ) -> None:
+        """`answered` is called after each turn that was neither stopped nor failed."""
         self.live = live
+        self._answered = answered
         self.observer = observer
         self._scene = scene
         self._put = put
@@ -118,7 +125,9 @@ class Conversation:
             self._put(Answer(answer))
         if ending is not None:
             self._put(ending)
-        return ending is None
+            return False
+        self._answered()
+        return True
 
     async def _keep_partial(self) -> None:
         """Add the partial answer to the context, so that the model knows what the user has read."""

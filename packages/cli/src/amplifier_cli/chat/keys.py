@@ -18,7 +18,10 @@ _PAUSE_SECONDS = 0.5
 
 
 class Keys:
-    """The bindings of a chat; `expand` shows all of the last tool call, `leave` ends the chat."""
+    """The bindings of a chat.
+
+    `expand` shows all of the last tool call, `leave` ends the chat, `next_mode` changes the mode.
+    """
 
     def __init__(
         self,
@@ -27,11 +30,13 @@ class Keys:
         *,
         expand: Callable[[], None],
         leave: Callable[[], None],
+        next_mode: Callable[[], None],
     ) -> None:
         self._terminal = terminal
         self._conversation = conversation
         self._expand = expand
         self._leave = leave
+        self._next_mode = next_mode
         self._typed_at = 0.0
         self._wants_to_leave = False
         terminal.buffer.on_text_changed += self._note_typing
@@ -51,6 +56,7 @@ class Keys:
         keys.add("c-d", filter=Condition(lambda: not self._terminal.buffer.text))(self._end)
         keys.add("c-o")(self._expand_last)
         keys.add("c-l")(self._clear)
+        keys.add("s-tab", filter=~menu_open)(self._change_mode)
         keys.add("enter", filter=is_asked)(self._answer_chosen)
         keys.add("left", filter=is_asked)(self._previous)
         keys.add("right", filter=is_asked)(self._next)
@@ -139,6 +145,9 @@ class Keys:
 
     def _expand_last(self, event: KeyPressEvent) -> None:
         self._expand()
+
+    def _change_mode(self, event: KeyPressEvent) -> None:
+        self._next_mode()
 
     def _clear(self, event: KeyPressEvent) -> None:
         self._terminal.clear_screen()

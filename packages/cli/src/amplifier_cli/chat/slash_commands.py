@@ -29,6 +29,7 @@ _KEYS = (
     ("Enter", "send; while a turn runs: queue"),
     ("Alt-Enter", "new line"),
     ("Esc", "stop the turn and hold the queue; again: take the queue back"),
+    ("Shift-Tab", "the next mode: ask, edits, plan, auto"),
     ("Ctrl-O", "all of the last tool call"),
     ("Ctrl-L", "empty screen"),
     ("Ctrl-D", "leave"),
@@ -147,6 +148,45 @@ async def choose_model(chat: Chat, argument: str) -> None:
     chat.terminal.put(Notice(f"From the next turn on: {argument}."))
 
 
+async def choose_mode(chat: Chat, argument: str) -> None:
+    """List the modes, or change to one."""
+    if chat.grants is None:
+        chat.terminal.put(Notice("This session has no modes.", "warning"))
+    elif argument in chat.grants.modes:
+        await chat.set_mode(argument)
+    elif argument:
+        known = ", ".join(chat.grants.modes)
+        chat.terminal.put(Notice(f"There is no mode `{argument}`. Known: {known}.", "warning"))
+    else:
+        rows = [("now", chat.grants.mode), *chat.grants.modes.items()]
+        chat.terminal.put_lines(table(rows))
+
+
+async def show_grants(chat: Chat, argument: str) -> None:
+    """List what is allowed beyond one call; `revoke N` takes one back."""
+    if chat.grants is None:
+        chat.terminal.put(Notice("This session remembers no answers.", "warning"))
+        return
+    granted: list[dict[str, Any]] = chat.grants.list()
+    word, _, number = argument.partition(" ")
+    if word == "revoke" and number.isdecimal() and 1 <= int(number) <= len(granted):
+        chosen = granted[int(number) - 1]
+        await asyncio.to_thread(chat.grants.revoke, chosen["id"])
+        chat.terminal.put(Notice(f"Revoked: {one_line(chosen['matches'])}"))
+        return
+    if argument:
+        chat.terminal.put(Notice("/grants lists them; /grants revoke N takes one back.", "warning"))
+        return
+    rows = [(str(at), _grant_line(each)) for at, each in enumerate(granted, start=1)]
+    chat.terminal.put_lines(table(rows or [("", "nothing is allowed beyond one call")]))
+
+
+def _grant_line(grant: dict[str, Any]) -> str:
+    end = str(grant["until"])[:16].replace("T", " ")
+    what = f"{grant['action']} {one_line(grant['matches'])}"
+    return f"{what}; this {grant['scope']}, until {end} UTC, by {grant['who']}"
+
+
 async def undo(chat: Chat, argument: str) -> None:
     """Preview how the last file changes would be undone; with `yes`, undo them."""
     checkpoints = chat.coordinator.get_capability("files.checkpoints")
@@ -262,6 +302,8 @@ COMMANDS = SlashCommands(
         SlashCommand("cost", "", "tokens and money so far", show_cost),
         SlashCommand("context", "", "what is in the window", show_context),
         SlashCommand("model", "[NAME]", "list models, take another", choose_model),
+        SlashCommand("mode", "[NAME]", "list modes, change to one", choose_mode),
+        SlashCommand("grants", "[revoke N]", "what is allowed beyond one call", show_grants),
         SlashCommand("tools", "", "what the model can call", show_tools),
         SlashCommand("undo", "[yes]", "take back the last file changes", undo),
         SlashCommand("clear", "", "let the model forget", clear),

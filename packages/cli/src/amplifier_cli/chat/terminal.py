@@ -55,6 +55,7 @@ _STYLE = Style(
         ("footer", "dim"),
         ("footer.state", "nodim bold"),
         ("footer.full", "nodim ansired"),
+        ("footer.mode", "nodim ansiyellow"),
         ("completion-menu", "noreverse bg:default"),
         ("completion-menu.completion", "noreverse bg:default fg:default"),
         ("completion-menu.completion.current", "reverse bold"),

@@ -13,6 +13,7 @@ import click
 
 from amplifier_cli.failures import CommandError
 from amplifier_cli.lock_prompt import Answer, when_held_options
+from amplifier_cli.mode_option import mode_option
 
 _USUALLY_PIPED = (stat.S_ISFIFO, stat.S_ISREG, stat.S_ISSOCK)
 
@@ -59,6 +60,8 @@ def _schema(_: click.Context, __: click.Parameter, value: Path | None) -> dict[s
 @click.option(
     "--allow", multiple=True, metavar="TOOL", help="Allow calls of a tool without asking."
 )
+@click.option("--deny", multiple=True, metavar="TOOL", help="Deny calls of a tool.")
+@mode_option
 @click.option("--no-tools", is_flag=True, help="Disable tools, except those of the memory.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but the answer and errors.")
 @when_held_options

@@ -1,4 +1,4 @@
-"""The footer: the current state, the model, the share of its window, the cost."""
+"""The footer: the current state, the mode, the model, the share of its window, the cost."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Meter:
     """The values that the footer shows."""
 
     state: str
+    mode: str = ""
     hint: str = ""
     model: str = ""
     session: str = ""
@@ -50,6 +51,8 @@ def footer(meter: Meter, width: int) -> list[tuple[str, str]]:
 
 def _parts(meter: Meter) -> dict[str | None, str]:
     parts: dict[str | None, str] = {"state": meter.state}
+    if meter.mode:
+        parts["mode"] = f"mode {meter.mode}"
     if meter.queued:
         parts["queued"] = f"{meter.queued} queued"
     if meter.model:
@@ -83,6 +86,9 @@ def _cost(meter: Meter) -> str:
 def _style(name: str | None, meter: Meter) -> str:
     if name == "state":
         return "class:footer.state"
+    # What asks less than the default does stands out.
+    if name == "mode" and meter.mode in ("edits", "auto"):
+        return "class:footer.mode"
     if name in ("bar", "context") and meter.tokens and meter.window:
         if meter.tokens > 0.8 * meter.window:
             return "class:footer.full"
