@@ -182,3 +182,46 @@ async def test_a_sub_agent_uses_the_grants_of_its_session_and_asks_for_its_own(
     assert known.action == "continue"
     assert unknown.action == "deny"
     assert len(ann.questions) == 2
+
+
+@pytest.mark.parametrize(
+    ("opened", "target", "is_asked"),
+    [
+        ("network:pypi.org", "pypi.org", False),
+        ("network:pypi.org", "evil.example", True),
+        ("network:packages", "packages (pypi.org=10.0.0.1)", False),
+        ("network:packages", "packages.example", True),
+        ("write:.git", "pypi.org", True),
+    ],
+)
+async def test_what_is_open_from_the_start_is_not_asked_about(
+    build: Any, calling: Any, person: Any, opened: str, target: str, is_asked: bool
+) -> None:
+    ann = person("Deny")
+    call = [calling("bash", command="x", network=[target])]
+    harness = await build(call, person=ann, rules=ALLOW_ALL, open=[opened])
+    _needing(harness)
+
+    await harness.run()
+
+    assert (len(ann.questions) == 1) is is_asked
+
+
+@pytest.mark.parametrize("wrong", ["network", "network:", "outside_sandbox", "write:a b"])
+async def test_what_cannot_be_open_is_refused(build: Any, wrong: str) -> None:
+    with pytest.raises(Exception, match="hooks-approval"):
+        await build(open=[wrong])
+
+
+async def test_without_anybody_to_ask_a_widening_is_denied_as_such(
+    build: Any, calling: Any
+) -> None:
+    harness = await build(
+        [calling("bash", "c1", command="x", network=["pypi.org"])], rules=ALLOW_ALL
+    )
+    _needing(harness)
+
+    await harness.run()
+
+    assert harness.ran() == []
+    assert harness.broker.explain("c1")["by"] == "boundary"

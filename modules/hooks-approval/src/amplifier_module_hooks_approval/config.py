@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -12,6 +12,8 @@ Scope: TypeAlias = Literal["session", "project", "user"]
 Mode: TypeAlias = Literal["ask", "edits", "plan", "auto"]
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True)
+# Leaving the sandbox is not here: that is decided call by call.
+_OPEN = r"^(network:[^\s:]+(:\d+)?|write:\S+|background)$"
 
 
 class Rule(BaseModel):
@@ -38,6 +40,10 @@ class ApprovalConfig(BaseModel):
 
     rules: list[Rule] = Field(default_factory=list[Rule])
     mode: Mode = Field(default="ask", description="How much is asked about; apps can change it.")
+    open: list[Annotated[str, Field(pattern=_OPEN)]] = Field(
+        default_factory=list[str],
+        description="What calls may need beyond their sandbox without a question.",
+    )
     default: Action = Field(default="ask", description="For calls that no rule matches.")
     classes: dict[Literal["idempotent", "unsafe"], Action] = Field(
         default_factory=dict[Literal["idempotent", "unsafe"], Action],

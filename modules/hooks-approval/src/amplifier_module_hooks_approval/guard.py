@@ -69,7 +69,7 @@ class Guard:
         concerns = self._broker.concerns_about(call)
         widenings = await self._widenings(call)
         try:
-            missing = self._broker.grants.missing(widenings, self._project, self._broker.now())
+            missing = self._missing(widenings)
             ruling = self._ruling(call, effect, concerns, missing)
             ruling = self._by_mode(call, effect, ruling, missing)
         except GrantsError as error:
@@ -86,6 +86,18 @@ class Guard:
     async def _widenings(self, call: Call) -> list[Widening]:
         """Return what the call needs beyond the boundary of its sandbox."""
         return await widenings_of(self._tool(call), call.arguments)
+
+    def _missing(self, widenings: list[Widening]) -> list[Widening]:
+        """Return the widenings that neither the configuration nor a grant allows."""
+        asked = [each for each in widenings if not self._is_open(each)]
+        return self._broker.grants.missing(asked, self._project, self._broker.now())
+
+    def _is_open(self, widening: Widening) -> bool:
+        # The addresses of registries, in brackets, are not written by hand.
+        target = widening.target.partition(" (")[0]
+        relative = target.removeprefix(f"{self._project}/")
+        names = (widening.kind, f"{widening.kind}:{target}", f"{widening.kind}:{relative}")
+        return any(name in self._config.open for name in names if name not in ("network", "write"))
 
     def _tool(self, call: Call) -> Any:
         session = self._broker.sessions.get(call.session_id)
@@ -171,7 +183,7 @@ class Guard:
             return await self._close(call, Ruling("deny", "nobody", words), parked)
         self._broker.tell(call, f"The call of {tool} was denied: there is nobody to ask.")
         words = f"it needs approval ({ruling.words}) and there is nobody to ask"
-        by = "concern" if ruling.by == "concern" else "nobody"
+        by = ruling.by if ruling.by in ("concern", "boundary") else "nobody"
         return await self._close(call, Ruling("deny", by, words))
 
     async def _conclude(self, call: Call, request_id: str, answer: Answer) -> HookResult:

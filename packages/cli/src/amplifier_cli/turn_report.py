@@ -51,8 +51,10 @@ def denial_of(calls: list[dict[str, Any]], by: set[str], session: str) -> Denied
     if by == {"nobody"}:
         allow = " ".join(f"--allow {tool}" for tool in tools)
         fix = f'amplifier run --resume {session} {allow} "Try again."'
-    elif by and by <= {"nobody", "concern"}:
+    elif by and by <= {"nobody", "concern", "boundary"}:
         fix = f"amplifier continue {session}"
+    elif by == {"mode"}:
+        fix = f'amplifier run --resume {session} --mode edits "Carry out the plan."'
     else:
         fix = f"amplifier explain {session}"
     return DeniedError(f"{count} denied: {'; '.join(named)}", why=calls[0]["reason"], fix=fix)

@@ -14,6 +14,8 @@ __all__ = ["PARTS", "SessionOptions", "apply_options", "model_key", "provider_id
 
 _APPROVAL = "hooks-approval"
 PARTS = {"loop": "orchestrator", "context": "context"}
+# What `--allow` names if it is not a tool: something beyond the sandbox.
+_OPENED = ("network:", "write:", "background")
 _MODEL_KEYS = ("default_model", "model")
 _SECTIONS = {"provider": "providers", "tool": "tools", "hook": "hooks"}
 
@@ -70,11 +72,17 @@ def apply_options(options: SessionOptions, plan: dict[str, Any]) -> None:
         loop["config"] = {**(loop.get("config") or {}), "output_schema": options.output_schema}
     if options.budget_usd is not None:
         _limit(plan, options.budget_usd)
+    opened = [each for each in options.allow if each.startswith(_OPENED)]
+    allowed = [each for each in options.allow if each not in opened]
     rules = [
         {"tool": tool, "action": action, "who": f"--{action}"}
-        for action, tools in (("deny", options.deny), ("allow", options.allow))
+        for action, tools in (("deny", options.deny), ("allow", allowed))
         for tool in tools
     ]
+    if opened:
+        _configure_approval(
+            plan, "--allow", lambda config: {"open": [*(config.get("open") or []), *opened]}
+        )
     if rules:
         # Prepended: among rules that allow or ask, the first match decides.
         _configure_approval(

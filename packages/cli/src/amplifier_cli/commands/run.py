@@ -58,7 +58,11 @@ def _schema(_: click.Context, __: click.Parameter, value: Path | None) -> dict[s
 @click.option("--resume", metavar="SESSION", help="Continue a session (an id, or `last`).")
 @click.option("--module", "modules", multiple=True, metavar="FOLDER-OR-ID", help="Add a module.")
 @click.option(
-    "--allow", multiple=True, metavar="TOOL", help="Allow calls of a tool without asking."
+    "--allow",
+    multiple=True,
+    metavar="TOOL",
+    help="Allow calls of a tool without asking, or something beyond the sandbox: "
+    "network:example.org, network:packages, write:.git, background.",
 )
 @click.option("--deny", multiple=True, metavar="TOOL", help="Deny calls of a tool.")
 @mode_option

@@ -83,6 +83,7 @@ MODULE_KEYS: dict[str, dict[str, Key]] = {
         "grants_file": _USER,
         "headless": Key("only", ("deny",)),
         "mode": Key("only", ("ask", "plan")),
+        "open": _USER,
         "remember_scope": Key("only", ("session",)),
         "remember_seconds": Key("lower", (28_800,)),
         "rules": _DENIALS,
