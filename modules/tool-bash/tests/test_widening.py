@@ -310,6 +310,24 @@ async def test_a_folder_in_one_that_was_given_is_not_given_again(
     assert "commands could write to" in refusal
 
 
+async def test_a_check_and_a_question_give_nothing(mounted: Any, tmp_path: Path) -> None:
+    tool = await mounted()
+    (tmp_path / "denied" / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "denied")
+    outer = {"command": "true", "write": [str(tmp_path / "denied")], "reason": "so"}
+    linked = {**outer, "write": [str(tmp_path / "link")]}
+
+    for call in (outer, linked):
+        assert tool.preflight(call) is None
+        await tool.widenings(call)
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to(tmp_path / "outside")
+
+    assert tool.preflight({**outer, "write": [str(tmp_path / "denied" / "inner")]}) is None
+    assert tool.preflight(linked) is None
+    assert await tool.widenings(linked) == [Widening("write", str(tmp_path / "outside"))]
+
+
 @pytest.mark.attack("W1")
 async def test_a_path_that_leads_elsewhere_after_the_question_is_not_opened(
     mounted: Any, tmp_path: Path

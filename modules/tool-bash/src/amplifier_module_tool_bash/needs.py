@@ -127,6 +127,18 @@ class Boundary:
             found.append(Widening("outside_sandbox"))
         return found
 
+    def check(self, needs: Needs) -> None:
+        """Change nothing.
+
+        Raises:
+            SandboxError, ValueError: something that no grant can open.
+        """
+        for each in needs.network:
+            if each != PACKAGES:
+                read_destination(each)
+        for each in needs.write:
+            self._path(each)
+
     def opened(self, needs: Needs) -> Opened:
         """Return what to open for a command whose widenings were granted.
 

@@ -189,7 +189,7 @@ class BashTool:
     def preflight(self, tool_input: dict[str, Any]) -> str | None:
         """Return why a call would be refused, so that nobody is asked about it."""
         try:
-            self._boundary.opened(BashInput.model_validate(tool_input))
+            self._boundary.check(BashInput.model_validate(tool_input))
         except ValidationError as error:
             return _readable(error)
         except (SandboxError, OSError, ValueError) as error:
