@@ -79,7 +79,10 @@ async def bash(mounted: Mounted) -> Callable[..., Awaitable[ToolResult]]:
 
     async def run(command: str, **more: Any) -> ToolResult:
         async with asyncio.timeout(120):
-            return await tool.execute({"command": command, **more})
+            call = {"command": command, **more}
+            # As a guard does before every call.
+            await tool.widenings(call)
+            return await tool.execute(call)
 
     return run
 

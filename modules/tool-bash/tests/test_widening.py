@@ -169,14 +169,20 @@ async def test_the_index_of_the_user_is_shown_with_its_address_and_then_reached(
 
 
 @pytest.mark.attack("W2")
-async def test_an_address_that_was_not_shown_is_not_reached(
-    bash: Any, index: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PIP_INDEX_URL", f"http://localhost:{index}/simple")
+async def test_what_nobody_was_asked_about_is_not_opened(mounted: Any, tmp_path: Path) -> None:
+    tool = await mounted()
+    call = {"command": "true", "network": ["example.org"], "reason": "so"}
+    later = {"command": "true", "write": [str(tmp_path / "later")], "reason": "so"}
 
-    result = await bash(_GET + f"http://localhost:{index}/", network=["packages"], reason="so")
+    unasked = await tool.execute(call)
+    # It does not exist when the guard asks, and does when the command is run.
+    shown = await tool.widenings(later)
+    (tmp_path / "later").mkdir()
+    unshown = await tool.execute(later)
 
-    assert "is not a public one" in result.output["trouble"]
+    assert shown == []
+    for result in (unasked, unshown):
+        assert "nobody was asked about what it needs" in result.error["message"]
 
 
 @pytest.mark.attack("W3")
@@ -343,7 +349,7 @@ async def test_a_path_that_leads_elsewhere_after_the_question_is_not_opened(
     result = await tool.execute(call)
 
     assert shown == [Widening("write", str(tmp_path / "given"))]
-    assert "leads elsewhere since it was asked about" in result.error["message"]
+    assert "a path leads elsewhere since it was asked about" in result.error["message"]
 
 
 async def test_a_job_that_does_not_exist_is_refused_by_name(mounted: Any, coordinator: Any) -> None:

@@ -94,8 +94,18 @@ class Opened(NamedTuple):
     protected: list[str]
 
 
+class _Shown(NamedTuple):
+    """What one question was about."""
+
+    destinations: list[Destination]
+    paths: list[Path]
+
+
 class Boundary:
-    """The boundary of a session's commands, and what it takes to widen it for one of them."""
+    """The boundary of a session's commands, and what it takes to widen it for one of them.
+
+    Only what `widenings` returned is opened, with the addresses and the real paths of then.
+    """
 
     def __init__(
         self, workspace: Callable[[], str], protected: Sequence[str], given: set[Path]
@@ -106,10 +116,9 @@ class Boundary:
         """
         self._workspace = workspace
         self._protected = list(protected)
-        # Hosts with addresses that are not public, and real paths, as they were shown to the user.
-        self._shown: dict[str, Destination] = {}
-        self._paths: dict[str, Path] = {}
         self._given = given
+        # By the domains and paths of a call, as the model wrote them.
+        self._shown: dict[tuple[tuple[str, ...], tuple[str, ...]], _Shown] = {}
 
     async def widenings(self, needs: Needs) -> list[Widening]:
         """Return what has to be granted, each exactly as it will be opened.
@@ -117,10 +126,18 @@ class Boundary:
         Raises:
             SandboxError, ValueError: something that no grant can open.
         """
-        found = [Widening("network", await self._named(each)) for each in needs.network]
-        for each in needs.write:
-            self._paths[each] = self._path(each)
-            found.append(Widening("write", str(self._paths[each])))
+        key = _key(needs)
+        # After a failure nothing of an earlier question may be opened.
+        self._shown.pop(key, None)
+        found: list[Widening] = []
+        destinations: list[Destination] = []
+        for each in needs.network:
+            wanted = await _destinations(each)
+            destinations += wanted
+            found.append(Widening("network", _shown_as(each, wanted)))
+        paths = [self._path(each) for each in needs.write]
+        found += [Widening("write", str(each)) for each in paths]
+        self._shown[key] = _Shown(destinations, paths)
         if needs.background:
             found.append(Widening("background"))
         if needs.outside_sandbox:
@@ -143,25 +160,26 @@ class Boundary:
         """Return what to open for a command whose widenings were granted.
 
         Raises:
-            SandboxError, ValueError: something that no grant can open.
+            SandboxError, ValueError: something that no grant can open, or that nobody was asked
+                about.
         """
-        destinations: list[Destination] = []
-        for each in needs.network:
-            if each == PACKAGES:
-                wanted = registries()
-            else:
-                wanted = [read_destination(each)]
-            destinations += [self._shown.get(str(one), one) for one in wanted]
-        paths = [self._as_shown(each) for each in needs.write]
-        repository = self.repository()
-        is_ours = repository == Path(self._workspace(), GIT)
+        if not needs.network and not needs.write:
+            return Opened([], [], self._protected)
+        self.check(needs)
+        shown = self._shown.get(_key(needs))
+        if shown is None:
+            raise SandboxError("nobody was asked about what it needs")
+        if [self._path(each) for each in needs.write] != shown.paths:
+            raise SandboxError("a path leads elsewhere since it was asked about")
+        paths = shown.paths
         protected = self._protected
-        if is_ours and repository in paths:
+        repository = self.repository()
+        if repository in paths and repository == Path(self._workspace(), GIT):
             # The files by which git runs programs stay read-only whatever is listed here.
             protected = [each for each in protected if each != GIT]
             paths = [each for each in paths if each != repository]
         self._given.update(paths)
-        return Opened(destinations, paths, protected)
+        return Opened(shown.destinations, paths, protected)
 
     def repository(self) -> Path | None:
         """Return the `.git` of the workspace, which may be in a folder above it."""
@@ -177,30 +195,9 @@ class Boundary:
             return []
         return [repository.parent]
 
-    async def _named(self, text: str) -> str:
-        if text != PACKAGES:
-            return str(read_destination(text))
-        known = registries()
-        found = await asyncio.gather(*map(pinned, known))
-        private: list[str] = []
-        for each, shown in zip(known, found, strict=True):
-            if shown.addresses:
-                self._shown[str(each)] = shown
-                private.append(str(shown))
-        if not private:
-            return PACKAGES
-        # A change of address is another widening, which is asked about again.
-        return f"{PACKAGES} ({', '.join(private)})"
-
-    def _as_shown(self, text: str) -> Path:
-        path = self._path(text)
-        if self._paths.get(text, path) != path:
-            raise SandboxError(f"`{text[:200]}` leads elsewhere since it was asked about")
-        return path
-
     def _path(self, text: str) -> Path:
         """Return the real path of something to write to."""
-        if text in (GIT, f"{GIT}/"):
+        if text == GIT:
             repository = self.repository()
             if repository is None:
                 raise SandboxError("there is no git repository here")
@@ -222,3 +219,22 @@ class Boundary:
         if not path.exists():
             raise SandboxError(f"`{path}` does not exist; name the folder above it")
         return path
+
+
+def _key(needs: Needs) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple(needs.network), tuple(needs.write)
+
+
+async def _destinations(text: str) -> list[Destination]:
+    if text != PACKAGES:
+        return [read_destination(text)]
+    # A registry may be a mirror inside of the user's network; the question names its address.
+    return list(await asyncio.gather(*map(pinned, registries())))
+
+
+def _shown_as(text: str, wanted: list[Destination]) -> str:
+    if text != PACKAGES:
+        return str(wanted[0])
+    private = [str(each) for each in wanted if each.addresses]
+    # A change of address is another widening, which is asked about again.
+    return f"{PACKAGES} ({', '.join(private)})" if private else PACKAGES

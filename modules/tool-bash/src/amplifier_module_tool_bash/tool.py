@@ -156,17 +156,13 @@ class BashTool:
             return tool_failure(f"The command was not run: {error}.")
 
     async def widenings(self, tool_input: Any) -> list[Widening]:
-        """Return what a call needs beyond the sandbox; guards ask about each.
-
-        Raises:
-            SandboxError, ValueError: something that no grant can open; the call must not run.
-        """
+        """Return what a call needs beyond the sandbox; guards ask about each."""
         try:
             call = BashInput.model_validate(tool_input)
-        except ValidationError:
-            # `execute` refuses it.
+            return await self._boundary.widenings(call)
+        except (ValidationError, SandboxError, OSError, ValueError):
+            # `execute` refuses the call, because nothing was returned that it could open.
             return []
-        return await self._boundary.widenings(call)
 
     def only_reads(self, tool_input: Any) -> bool:
         """Return whether a command is one that only looks, and asks for nothing."""
