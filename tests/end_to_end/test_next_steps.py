@@ -47,6 +47,9 @@ TYPED = {
     "amplifier provider test": "provider test",
     'amplifier run "..."': 'run "..."',
     'amplifier run "what is in this folder?"': 'run "what is in this folder?"',
+    'amplifier run --resume 1 --mode edits "Carry out the plan."': (
+        'run --resume SESSION --mode edits "Carry out the plan."'
+    ),
     'amplifier run --resume 1 --allow bash "Try again."': (
         'run --resume SESSION --allow bash "Try again."'
     ),
