@@ -83,6 +83,20 @@ async def test_a_commit_is_made_under_the_name_of_the_user(
     assert result.output["stdout"] == "Ann,ann@example.org\n", result.output
 
 
+async def test_a_commit_is_made_in_a_workspace_behind_a_link(
+    coordinator: Any, mounted: Any, repository: Path, identity: Any, tmp_path: Path
+) -> None:
+    identity()
+    (tmp_path / "link").symlink_to(repository)
+    tool = await mounted(working_dir=str(tmp_path / "link"))
+    call = {"command": "git add . && git commit -qm one", "write": [".git"], "reason": "so"}
+    await tool.widenings(call)
+
+    result = await tool.execute(call)
+
+    assert result.success, result.output
+
+
 @pytest.mark.attack("W1")
 async def test_hooks_run_in_the_sandbox_and_cannot_be_changed(
     bash: Any, repository: Path, identity: Any, tmp_path: Path

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from amplifier_module_tool_bash.needs import GIT
 from amplifier_sandbox.network.destinations import PACKAGES, registries
+from amplifier_sandbox.network.proxy import NOT_ASKED_FOR
 
 _READ_ONLY = re.compile(r"Read-only file system|EROFS")
 _IN_GIT = re.compile(r"\.git/|index\.lock")
@@ -36,7 +37,7 @@ def boundary_hint(refused: Mapping[str, str], stderr: str) -> str | None:
 
 
 def _of_network(refused: Mapping[str, str]) -> str:
-    inward = [f"{place} ({why})" for place, why in refused.items() if "address" in why]
+    inward = [f"{place} ({why})" for place, why in refused.items() if why != NOT_ASKED_FOR]
     if inward:
         return f"The sandbox refused to connect to {', '.join(inward)}; no reason can change that."
     hosts = dict.fromkeys(place.rpartition(":")[0] for place in refused)

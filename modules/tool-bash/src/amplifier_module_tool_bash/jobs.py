@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -31,10 +31,9 @@ class Job:
     command: str
     captures: dict[str, Capture]
     reaches_outside: bool = False
-    task: asyncio.Task[str] | None = None
+    task: asyncio.Task[None] | None = None
     # How it ended, in words; empty while it runs.
     ending: str = ""
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def report(self) -> dict[str, Any]:
         """Return its state and what it wrote, shortened in the middle."""
@@ -75,7 +74,7 @@ class Jobs:
         self._jobs[job.handle] = job
         self._forget_ended()
 
-        async def watched() -> str:
+        async def watched() -> None:
             try:
                 job.ending = await run()
             except asyncio.CancelledError:
@@ -85,9 +84,6 @@ class Jobs:
                 # Nobody awaits this task, so what failed is told with the job.
                 logger.exception("background command failed job=%s", job.handle)
                 job.ending = f"failed: {error}"
-            finally:
-                job.ended.set()
-            return job.ending
 
         job.task = asyncio.create_task(watched())
         await asyncio.wait({job.task}, timeout=_FIRST_SECONDS)

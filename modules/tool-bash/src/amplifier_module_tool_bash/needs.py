@@ -39,15 +39,15 @@ class Needs(BaseModel):
 
     @model_validator(mode="after")
     def _is_explained(self) -> Needs:
-        if self.any and not self.reason.strip():
+        if self.is_more and not self.reason.strip():
             raise ValueError("`reason` must say why the command needs more than its sandbox")
         if self.outside_sandbox and (self.background or self.network or self.write):
             raise ValueError("`outside_sandbox` includes everything else; give it alone")
         return self
 
     @property
-    def any(self) -> bool:
-        """Whether anything is asked for."""
+    def is_more(self) -> bool:
+        """Whether anything beyond the sandbox is asked for."""
         return bool(self.network or self.write or self.background or self.outside_sandbox)
 
     @property
@@ -174,7 +174,7 @@ class Boundary:
         paths = shown.paths
         protected = self._protected
         repository = self.repository()
-        if repository in paths and repository == Path(self._workspace(), GIT):
+        if repository in paths and repository == checked_workspace(self._workspace()) / GIT:
             # The files by which git runs programs stay read-only whatever is listed here.
             protected = [each for each in protected if each != GIT]
             paths = [each for each in paths if each != repository]

@@ -170,7 +170,7 @@ class BashTool:
             call = BashInput.model_validate(tool_input)
         except ValidationError:
             return False
-        return self.is_bounded and not call.any and is_reading(call.command)
+        return self.is_bounded and not call.is_more and is_reading(call.command)
 
     def reaches_outside(self, tool_input: Any) -> bool:
         """Return whether a call brings text from outside into the session."""

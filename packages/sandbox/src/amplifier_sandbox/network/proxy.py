@@ -25,6 +25,9 @@ from amplifier_sandbox.network.destinations import Destination
 
 logger = logging.getLogger(__name__)
 
+NOT_ASKED_FOR = "it was not asked for"
+"""Why a program may not connect to a place that the user could give it."""
+
 _LONGEST_HEAD = 32_768
 _HEAD_SECONDS = 30.0
 _CONNECT_SECONDS = 30.0
@@ -151,7 +154,7 @@ async def _allowed_address(known: Pass, host: str, port: int) -> str:
     place = f"{host}:{port}"
     covering = [each for each in known.destinations if each.covers(host, port)]
     if not covering:
-        known.refused[place] = "it was not asked for"
+        known.refused[place] = NOT_ASKED_FOR
         raise RefusedError(f"{place} is outside of the sandbox")
     try:
         addresses = await look_up(host)
