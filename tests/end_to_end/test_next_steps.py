@@ -53,6 +53,7 @@ TYPED = {
     'amplifier run --resume 1 --allow bash "Try again."': (
         'run --resume SESSION --allow bash "Try again."'
     ),
+    "amplifier run --help": "run --help",
     "amplifier run -b PATH": "run -b default hi",
     "amplifier runtime migrate": "runtime migrate",
     "amplifier runtime drain": "runtime drain",

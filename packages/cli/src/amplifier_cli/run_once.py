@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fnmatch
 import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -24,13 +25,14 @@ from amplifier_cli.render.plain import cost_text, one_line, took
 from amplifier_cli.terminal import fitted, is_terminal, notice, screen_width
 from amplifier_cli.terminal_prompts import Notices, TerminalApproval
 from amplifier_cli.turn_report import TurnReport, denial_of, guard_failure, is_guard_failure, listed
-from amplifier_foundation.errors import GuardError
+from amplifier_foundation.errors import GuardError, SettingsError
 from amplifier_foundation.prepare import (
     PreparedSession,
     SessionOptions,
     open_session,
     prepare_session,
 )
+from amplifier_foundation.session_options import opens_sandbox
 from amplifier_foundation.short_ids import short_id
 from amplifier_foundation.store.errors import SessionHeldError
 from amplifier_sandbox.visible_text import json_text
@@ -128,6 +130,8 @@ class RunCommand:
             log.write_to(live.writer.folder / _LOG_NAME, live.recorder.without_secrets)
             self._session_id = live.session_id
             self._listen(live)
+            if self._options.tools:
+                self._check_named_tools(live.session.coordinator.get("tools"))
             # A resumed session has the cost of its earlier runs already.
             before = live.cost_usd
             unpriced_before = live.unpriced_calls
@@ -156,6 +160,23 @@ class RunCommand:
                 cause = one_line(str(each.error))
                 # Not cut to the screen: an error of ours ends with the next step.
                 notice(fitted(f"{each.module_id} is missing: {cause}", 1_000), level="warning")
+
+    def _check_named_tools(self, tools: dict[str, Any]) -> None:
+        """Refuse to deny a tool that is not there: a typing error would let the meant one run.
+
+        Raises:
+            SettingsError: `--deny` names no tool.
+        """
+        for each in self._options.deny:
+            if not fnmatch.filter(tools, each):
+                raise SettingsError(
+                    f"There is no tool `{each}` to deny.",
+                    why="A typing error would let another tool run.",
+                    fix="amplifier tool list",
+                )
+        for each in self._options.allow:
+            if not opens_sandbox(each) and not fnmatch.filter(tools, each):
+                notice(f"--allow {each}: there is no such tool.", level="warning")
 
     def _trouble_in(self, live: LiveSession) -> GuardError | None:
         """Return why the work may be incomplete: a guard that failed, or calls that were denied."""

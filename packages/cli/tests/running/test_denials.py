@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,9 @@ import pytest
 from amplifier_cli.kept_log import keeping_log
 from amplifier_cli.turn_report import TurnReport, denial_of, guard_failure, listed
 from amplifier_core.hooks import HookRegistry
+
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def no_secrets(text: str) -> str:
@@ -37,6 +42,8 @@ def test_a_denied_call_is_listed_in_short_and_without_secrets() -> None:
         ({"nobody"}, 'amplifier run --resume id --allow a --allow b "Try again."'),
         ({"nobody", "concern"}, "amplifier continue id"),
         ({"concern"}, "amplifier continue id"),
+        ({"boundary"}, "amplifier continue id"),
+        ({"mode"}, 'amplifier run --resume id --mode edits "Carry out the plan."'),
         ({"rule"}, "amplifier explain id"),
         ({"nobody", "other"}, "amplifier explain id"),
         (set[str](), "amplifier explain id"),
@@ -126,3 +133,28 @@ def test_a_run_without_warnings_leaves_no_log_file(tmp_path: Path) -> None:
         log.write_to(tmp_path / "run.log", no_secrets)
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--deny", "wirte_file"], "There is no tool `wirte_file` to deny."),
+        (["--allow", "network:"], "`--allow network:` opens nothing."),
+        (["--allow", "outside_sandbox"], "decided call by call"),
+    ],
+)
+def test_a_flag_that_names_nothing_stops_the_run(
+    amplifier: Command, flags: list[str], said: str
+) -> None:
+    done = amplifier("run", *flags, "use write_file for notes.md")
+
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_tool_is_denied_by_its_name_or_a_pattern(amplifier: Command) -> None:
+    done = amplifier("run", "--deny", "write_*", "use write_file for notes.md")
+
+    assert done.returncode == 3
+    assert "deny `write_*`" in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +11,13 @@ from typing import Any
 from amplifier_foundation.errors import GuardError, SettingsError
 from amplifier_foundation.guards import is_guard
 
-__all__ = ["PARTS", "SessionOptions", "apply_options", "model_key", "provider_id"]
+__all__ = ["PARTS", "SessionOptions", "apply_options", "model_key", "opens_sandbox", "provider_id"]
 
 _APPROVAL = "hooks-approval"
 PARTS = {"loop": "orchestrator", "context": "context"}
 # What `--allow` names if it is not a tool: something beyond the sandbox.
-_OPENED = ("network:", "write:", "background")
+_OPENINGS = ("network", "write", "background", "outside_sandbox")
+_OPENED = re.compile(r"network:[^\s:]+(:\d+)?|write:\S+|background")
 _MODEL_KEYS = ("default_model", "model")
 _SECTIONS = {"provider": "providers", "tool": "tools", "hook": "hooks"}
 
@@ -48,6 +50,24 @@ def model_key(config: dict[str, Any]) -> str:
     return next((key for key in _MODEL_KEYS if key in config), _MODEL_KEYS[0])
 
 
+def opens_sandbox(allowed: str) -> bool:
+    """Whether a value of `--allow` is about the sandbox, and not the name of a tool.
+
+    Raises:
+        SettingsError: it is, and opens nothing.
+    """
+    kind = allowed.partition(":")[0]
+    if kind not in _OPENINGS:
+        return False
+    if _OPENED.fullmatch(allowed):
+        return True
+    if kind == "outside_sandbox":
+        why = "Leaving the sandbox is decided call by call."
+    else:
+        why = "It is network:DOMAIN, network:packages, write:PATH, write:.git, or background."
+    raise SettingsError(f"`--allow {allowed}` opens nothing.", why=why, fix="amplifier run --help")
+
+
 def apply_options(options: SessionOptions, plan: dict[str, Any]) -> None:
     """Write the options into the plan.
 
@@ -72,7 +92,7 @@ def apply_options(options: SessionOptions, plan: dict[str, Any]) -> None:
         loop["config"] = {**(loop.get("config") or {}), "output_schema": options.output_schema}
     if options.budget_usd is not None:
         _limit(plan, options.budget_usd)
-    opened = [each for each in options.allow if each.startswith(_OPENED)]
+    opened = [each for each in options.allow if opens_sandbox(each)]
     allowed = [each for each in options.allow if each not in opened]
     rules = [
         {"tool": tool, "action": action, "who": f"--{action}"}
