@@ -14,7 +14,6 @@ from amplifier_cli.kept_log import keeping_log
 from amplifier_cli.turn_report import TurnReport, denial_of, guard_failure, listed
 from amplifier_core.hooks import HookRegistry
 
-
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
