@@ -10,8 +10,9 @@ import os
 import re
 import site
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -127,30 +128,33 @@ class OwnPaths:
 
 def own_paths(folder: Path) -> OwnPaths:
     """Return the paths of this program inside `folder`, or around it."""
-    base = Path(os.path.realpath(folder))
-    links: set[Path] = set()
-    code = _finals(_code_paths(base), links)
+    # Texts until the few paths that matter are found: this runs before every command.
+    base = os.path.realpath(folder)
+    links: set[str] = set()
+    code = _finals(_code_paths(Path(base)), links)
     hidden = _finals([str(amplifier_home())], links)
-    around = next((path for path in (*code, *hidden) if base.is_relative_to(path)), None)
+    around = next((path for path in (*code, *hidden) if _is_in(base, path)), None)
     hidden_inside = _outermost(path for path in hidden if _is_inside(path, base))
     read_only = _outermost(
         path for path in code if _is_inside(path, base) and not _is_in_any(path, hidden_inside)
     )
     held = (*read_only, *hidden_inside)
     return OwnPaths(
-        read_only,
-        hidden_inside,
-        tuple(file for file in git_files(base) if not _is_in_any(file.path, held)),
+        tuple(map(Path, read_only)),
+        tuple(map(Path, hidden_inside)),
+        tuple(file for file in git_files(Path(base)) if not _is_in_any(str(file.path), held)),
         tuple(
-            sorted(link for link in links if _is_inside(link, base) and not _is_in_any(link, held))
+            Path(link)
+            for link in sorted(links)
+            if _is_inside(link, base) and not _is_in_any(link, held)
         ),
-        around,
+        None if around is None else Path(around),
     )
 
 
 def hidden_paths() -> tuple[Path, ...]:
     """Return the real paths that no tool may read, wherever they are."""
-    return tuple(_finals([str(amplifier_home())], set()))
+    return tuple(map(Path, _finals([str(amplifier_home())], set())))
 
 
 def path_and_links(path: str) -> tuple[Path, list[Path]]:
@@ -158,37 +162,52 @@ def path_and_links(path: str) -> tuple[Path, list[Path]]:
 
     Parts that do not exist are kept as they are.
     """
-    rest = list(reversed(Path(os.path.abspath(path)).parts[1:]))  # noqa: PTH100 - keeps links
-    real = Path("/")
-    links = list[Path]()
+    real, links = _follow(path, _target_of)
+    return Path(real), [Path(link) for link in links]
+
+
+def _follow(path: str, target_of: Callable[[str], str | None]) -> tuple[str, list[str]]:
+    rest = list(reversed(os.path.abspath(path).split("/")))  # noqa: PTH100 - keeps links
+    real = ""
+    links: list[str] = []
     while rest:
         part = rest.pop()
-        if part == "..":
-            real = real.parent
+        if part in ("", "."):
             continue
-        place = real / part
-        try:
-            target = place.readlink()
-        except (OSError, ValueError):
-            # Not a link, or not there.
+        if part == "..":
+            real = real.rpartition("/")[0]
+            continue
+        place = f"{real}/{part}"
+        target = target_of(place)
+        if target is None:
             real = place
             continue
         links.append(place)
         if len(links) > _MOST_LINKS:
             return place, links
-        if target.is_absolute():
-            real = Path("/")
-        rest += reversed([each for each in target.parts if each != "/"])
-    return real, links
+        if target.startswith("/"):
+            real = ""
+        rest += reversed(target.split("/"))
+    return real or "/", links
 
 
-def _finals(paths: Iterable[str], links: set[Path]) -> list[Path]:
+def _target_of(place: str) -> str | None:
+    """Return what a symbolic link names; None if there is no link."""
+    try:
+        return os.readlink(place)  # noqa: PTH115 - a text, see `own_paths`
+    except (OSError, ValueError):
+        return None
+
+
+def _finals(paths: Iterable[str], links: set[str]) -> list[str]:
     """Return the real paths; the links on the way are added to `links`."""
-    finals: list[Path] = []
+    # Most of the paths begin alike.
+    target_of = cache(_target_of)
+    finals: list[str] = []
     for path in dict.fromkeys(paths):
         if not path or "\0" in path:
             continue
-        final, passed = path_and_links(path)
+        final, passed = _follow(path, target_of)
         finals.append(final)
         links.update(passed)
     return finals
@@ -238,16 +257,22 @@ def _loaded_files(base: Path) -> Iterator[str]:
             yield file
 
 
-def _is_inside(path: Path, base: Path) -> bool:
-    return path != base and path.is_relative_to(base)
+def _is_in(path: str, folder: str) -> bool:
+    """Whether `folder` is `path` or a folder above it; both are absolute."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
-def _is_in_any(path: Path, folders: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(folder) for folder in folders)
+def _is_inside(path: str, base: str) -> bool:
+    return path != base and _is_in(path, base)
 
 
-def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
-    kept: list[Path] = []
+def _is_in_any(path: str, folders: Iterable[str]) -> bool:
+    return any(_is_in(path, folder) for folder in folders)
+
+
+def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
+    kept: list[str] = []
+    # A folder comes before what is inside of it.
     for path in sorted(set(paths)):
         if not _is_in_any(path, kept):
             kept.append(path)
