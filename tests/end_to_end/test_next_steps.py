@@ -47,6 +47,7 @@ TYPED = {
     "amplifier provider test": "provider test",
     'amplifier run "..."': 'run "..."',
     'amplifier run "what is in this folder?"': 'run "what is in this folder?"',
+    'amplifier run --events "what is in this folder?"': 'run --events "what is in this folder?"',
     'amplifier run --resume 1 --mode edits "Carry out the plan."': (
         'run --resume SESSION --mode edits "Carry out the plan."'
     ),
@@ -79,6 +80,7 @@ TYPED = {
     "amplifier session scrub 1 --yes": "session scrub SESSION --yes",
     "amplifier session show": "session show",
     "amplifier session show 1": "session show SESSION",
+    "amplifier session show 1 --json": "session show SESSION --json",
     "amplifier session to-test -o tests/test_x.py": "session to-test -o tests/test_x.py",
     "amplifier session delete 1": "session delete SESSION --yes",
     "amplifier session delete 1 --yes": "session delete last --yes",

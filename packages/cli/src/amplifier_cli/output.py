@@ -24,6 +24,7 @@ __all__ = [
     "styled",
     "terminal_file",
     "unstyled",
+    "write_line",
 ]
 
 _NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
@@ -74,6 +75,25 @@ def ring_bell() -> None:
 def say_json(value: Any, *, indent: int | None = 2) -> None:
     """Print a value as JSON, in which control characters are escaped without loss."""
     click.echo(json_text(value, indent=indent), file=terminal_file(sys.stdout))
+
+
+def write_line(line: bytes) -> None:
+    """Write a line of JSON to stdout as it is; on a terminal control characters are escaped.
+
+    Raises:
+        OSError: stdout does not take it.
+    """
+    file = terminal_file(sys.stdout)
+    if file.isatty():
+        from json import loads  # noqa: PLC0415 - every command imports this file, few read JSON
+
+        value = loads(line)
+        _in_turn(lambda: say_json(value, indent=None))
+        return
+    # Past the buffer: what a closed pipe did not take would fail again at exit.
+    rest = memoryview(line)
+    while rest:
+        rest = rest[os.write(file.fileno(), rest) :]
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from amplifier_cli.failures import report as show_error
 from amplifier_cli.kept_log import KeptLog, keeping_log
 from amplifier_cli.lock_prompt import Answer, choose
 from amplifier_cli.output import say, say_json, styled
+from amplifier_cli.record_stream import RecordStream, refuse_option
 from amplifier_cli.render.plain import cost_text, one_line, took
 from amplifier_cli.terminal import fitted, is_terminal, notice, screen_width
 from amplifier_cli.terminal_prompts import Notices, TerminalApproval
@@ -59,6 +60,7 @@ class RunCommand:
         *,
         as_json: bool,
         quiet: bool,
+        events: bool = False,
     ) -> None:
         self._options = options
         self._resume = resume
@@ -67,6 +69,7 @@ class RunCommand:
         self._quiet = quiet
         self._report = TurnReport()
         self._stream = AnswerStream()
+        self._records = RecordStream() if events else None
         self._session_id: str | None = None
         self._takeover = False
         self._denied: list[dict[str, Any]] = []
@@ -92,6 +95,8 @@ class RunCommand:
         except SessionHeldError as error:
             answer = choose(error, self._when_held)
             if answer == "watch":
+                if self._records is not None:
+                    raise refuse_option("--watch") from error
                 from amplifier_cli.commands.session_show import watch  # noqa: PLC0415 - rare
 
                 watch.main([error.session_id], standalone_mode=False)
@@ -126,6 +131,7 @@ class RunCommand:
             takeover=self._takeover,
             approval_system=TerminalApproval() if is_terminal() else None,
             display_system=Notices(quiet=self._quiet, before=self._stream.end_line),
+            announce=None if self._records is None else self._records.write,
         ) as live:
             log.write_to(live.writer.folder / _LOG_NAME, live.recorder.without_secrets)
             self._session_id = live.session_id
@@ -153,7 +159,8 @@ class RunCommand:
         hooks = live.session.coordinator.hooks
         self._report.listen(hooks, self._show_tool)
         hooks.register("hook:failed", _show_failed_hook, name="amplifier run")
-        if not self._as_json and self._options.output_schema is None and can_stream():
+        is_streamed = not self._as_json and self._records is None
+        if is_streamed and self._options.output_schema is None and can_stream():
             self._stream.listen(hooks)
         for each in live.session.status.modules:
             if each.state == "failed":
@@ -273,6 +280,8 @@ class RunCommand:
             if self._options.output_schema is not None:
                 facts["result"] = report.result
             say_json(facts)
+        elif self._records is not None:
+            self._records.finish(self._short_id())
         else:
             self._stream.finish(answer)
         if not self._quiet and not self._as_json:

@@ -159,13 +159,14 @@ async def open_live(
     missing: Iterable[Any] = (),
     trusted: bool = False,
     capabilities: Mapping[str, Any] | None = None,
+    announce: Callable[[bytes], None] | None = None,
 ) -> AsyncGenerator[LiveSession]:
     """Open a recorded session: a new one, or with `resume` the one of `session_id`.
 
     A resumed session has the messages of its log, repaired, and its `session_state`; a changed plan
     is shown. A new one begins with `instructions`. The `missing` parts of its bundle are announced.
     Whether the project is `trusted` is told to modules, which may then use its files;
-    `capabilities` are told to them as well.
+    `capabilities` are told to them as well. `announce` gets each line of the log as it is written.
 
     Raises:
         GuardError, PlanError: a guard did not mount; the plan is malformed.
@@ -188,6 +189,7 @@ async def open_live(
         session.coordinator.register_capability(TAKEOVER, True)
     scrubber = MessageScrubber(session.coordinator)
     writer = await _open_writer(store, session, project, scrubber, resume, takeover, bundle)
+    writer.announce = announce
     try:
         # After the lease is taken, when no other process can append any more.
         state = await asyncio.to_thread(_read_state, store, session.session_id, resume)

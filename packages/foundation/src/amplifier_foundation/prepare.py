@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -211,8 +211,11 @@ async def open_session(
     takeover: bool = False,
     approval_system: Any = None,
     display_system: Any = None,
+    announce: Callable[[bytes], None] | None = None,
 ) -> AsyncGenerator[LiveSession]:
     """Open a new session, or with `resume` continue the one of `session_id`.
+
+    `announce` gets each line of the session's log as it is written.
 
     Raises:
         ModuleSourceError: a module is not what the lock pins.
@@ -238,6 +241,7 @@ async def open_session(
         mention_resolver=MentionResolver(ready.namespaces, ready.project),
         missing=ready.missing,
         trusted=ready.trusted,
+        announce=announce,
     ) as live:
         yield live
 

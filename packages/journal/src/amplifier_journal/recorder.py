@@ -73,6 +73,7 @@ def opening_of(coordinator: Any, plan: Any, *, resumed: bool, bundle: str | None
         "kernel": _version("amplifier-core"),
         "modules": plain(coordinator.session.status.modules),
         "resumed": resumed,
+        "session_id": coordinator.session_id,
         "parent_id": coordinator.parent_id,
         "approvals": coordinator.approval_system is not None,
         "display": coordinator.display_system is not None,

@@ -14,6 +14,7 @@ import click
 from amplifier_cli.failures import CommandError
 from amplifier_cli.lock_prompt import Answer, when_held_options
 from amplifier_cli.mode_option import mode_option
+from amplifier_cli.record_stream import refuse_option
 
 _USUALLY_PIPED = (stat.S_ISFIFO, stat.S_ISREG, stat.S_ISSOCK)
 
@@ -50,6 +51,9 @@ def _schema(_: click.Context, __: click.Parameter, value: Path | None) -> dict[s
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
+    "--events", is_flag=True, help="Print the session's records while it runs, one a line."
+)
+@click.option(
     "--output-schema",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     callback=_schema,
@@ -73,6 +77,7 @@ def run(
     prompt: str | None,
     resume: str | None,
     as_json: bool,
+    events: bool,
     quiet: bool,
     when_held: Answer | None,
     no_tools: bool,
@@ -82,17 +87,28 @@ def run(
     """Ask once and print the answer.
 
     What is piped in is added to the prompt; without a prompt, or with -, it is the prompt. The
-    answer goes to stdout, everything else to stderr.
+    answer goes to stdout, everything else to stderr. With --events, stdout has the lines of the
+    session's log instead, each as it is written.
 
     Exit codes: 0 answered, 1 failed or cut short, 2 wrong usage, 3 denied, 4 budget used up,
     5 the provider failed, 130 stopped. Without a terminal, one denied call makes it 3.
     """
+    if events:
+        _check_events(as_json, when_held)
     text = _whole_prompt(prompt)
     from amplifier_cli.run_once import RunCommand  # noqa: PLC0415 - the kernel; a wrong option comes first
     from amplifier_foundation.prepare import SessionOptions  # noqa: PLC0415 - as above
 
     asked = SessionOptions(budget_usd=budget, tools=not no_tools, **options)
-    return RunCommand(asked, resume, when_held, as_json=as_json, quiet=quiet).run(text)
+    command = RunCommand(asked, resume, when_held, as_json=as_json, quiet=quiet, events=events)
+    return command.run(text)
+
+
+def _check_events(as_json: bool, when_held: Answer | None) -> None:
+    if as_json:
+        raise refuse_option("--json")
+    if when_held == "watch":
+        raise refuse_option("--watch")
 
 
 def _whole_prompt(prompt: str | None) -> str:

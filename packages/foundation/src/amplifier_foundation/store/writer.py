@@ -60,6 +60,8 @@ class SessionWriter:
         self.metadata = metadata
         self.session_id: str = metadata["session_id"]
         self.damage: list[Damage] = DamageList()
+        # Called with each line that was written and counts, in the order of the log.
+        self.announce: Callable[[bytes], None] | None = None
         self._lease = lease
         self._blobs = blobs
         self._index = index
@@ -198,10 +200,13 @@ class SessionWriter:
         self._index.put(self.folder, stamp, metadata)
 
     def _append(self, kind: str, text: str, shelved: int = 0) -> int:
-        self._write(encode_line(self._seq + 1, now(), self._lease.fence, kind, text), shelved)
+        line = encode_line(self._seq + 1, now(), self._lease.fence, kind, text)
+        self._write(line, shelved)
         self._seq += 1
         # Checked after the write too: after a takeover just before it, the record does not count.
         self._lease.require()
+        if self.announce is not None:
+            self.announce(line)
         return self._seq
 
     def _write(self, line: bytes, shelved: int) -> None:
