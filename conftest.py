@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from amplifier_kit.valid_text import valid
+from linux_masks import mask_path_resolution
 
 LOOPBACK = ("127.", "::1", "localhost")
 
@@ -32,6 +33,20 @@ sys.addaudithook(refuse_the_network)
 settings.register_profile("quick", derandomize=True, deadline=None)
 settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=300)
 settings.load_profile("quick")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option by which suites run as on a system that is not Linux."""
+    parser.addoption(
+        "--mask-linux", action="store_true", help="hide `openat2` and O_PATH from the file tools"
+    )
+
+
+@pytest.fixture(autouse=True)
+def linux_calls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide what only Linux has, if the run is asked to."""
+    if request.config.getoption("--mask-linux"):
+        mask_path_resolution(monkeypatch)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,8 +10,16 @@ import pytest
 from amplifier_module_files.checkpoints import Checkpoints
 from amplifier_sandbox.files.rooted import Root
 from amplifier_sandbox.files.workspace import Workspace
+from linux_masks import mask_path_resolution
 
 Make = Callable[..., Checkpoints]
+
+
+@pytest.fixture(params=["openat2", "walk"])
+def resolves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use the call of the kernel, then one part after the other as macOS needs it."""
+    if request.param == "walk":
+        mask_path_resolution(monkeypatch)
 
 
 @pytest.fixture

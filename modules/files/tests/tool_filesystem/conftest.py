@@ -11,10 +11,10 @@ import pytest_asyncio
 
 from amplifier_core.models import ToolResult
 from amplifier_core.testing import EventRecorder, MockCoordinator
-from amplifier_module_files.tool_filesystem import mount, on_session_ready
+from amplifier_module_files.tool_filesystem import mount
 
 Call = Callable[..., Awaitable[ToolResult]]
-ANNOUNCED = ("artifact:read", "artifact:write", "files:undone", "files:degraded")
+ANNOUNCED = ("artifact:read", "artifact:write", "files:undone")
 
 
 class Screen:
@@ -41,7 +41,6 @@ class Mounted:
     async def start(self, **config: Any) -> None:
         """Mount it as a session does."""
         await mount(self.coordinator, config)
-        await on_session_ready(self.coordinator)
 
     async def call(self, tool: str, **given: Any) -> ToolResult:
         """Call a tool as a loop does."""

@@ -15,6 +15,8 @@ from amplifier_core.models import ToolResult
 
 Call = Callable[..., Awaitable[ToolResult]]
 
+pytestmark = pytest.mark.usefixtures("resolves")
+
 
 def rule(result: ToolResult) -> str:
     """Return the rule that a refusal names."""

@@ -21,6 +21,8 @@ Start = Callable[..., Awaitable[Any]]
 
 HOSTILE = "(a+)+$"
 
+pytestmark = pytest.mark.usefixtures("resolves")
+
 
 def children() -> set[str]:
     """Return the commands of the processes that this one has started and that still run."""

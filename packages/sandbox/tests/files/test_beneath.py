@@ -12,18 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_sandbox.files import rooted
+from amplifier_sandbox.files.component_walk import FOLDER, closing
 from amplifier_sandbox.files.names import RefusedError
-from amplifier_sandbox.files.rooted import FOLDER, closing, create_beneath
+from amplifier_sandbox.files.rooted import create_beneath
 
 PARTS = st.sampled_from(["a", "b", "A", "..", ".", "", "link", "out", "\u00e9", "x" * 300])
-
-
-@pytest.fixture(params=["kernel", "walk"])
-def resolves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use the call of the kernel, then one part after the other as macOS needs it."""
-    if request.param == "walk":
-        monkeypatch.setattr(rooted, "kernel_resolves_beneath", lambda: False)
 
 
 @pytest.fixture
@@ -36,7 +29,6 @@ def folder(work: Path) -> Iterator[int]:
         yield fd
 
 
-@pytest.mark.usefixtures("resolves")
 def test_a_file_is_created_with_the_folders_above_it(work: Path, folder: int) -> None:
     with os.fdopen(create_beneath(folder, "new/deep/file", 0o640), "wb") as file:
         file.write(b"content")
@@ -48,7 +40,6 @@ def test_a_file_is_created_with_the_folders_above_it(work: Path, folder: int) ->
 
 
 @pytest.mark.attack("review H2")
-@pytest.mark.usefixtures("resolves")
 @pytest.mark.parametrize(
     ("name", "rule"),
     [
@@ -72,7 +63,6 @@ def test_no_file_is_created_elsewhere_or_through_a_link(
     assert sorted(set(work.parent.rglob("*")) - set(before)) in ([], [work / "a"])
 
 
-@pytest.mark.usefixtures("resolves")
 @pytest.mark.parametrize("name", ["there", "hanging", "out"])
 def test_what_is_there_is_not_replaced(work: Path, folder: int, name: str) -> None:
     (work / "there").write_bytes(b"old")
@@ -85,19 +75,16 @@ def test_what_is_there_is_not_replaced(work: Path, folder: int, name: str) -> No
     assert not (work.parent / "nowhere").exists()
 
 
-@given(parts=st.lists(PARTS, min_size=1, max_size=6), walks=st.booleans())
+@given(parts=st.lists(PARTS, min_size=1, max_size=6))
 def test_whatever_its_name_a_file_is_created_beneath_the_folder_or_not_at_all(
-    tmp_path_factory: pytest.TempPathFactory, parts: list[str], walks: bool
+    tmp_path_factory: pytest.TempPathFactory, parts: list[str]
 ) -> None:
     above = tmp_path_factory.mktemp("above")
     work = above / "work"
     work.mkdir()
     (work / "out").symlink_to(above)
     (work / "link").symlink_to("b")
-    with pytest.MonkeyPatch.context() as patch, closing(os.open(work, FOLDER)) as fd:
-        if walks:
-            patch.setattr(rooted, "kernel_resolves_beneath", lambda: False)
-        with suppress(RefusedError, OSError):
-            os.close(create_beneath(fd, "/".join(parts)))
+    with closing(os.open(work, FOLDER)) as fd, suppress(RefusedError, OSError):
+        os.close(create_beneath(fd, "/".join(parts)))
 
     assert [path.name for path in above.iterdir()] == ["work"]

@@ -9,7 +9,6 @@ from typing import Any
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
-from amplifier_kit.notices import show
 from amplifier_module_files.checkpoints import Checkpoints
 from amplifier_module_files.tool_filesystem.config import AllowedPath, FilesystemConfig
 from amplifier_module_files.tool_filesystem.location import checkpoint_folder
@@ -17,18 +16,16 @@ from amplifier_module_files.tool_filesystem.session_files import SessionFiles
 from amplifier_module_files.tool_filesystem.tools import TOOLS
 from amplifier_module_files.tool_filesystem.undo import UNDONE, FileCheckpoints
 from amplifier_sandbox.files.own_files import OwnFiles
-from amplifier_sandbox.files.rooted import Root, kernel_resolves_beneath
+from amplifier_sandbox.files.rooted import Root
 from amplifier_sandbox.files.workspace import Workspace, working_dir
 
 __amplifier_module_type__ = "tool"
-__all__ = ["mount", "on_session_ready"]
+__all__ = ["mount"]
 
 _NAME = "tool-filesystem"
-_DEGRADED = "files:degraded"
 # Handed down to sub-agents, which add their changes to it.
 _STORE = "files.checkpoint_store"
 _TURN_BEGINS = (events.EXECUTION_START, events.PROMPT_SUBMIT)
-_NO_LINKS = "This kernel cannot hold links inside a folder, so the file tools follow none."
 
 
 async def mount(
@@ -45,7 +42,7 @@ async def mount(
         checkpoints = Checkpoints(folder, workspace, limit=limit, keep=settings.keep_turns)
         listening = _offer(coordinator, checkpoints)
     files = SessionFiles(workspace, checkpoints, limit)
-    coordinator.register_contributor("observability.events", _NAME, lambda: [UNDONE, _DEGRADED])
+    coordinator.register_contributor("observability.events", _NAME, lambda: [UNDONE])
     for tool in TOOLS:
         await coordinator.mount("tools", tool(files, coordinator.hooks), name=tool.name)
 
@@ -54,13 +51,6 @@ async def mount(
             stop_listening()
 
     return cleanup
-
-
-async def on_session_ready(coordinator: ModuleCoordinator) -> None:
-    """Announce if links are not followed."""
-    if not kernel_resolves_beneath():
-        await coordinator.hooks.emit(_DEGRADED, {"module": _NAME, "reason": _NO_LINKS})
-        show(coordinator, _NO_LINKS, source=_NAME)
 
 
 def _checkpoints_of_parent(

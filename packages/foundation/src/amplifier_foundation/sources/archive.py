@@ -21,8 +21,9 @@ from amplifier_foundation.sources.content import collision, hash_of, is_covered,
 from amplifier_foundation.sources.errors import FetchError, RejectedArchiveError
 from amplifier_foundation.sources.fetch import Watch
 from amplifier_foundation.sources.uri import Source
+from amplifier_sandbox.files.component_walk import FOLDER, closing
 from amplifier_sandbox.files.names import RefusedError
-from amplifier_sandbox.files.rooted import FOLDER, closing, create_beneath
+from amplifier_sandbox.files.rooted import create_beneath
 
 __all__ = ["fetch_archive"]
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from amplifier_sandbox.files.names import RefusedError, shown
+from amplifier_sandbox.open_path import path_of
 from amplifier_sandbox.own.paths import hidden_paths, own_paths
 
 _Identity = tuple[int, int]
@@ -54,7 +55,7 @@ class OwnFiles:
         """Raise RefusedError if the file opened under a name is hidden."""
         if not self._hidden:
             return
-        place = _place_of(descriptor) or Path(os.path.realpath(self._folder / name))
+        place = path_of(descriptor) or Path(os.path.realpath(self._folder / name))
         status = os.fstat(descriptor)
         # A hard link to a hidden file has a path elsewhere; only its inode gives it away.
         is_linked = status.st_nlink > 1 and stat.S_ISREG(status.st_mode)
@@ -108,11 +109,3 @@ def _identity_of(path: Path) -> _Identity | None:
 
 def _identity(status: os.stat_result) -> _Identity:
     return status.st_dev, status.st_ino
-
-
-def _place_of(descriptor: int) -> Path | None:
-    """Return the path of an open file; None where the system does not provide it."""
-    try:
-        return Path(f"/proc/self/fd/{descriptor}").readlink()
-    except OSError:
-        return None

@@ -11,11 +11,11 @@ import stat
 import struct
 import sys
 import weakref
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
+from amplifier_sandbox.files.component_walk import FOLDER, PLACE, closing, walk_beneath
 from amplifier_sandbox.files.names import RefusedError, require_sound, shown
 from amplifier_sandbox.files.own_files import OwnFiles
 
@@ -24,20 +24,8 @@ _OPENAT2 = 437
 _NO_MAGICLINKS = 0x02
 _NO_SYMLINKS = 0x04
 _BENEATH = 0x08
-# Systems without O_PATH open the place for reading.
-PLACE = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
-FOLDER = PLACE | os.O_DIRECTORY | os.O_CLOEXEC
-# The kernel returns EAGAIN if a folder was moved while it resolved the path.
+# A path is resolved again (EAGAIN) if a folder on it was moved meanwhile.
 _TRIES = 64
-
-
-@contextmanager
-def closing(fd: int) -> Generator[int]:
-    """Close a descriptor at the end of the block."""
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 @functools.cache
@@ -58,25 +46,29 @@ def kernel_resolves_beneath() -> bool:
 def open_beneath(folder: int, name: str, flags: int, *, follow: bool, mode: int = 0) -> int:
     """Open `name` only if every step to it stays beneath `folder`.
 
-    With `follow`, symbolic links that stay beneath it too are followed; without `openat2`, none is.
-    `mode` is that of a file that `flags` create.
+    With `follow`, symbolic links that stay beneath it too are followed. `mode` is that of a file
+    that `flags` create.
 
     Raises:
         RefusedError: by the rules `outside` and `link`.
         OSError: the kernel's other reasons.
     """
     flags |= os.O_CLOEXEC
-    if not kernel_resolves_beneath():
-        return _walk(folder, name, flags, mode)
-    resolve = _BENEATH | _NO_MAGICLINKS | (0 if follow else _NO_SYMLINKS)
-    try:
-        return _openat2(folder, name or ".", flags, resolve, mode)
-    except OSError as error:
-        if error.errno == errno.EXDEV:
-            raise _outside(name) from error
-        if error.errno == errno.ELOOP:
-            raise _link(name) from error
-        raise
+    tries = 0
+    while True:
+        tries += 1
+        try:
+            if not kernel_resolves_beneath():
+                return walk_beneath(folder, name, flags, follow=follow, mode=mode)
+            resolve = _BENEATH | _NO_MAGICLINKS | (0 if follow else _NO_SYMLINKS)
+            return _openat2(folder, name or ".", flags, resolve, mode)
+        except OSError as error:
+            if error.errno == errno.EXDEV:
+                raise _outside(name) from error
+            if error.errno == errno.ELOOP:
+                raise _link(name) from error
+            if error.errno not in (errno.EAGAIN, errno.EINTR) or tries == _TRIES:
+                raise
 
 
 def create_beneath(folder: int, name: str, mode: int = 0o666) -> int:
@@ -102,57 +94,16 @@ def create_beneath(folder: int, name: str, mode: int = 0o666) -> int:
 
 def _openat2(folder: int, name: str, flags: int, resolve: int, mode: int = 0) -> int:
     how = struct.pack("QQQ", flags, mode, resolve)
-    path = os.fsencode(name)
-    code = 0
-    for _ in range(_TRIES):
-        fd: int = _libc().syscall(_OPENAT2, folder, path, how, len(how))
-        if fd >= 0:
-            return fd
+    fd: int = _libc().syscall(_OPENAT2, folder, os.fsencode(name), how, len(how))
+    if fd < 0:
         code = ctypes.get_errno()
-        if code not in (errno.EAGAIN, errno.EINTR):
-            break
-    raise OSError(code, os.strerror(code), name)
+        raise OSError(code, os.strerror(code), name)
+    return fd
 
 
 @functools.cache
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
-
-
-def _walk(folder: int, name: str, flags: int, mode: int) -> int:
-    """Open one part after the other without following links, so that `..` is lexical."""
-    parts: list[str] = []
-    for part in PurePosixPath(name).parts:
-        if part == "/" or (part == ".." and not parts):
-            raise _outside(name)
-        if part == "..":
-            parts.pop()
-        else:
-            parts.append(part)
-    current = os.open(".", FOLDER, dir_fd=folder)
-    for position, part in enumerate(parts or ["."], start=1):
-        wanted = flags if position >= len(parts) else FOLDER
-        with closing(current):
-            current = _step(current, part, wanted, name, mode)
-    return current
-
-
-def _step(folder: int, part: str, flags: int, name: str, mode: int) -> int:
-    try:
-        fd = os.open(part, flags | os.O_NOFOLLOW, mode, dir_fd=folder)
-    except OSError as error:
-        # A link in the place of a folder is reported as ENOTDIR.
-        if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and _is_link(part, folder)):
-            raise _link(name) from error
-        raise
-    if stat.S_ISLNK(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise _link(name)
-    return fd
-
-
-def _is_link(part: str, folder: int) -> bool:
-    return stat.S_ISLNK(os.stat(part, dir_fd=folder, follow_symlinks=False).st_mode)
 
 
 def _outside(name: str) -> RefusedError:

@@ -56,8 +56,11 @@ _MOST_FOLDERS = 2_000
 
 
 def is_credential(path: Path) -> bool:
-    """Whether a path is that of a file or folder with keys, or is inside of one."""
-    parts = path.parts
+    """Whether a path is that of a file or folder with keys, or is inside of one.
+
+    The case of letters does not matter, because there are file systems on which it does not.
+    """
+    parts = [part.casefold() for part in path.parts]
     return not _NAMES.isdisjoint(parts) or not _PAIRS.isdisjoint(
         zip(parts, parts[1:], strict=False)
     )
@@ -81,8 +84,9 @@ def credentials_in(folder: Path) -> Iterator[Path]:
         for entry in entries:
             if entry.is_symlink():
                 continue
-            pair = (os.path.basename(place), entry.name)  # noqa: PTH119 - many files
-            if entry.name in _IN_AN_INSTALLATION or pair in _PAIRS:
+            name = entry.name.casefold()
+            pair = (os.path.basename(place).casefold(), name)  # noqa: PTH119 - many files
+            if name in _IN_AN_INSTALLATION or pair in _PAIRS:
                 yield Path(entry.path)
             elif depth < _DEPTH and entry.name not in _NOT_SEARCHED and entry.is_dir():
                 waiting.append((entry.path, depth + 1))
