@@ -33,3 +33,9 @@ def test_a_missing_event_of_a_parallel_call_is_a_difference() -> None:
     first, second = ("tool:post", "c1"), ("tool:post", "c2")
 
     assert len(compare(records(first, second), records(second))) == 2
+
+
+def test_output_that_was_held_back_until_its_call_ended_is_no_difference() -> None:
+    ended, released = ("tool:post", "c1"), ("tool:output", "c1")
+
+    assert compare(records(ended, released), records(ended)) == []

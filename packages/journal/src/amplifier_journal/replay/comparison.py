@@ -72,7 +72,8 @@ def _is_clock(key: str) -> bool:
 
 # Emitted by a timer, the app or the process that runs a turn, and not by what a session does in its
 # turns. A denial is in the result of the call, which is compared; logs of earlier versions do not
-# have the event.
+# have the event. So is the output of a command, of which a guard holds the last word back until the
+# call has ended.
 _UNCOMPARED = (
     ":heartbeat",
     ":progress",
@@ -80,6 +81,7 @@ _UNCOMPARED = (
     "session:resume",
     "session:end",
     "tool:denied",
+    "tool:output",
     "turn:resumed",
     "turn:diverged",
 )
