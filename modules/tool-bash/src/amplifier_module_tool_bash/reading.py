@@ -57,6 +57,10 @@ _GIT_ACTS = _words(
     "-c -O --exec-path --ext-diff --filters --open-files-in-pager --output --textconv"
 )
 _VERSIONS = (["--version"], ["-V"], ["version"], ["-version"])
+_XARGS_ALONE = _words("-0 -r --null --no-run-if-empty")
+_XARGS_WITH_VALUE = _words("-I -L -P -d -n")
+# For others, `-v` means that they say more about what they do.
+_VERSION_BY_V = _words("cmake gcc make node npm npx php pnpm ruby yarn")
 
 
 def is_reading(line: str) -> bool:
@@ -72,6 +76,8 @@ def is_reading(line: str) -> bool:
 
 def _reads(program: str, args: Sequence[str]) -> bool:
     if list(args) in _VERSIONS and "/" not in program:
+        return True
+    if list(args) == ["-v"] and program in _VERSION_BY_V:
         return True
     special = _SPECIAL.get(program)
     if special is not None:
@@ -123,9 +129,22 @@ def _env(args: Sequence[str]) -> bool:
     return not args
 
 
+def _xargs(args: Sequence[str]) -> bool:
+    """Only programs that change nothing whatever they are given: the input may be options."""
+    rest = list(args)
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        if option in _XARGS_WITH_VALUE and rest:
+            rest.pop(0)
+        elif option not in _XARGS_ALONE:
+            return False
+    return not rest or rest[0] in _ALWAYS or _UNLESS.get(rest[0]) == frozenset()
+
+
 _SPECIAL: dict[str, Callable[[Sequence[str]], bool]] = {
     "env": _env,
     "git": _git,
     "sed": _sed,
     "uniq": _uniq,
+    "xargs": _xargs,
 }

@@ -23,7 +23,8 @@ _TOKEN = re.compile(
     | (?P<bare>      [A-Za-z0-9_./:,+@%^=-]+ )
     | (?P<glob>      [*?\[\]~]+ )
     | '(?P<single>   [^']* )'
-    | "(?P<double>   [^"`$\\]* )"
+    # Between these quotes, bash leaves a backslash alone unless one of five characters follows.
+    | "(?P<double>   (?:[^"`$\\]|\\[^"`$\\\n])* )"
     """,
     re.VERBOSE,
 )
