@@ -120,6 +120,22 @@ async def test_hooks_run_in_the_sandbox_and_cannot_be_changed(
     assert "x\n" not in (repository / ".git" / "config").read_text("utf-8")
 
 
+async def test_a_git_command_that_fails_without_a_word_is_told_what_to_ask_for(
+    bash: Any, repository: Path, identity: Any
+) -> None:
+    identity()
+    first = "git add file && git commit -qm one && echo more >> file"
+    assert (await bash(first, write=[".git"], reason="to commit")).success
+
+    failed = await bash("git stash push")
+    differs = await bash("git diff --quiet")
+    stashed = await bash("git stash push", write=[".git"], reason="to stash")
+
+    assert 'repeat it with write: [".git"]' in failed.output["trouble"]
+    assert "write" not in differs.output["trouble"]
+    assert stashed.success, stashed.output
+
+
 @pytest.mark.attack("W1")
 async def test_a_folder_outside_can_be_written_to_and_only_that_one(
     bash: Any, mounted: Any, tmp_path: Path

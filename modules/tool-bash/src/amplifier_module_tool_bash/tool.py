@@ -323,7 +323,8 @@ class BashTool:
         trouble = self._trouble(outcome, admission)
         if trouble is not None and outcome.ending == "exited" and not self._sandbox.is_waived:
             said = "\n".join(captures[name].text() for name in ("stdout", "stderr"))
-            hint = boundary_hint(ready.refused, said) or hint_for(
+            protected = around.opened.protected
+            hint = boundary_hint(ready.refused, said, command, protected) or hint_for(
                 outcome.exit_code, said, Path(self.workspace()), around.toolchains
             )
             if hint is not None:
