@@ -59,10 +59,13 @@ async def test_always_means_exactly_this_call_when_no_pattern_says_more(
 
     assert harness.ran() == [{"command": "ls"}] * 2
     assert len(ann.questions) == 2
-    assert (
-        "`Allow always` means: exactly this call, for this session, for 8 hours."
-        in ann.questions[0]
-    )
+    assert "A lasting answer covers exactly this call, for 8 hours." in ann.questions[0]
+    assert ann.options[0] == [
+        "Allow once",
+        "Allow exactly this call, this session",
+        "Allow exactly this call, this project",
+        "Deny",
+    ]
 
 
 async def test_always_means_the_pattern_of_the_rule_that_asked(
@@ -77,7 +80,7 @@ async def test_always_means_the_pattern_of_the_rule_that_asked(
     await harness.run()
 
     assert [each["command"] for each in harness.ran()] == ["git log", "git status"]
-    assert 'means: `bash` where command is "git *", for this session' in ann.questions[0]
+    assert 'answer covers `bash` where command is "git *", for 8 hours' in ann.questions[0]
 
 
 @pytest.mark.parametrize(

@@ -150,8 +150,9 @@ async def test_calls_of_one_question_can_be_answered_one_by_one(
 
     await harness.run()
 
-    assert ann.options[0] == ["Allow once", "Allow always", "One by one", "Deny"]
-    assert ann.options[1] == ["Allow once", "Allow always", "Deny"]
+    lasting = [f"Allow exactly this call, this {reach}" for reach in ("session", "project")]
+    assert ann.options[0] == ["Allow once", *lasting, "One by one", "Deny"]
+    assert ann.options[1] == ["Allow once", *lasting, "Deny"]
     assert len(ann.questions) == 5
     assert harness.ran() == [{"command": "make 0"}, {"command": "make 2"}, {"command": "make 2"}]
 

@@ -65,3 +65,39 @@ async def test_a_file_that_changed_after_the_look_is_looked_at_again_when_it_is_
 
     assert result.success is False
     assert (work / "a.txt").read_text(encoding="utf-8") == "none of it: one, one"
+
+
+@pytest.mark.parametrize(
+    ("path", "first", "all_words"),
+    [
+        ("src/app/x.py", "src/app", ["`src/app/`", "`src/`", "the whole project"]),
+        ("./src//app/../x.py", "src", ["`src/`", "the whole project"]),
+        ("x.py", "", ["the whole project"]),
+    ],
+)
+@pytest.mark.parametrize("tool", ["write_file", "edit_file", "multi_edit"])
+def test_one_answer_can_be_about_the_edits_in_a_folder(
+    mounted: Any, work: Path, tool: str, path: str, first: str, all_words: list[str]
+) -> None:
+    texts = {"old_string": "a", "new_string": "b"}
+    content = {
+        "write_file": {"content": ""},
+        "edit_file": texts,
+        "multi_edit": {"edits": [texts]},
+    }[tool]
+
+    scopes = mounted.coordinator.get_mounted("tools")[tool].call_scopes(
+        {"file_path": path, **content}
+    )
+
+    assert scopes[0].key == f"edits {work / first}"
+    assert [each.words for each in scopes] == [f"edits in {each}" for each in all_words]
+
+
+@pytest.mark.attack("W1")
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", ".git/config", "src/../../x", "a\0b"])
+def test_a_file_that_is_not_written_is_in_no_scope(mounted: Any, path: str) -> None:
+    tool = mounted.coordinator.get_mounted("tools")["write_file"]
+
+    assert tool.call_scopes({"file_path": path, "content": ""}) == []
+    assert tool.call_scopes({"path": path}) == []

@@ -30,6 +30,7 @@ _ALWAYS = "allow always"
 _EACH = "one by one"
 _MOST_CALLS = 10  # of one question: as much as can be read with care
 _MOST_CHARACTERS = 4_000
+_LONGEST_OPTION = 120
 
 
 class Answer(NamedTuple):
@@ -39,15 +40,18 @@ class Answer(NamedTuple):
     by: str
     reason: str = ""
     remember: bool = False
+    reach: str = ""  # of a remembered answer: how far; empty is the first that was offered
     each: tuple[Answer, ...] = ()  # of a question that was answered call by call
 
 
 class Asked(NamedTuple):
-    """One call in a question: why it is asked about, and what `always` would mean for it."""
+    """One call in a question: why it is asked about, and what a lasting answer would cover."""
 
     call: Call
     why: str
-    always: str | None
+    covers: str = ""  # in words; empty if no answer may last
+    reaches: tuple[str, ...] = ()  # how far it may reach, the usual first
+    lasts: str = ""
 
 
 Asker: TypeAlias = Callable[["Question"], Awaitable[Answer]]
@@ -73,7 +77,20 @@ class Question:
     @property
     def may_be_remembered(self) -> bool:
         """Whether an answer may apply to later calls too."""
-        return all(each.always is not None for each in self.asked)
+        return bool(self.reaches)
+
+    @property
+    def reaches(self) -> list[str]:
+        """How far an answer to all of the calls may reach, the usual first."""
+        first, *others = self.asked
+        return [reach for reach in first.reaches if all(reach in each.reaches for each in others)]
+
+    def lasting_option(self, reach: str) -> str:
+        """Return the option that allows later calls too; it says which, and how far."""
+        covered = " and ".join(dict.fromkeys(exact(each.covers) for each in self.asked))
+        if len(covered) > _LONGEST_OPTION:
+            covered = "what a lasting answer covers"
+        return f"Allow {covered}, this {reach}"
 
     def __str__(self) -> str:
         """The exact calls, escaped so that no argument can imitate the question itself."""
@@ -85,8 +102,9 @@ class Question:
         lines = [f"{head} Risk: {self.risk}."]
         notes = [f"  Asked because {each.why}." for each in self.asked]
         if self.may_be_remembered:
-            always = "  `Allow always` means: "
-            notes = [f"{note}\n{always}{self.asked[at].always}." for at, note in enumerate(notes)]
+            for at, each in enumerate(self.asked):
+                covered = f"{exact(each.covers)}, for {each.lasts}"
+                notes[at] += f"\n  A lasting answer covers {covered}."
         for each, note, following in zip(self.asked, notes, [*notes[1:], ""], strict=True):
             lines.append(str(each.call))
             if note != following:  # the same for several calls stands once, below the last
@@ -97,7 +115,8 @@ class Question:
         """Accept an answer; False if there is one already."""
         if self._answer.done():
             return False
-        remember = answer.remember and self.may_be_remembered
+        is_offered = not answer.reach or answer.reach in self.reaches
+        remember = answer.remember and self.may_be_remembered and is_offered
         self._answer.set_result(answer._replace(remember=remember))
         return True
 
@@ -161,9 +180,10 @@ def ask_provider(provider: Any) -> Asker:
                 "arguments": canonical(call.arguments),
                 "digest": call.digest,
                 "why": why,
-                "always": always,
+                "covers": covers,
+                "reaches": list(reaches),
             }
-            for call, why, always in question.asked
+            for call, why, covers, reaches, _ in question.asked
         ]
         request = ApprovalRequest(
             tool_name=question.asked[0].call.tool,
@@ -210,14 +230,17 @@ def ask_system(system: Any) -> Asker:
 
 
 def _options(question: Question) -> list[str]:
-    always = ["Allow always"] if question.may_be_remembered else []
+    lasting = [question.lasting_option(reach) for reach in question.reaches]
     apart = ["One by one"] if len(question.asked) > 1 else []
-    return ["Allow once", *always, *apart, "Deny"]
+    return ["Allow once", *lasting, *apart, "Deny"]
 
 
 def _understood(word: str, question: Question) -> Answer:
-    always = word == _ALWAYS and question.may_be_remembered
-    return Answer(always or word in _YES, "user", remember=always)
+    for reach in question.reaches:
+        # `Allow always` is the answer of apps that do not read the options: the first of these.
+        if word in (question.lasting_option(reach).lower(), _ALWAYS):
+            return Answer(True, "user", remember=True, reach=reach)
+    return Answer(word in _YES, "user")
 
 
 NAME = "hooks-approval"
@@ -304,11 +327,22 @@ class Broker:
         return [*questions, *parked]
 
     def answer(
-        self, question_id: str, approved: bool, *, remember: bool = False, who: str = "user"
+        self,
+        question_id: str,
+        approved: bool,
+        *,
+        remember: bool = False,
+        reach: str = "",
+        who: str = "user",
     ) -> bool:
-        """Answer a question; False if it does not wait for an answer, or no longer does."""
+        """Answer a question; False if it does not wait for an answer, or no longer does.
+
+        `reach` is how far an answer to `remember` applies: `session` or `project`; empty is the
+        first that the question offers.
+        """
         if question_id in self._open:
-            return self._open[question_id].take(Answer(approved is True, who, remember=remember))
+            answer = Answer(approved is True, who, remember=remember, reach=reach)
+            return self._open[question_id].take(answer)
         record = self._parked.get(question_id)
         if record is None or record["answer"] is not None:
             return False

@@ -15,9 +15,9 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from amplifier_kit.durable_files import make_private_folder, write_whole
-from amplifier_kit.widenings import Kind, Widening
+from amplifier_kit.widenings import CallScope, Kind, Widening
 from amplifier_module_hooks_approval.config import Scope
-from amplifier_module_hooks_approval.rules import Call, canonical, matches
+from amplifier_module_hooks_approval.rules import Call, matches
 from amplifier_sandbox.home import expanded
 from amplifier_sandbox.ownership import exposure_of
 
@@ -31,7 +31,8 @@ class GrantsError(Exception):
 class Grant(BaseModel):
     """A yes or no that applies to later calls too.
 
-    It is about exactly one call, about those of a pattern, or about one widening of the sandbox.
+    It is about exactly one call, about those of a pattern or of a scope that the tool names, or
+    about one widening of the sandbox.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -45,21 +46,29 @@ class Grant(BaseModel):
     # Of a grant about a widening: its kind, and its domain or path.
     widens: Kind | None = None
     target: str = ""
+    # Of a grant about a scope: the key that its calls have.
+    within: str | None = None
     scope: Scope
     project: str | None
     until: AwareDatetime
     who: str
     made: AwareDatetime
 
-    def __str__(self) -> str:
-        place = f" of {canonical(self.project)}" if self.project else ""
-        what = "exactly this call" if self.digest else self.matches
-        # How long and not until when: a replay asks the same question at another time.
-        return f"{what}, for this {self.scope}{place}, for {_duration(self.until - self.made)}"
+    @property
+    def words(self) -> str:
+        """What it is about, for an option of a question."""
+        return "exactly this call" if self.digest else self.matches
+
+    @property
+    def lasts(self) -> str:
+        """How long it lasts from now on."""
+        # Not until when: a replay asks the same question at another time.
+        return _duration(self.until - self.made)
 
     def covers(self, call: Call, project: str, now: datetime) -> bool:
         """Whether it applies to a call in a project, now."""
-        if self.widens is not None or not self._is_in_force(project, now):
+        is_about_calls = self.widens is None and self.within is None
+        if not is_about_calls or not self._is_in_force(project, now):
             return False
         if self.digest is not None:
             return self.digest == call.digest
@@ -68,6 +77,11 @@ class Grant(BaseModel):
     def opens(self, widening: Widening, project: str, now: datetime) -> bool:
         """Whether it allows a widening in a project, now."""
         is_it = (self.widens, self.target) == (widening.kind, widening.target)
+        return is_it and self.action == "allow" and self._is_in_force(project, now)
+
+    def includes(self, scopes: Sequence[CallScope], project: str, now: datetime) -> bool:
+        """Whether it allows the calls of one of these scopes in a project, now."""
+        is_it = any(self.within == each.key for each in scopes)
         return is_it and self.action == "allow" and self._is_in_force(project, now)
 
     def _is_in_force(self, project: str, now: datetime) -> bool:
@@ -166,6 +180,12 @@ class Grants:
         """Return the grant that applies to a call, one that denies before one that allows."""
         found = [each for each in self.all() if each.covers(call, project, now)]
         return min(found, key=lambda each: each.action == "allow", default=None)
+
+    def for_scope(self, scopes: Sequence[CallScope], project: str, now: datetime) -> Grant | None:
+        """Return a grant that allows the calls of one of these scopes."""
+        if not scopes:
+            return None
+        return next((each for each in self.all() if each.includes(scopes, project, now)), None)
 
     def missing(self, widenings: Sequence[Widening], project: str, now: datetime) -> list[Widening]:
         """Return the widenings that no grant allows."""

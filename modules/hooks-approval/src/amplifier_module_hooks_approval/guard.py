@@ -11,9 +11,9 @@ from uuid import uuid4
 from amplifier_core.effects import Effect, declaration_of
 from amplifier_core.models import HookResult
 from amplifier_kit.texts import shorten
-from amplifier_kit.widenings import Widening, widenings_of
+from amplifier_kit.widenings import CallScope, Widening, call_scopes_of, widenings_of
 from amplifier_module_hooks_approval.broker import NAME, Answer, Asked, Broker
-from amplifier_module_hooks_approval.config import ApprovalConfig
+from amplifier_module_hooks_approval.config import ApprovalConfig, Scope
 from amplifier_module_hooks_approval.grants import Grant, GrantsError
 from amplifier_module_hooks_approval.modes import allowed_by, denied_by, only_reads
 from amplifier_module_hooks_approval.rules import (
@@ -24,6 +24,7 @@ from amplifier_module_hooks_approval.rules import (
     canonical,
     described,
 )
+from amplifier_sandbox.visible_text import exact
 
 _LONGEST_MATCH = 1_000  # of a call in the list of grants, beside its digest
 _CONTINUE = HookResult(action="continue")
@@ -37,11 +38,25 @@ def _new_id() -> str:
     return f"grant-{uuid4().hex[:12]}"
 
 
-def _for_widening(offer: Grant, widening: Widening) -> Grant:
-    """Return a grant for a widening, wherever and as long as `offer` would apply."""
-    about = {"widens": widening.kind, "target": widening.target, "matches": str(widening)}
+def _about(offer: Grant, **what: Any) -> Grant:
+    """Return a grant about something else, wherever and as long as `offer` would apply."""
     no_call = {"digest": None, "arguments": dict[str, str]()}
-    return offer.model_copy(update={"id": _new_id(), **no_call, **about})
+    return offer.model_copy(update={"id": _new_id(), **no_call, **what})
+
+
+def _for_widening(offer: Grant, widening: Widening) -> Grant:
+    about = {"widens": widening.kind, "target": widening.target, "matches": str(widening)}
+    return _about(offer, **about)
+
+
+def _for_scope(offer: Grant, scope: CallScope) -> Grant:
+    return _about(offer, within=scope.key, matches=exact(scope.words))
+
+
+def _by_grant(grant: Grant) -> Ruling:
+    end = f"{grant.until:%Y-%m-%d %H:%M %Z}"
+    words = f"grant {grant.id} by {grant.who} until {end}: {grant.matches}"
+    return Ruling(grant.action, "grant", words)
 
 
 class Guard:
@@ -72,20 +87,32 @@ class Guard:
             missing = self._missing(widenings)
             ruling = self._ruling(call, effect, concerns, missing)
             ruling = self._by_mode(call, effect, ruling, missing)
+            scopes = self._scopes(call, ruling)
+            granted = self._broker.grants.for_scope(scopes, self._project, self._broker.now())
         except GrantsError as error:
             self._broker.tell(call, f"Every tool call is denied: {error}.", "error")
             return await self._close(call, Ruling("deny", "failure", f"{error}; repair it"))
+        if granted is not None:
+            ruling = _by_grant(granted)
         if ruling.action != "ask":
             return await self._close(call, ruling)
         if self._broker.was_just_allowed(call):
             return _CONTINUE
         # Nothing is offered to remember with a concern: it overrides a grant that allows.
-        offers = [] if concerns else self._offers(call, ruling, missing)
+        offers = {} if concerns else self._offers(call, ruling, missing, scopes)
         return await self._ask(call, effect, ruling, offers)
 
     async def _widenings(self, call: Call) -> list[Widening]:
         """Return what the call needs beyond the boundary of its sandbox."""
         return await widenings_of(self._tool(call), call.arguments)
+
+    def _scopes(self, call: Call, ruling: Ruling) -> list[CallScope]:
+        """Return the scopes of a call that an answer may be about, the one to offer first."""
+        # A rule that says `ask`, a concern and a widening are about more than the scope is.
+        is_usual = (ruling.action, ruling.by) == ("ask", "default")
+        if not is_usual or self._is_demanded(call):
+            return []
+        return call_scopes_of(self._tool(call), call.arguments)
 
     def _missing(self, widenings: list[Widening]) -> list[Widening]:
         """Return the widenings that neither the configuration nor a grant allows."""
@@ -149,27 +176,27 @@ class Guard:
             return Ruling("ask", "boundary", "; ".join(map(_needed, missing)))
         if grant is None or grant.action == ruling.action:
             return ruling
-        end = f"{grant.until:%Y-%m-%d %H:%M %Z}"
-        words = f"grant {grant.id} by {grant.who} until {end}: {grant.matches}"
-        return Ruling(grant.action, "grant", words)
+        return _by_grant(grant)
 
     async def _ask(
-        self, call: Call, effect: Effect, ruling: Ruling, offers: list[Grant]
+        self, call: Call, effect: Effect, ruling: Ruling, offers: dict[str, list[Grant]]
     ) -> HookResult:
         if (parked := self._broker.parked_answer(call)) is not None:
             return await self._conclude(call, *parked)
         if not self._broker.askers():
             return await self._without_anybody(call, ruling)
         self._broker.unpark(call)
-        always = "; ".join(map(str, offers)) or None
+        usual = next(iter(offers.values()), list[Grant]())
+        covers = " and ".join(each.words for each in usual)
+        lasts = usual[0].lasts if usual else ""
         request_id, answer = await self._broker.ask(
-            Asked(call, ruling.words, always),
+            Asked(call, ruling.words, covers, tuple(offers), lasts),
             effect,
             timeout=self._config.timeout_seconds,
             batch=self._config.batch_seconds,
         )
         if answer.remember:
-            for offer in offers:
+            for offer in offers[answer.reach or next(iter(offers))]:
                 await self._remember(call, offer, answer)
         return await self._conclude(call, request_id, answer)
 
@@ -217,21 +244,37 @@ class Guard:
             await self._broker.announce("approval:granted", call, request_id, ruling.words)
         return _CONTINUE
 
-    def _offers(self, call: Call, ruling: Ruling, missing: list[Widening]) -> list[Grant]:
-        """Return the grants that `always` means."""
-        # What leaves the sandbox has no boundary left that a grant could be about.
-        if not missing or any(each.kind == "outside_sandbox" for each in missing):
-            return [self._offer(call, ruling)]
-        offer = self._offer(call, ruling)
-        return [_for_widening(offer, each) for each in missing]
+    def _offers(
+        self, call: Call, ruling: Ruling, missing: list[Widening], scopes: list[CallScope]
+    ) -> dict[str, list[Grant]]:
+        """Return the grants that a lasting answer means, by how far it reaches."""
+        reaches = self._reaches(ruling)
+        offers = {reach: self._offer(call, ruling, reach) for reach in reaches}
+        if any(each.kind == "outside_sandbox" for each in missing):
+            # Outside of the sandbox there is no boundary left that a grant could be about.
+            return {reaches[0]: [offers[reaches[0]]]}
+        if missing:
+            return {
+                reach: [_for_widening(offer, each) for each in missing]
+                for reach, offer in offers.items()
+            }
+        if scopes:
+            return {reach: [_for_scope(offer, scopes[0])] for reach, offer in offers.items()}
+        return {reach: [offer] for reach, offer in offers.items()}
 
-    def _offer(self, call: Call, ruling: Ruling) -> Grant:
+    def _reaches(self, ruling: Ruling) -> list[Scope]:
+        """Return how far a lasting answer may reach, the configured first."""
+        if ruling.rule is not None and ruling.rule.scope is not None:
+            return [ruling.rule.scope]
+        usual = self._config.remember_scope
+        return [usual, "project" if usual == "session" else "session"]
+
+    def _offer(self, call: Call, ruling: Ruling, scope: Scope) -> Grant:
         """Return a grant for the pattern of the rule, or for exactly this call."""
         rule = ruling.rule
         made = self._broker.now()
         # A rule without arguments would cover every call of the tool, which nobody was shown.
         pattern = rule if rule is not None and rule.arguments else None
-        scope = (rule and rule.scope) or self._config.remember_scope
         exactly = shorten(str(call), _LONGEST_MATCH)
         return Grant(
             id=_new_id(),
@@ -250,6 +293,10 @@ class Guard:
     async def _remember(self, call: Call, offer: Grant, answer: Answer) -> None:
         action = "allow" if answer.approved else "deny"
         grant = offer.model_copy(update={"action": action, "who": answer.by})
+        if not answer.approved and grant.within is not None:
+            # A no is about the call that was shown.
+            exactly = shorten(str(call), _LONGEST_MATCH)
+            grant = _about(grant, within=None, digest=call.digest, matches=exactly)
         try:
             await asyncio.to_thread(self._broker.grants.add, grant)
         except GrantsError as error:

@@ -19,8 +19,9 @@ from amplifier_core.models import ToolResult
 from amplifier_kit import notices
 from amplifier_kit.session_folder import commands_home
 from amplifier_kit.tools import tool_failure
-from amplifier_kit.widenings import Widening
+from amplifier_kit.widenings import CallScope, Widening
 from amplifier_module_tool_bash.boundary_hints import boundary_hint
+from amplifier_module_tool_bash.command_scope import command_scope
 from amplifier_module_tool_bash.config import UNPROTECTED, BashConfig
 from amplifier_module_tool_bash.jobs import Jobs
 from amplifier_module_tool_bash.missing_programs import hint_for
@@ -171,6 +172,18 @@ class BashTool:
         except ValidationError:
             return False
         return self.is_bounded and not call.is_more and is_reading(call.command)
+
+    def call_scopes(self, tool_input: Any) -> list[CallScope]:
+        """Return the commands that one answer can be about: its program, with any arguments."""
+        try:
+            call = BashInput.model_validate(tool_input)
+        except ValidationError:
+            return []
+        # Without a sandbox, arguments that nobody saw could do anything.
+        scope = command_scope(call.command) if self.is_bounded else None
+        if scope is None or call.outside_sandbox:
+            return []
+        return [CallScope(f"command {scope}", f"`{scope}` with any arguments")]
 
     def reaches_outside(self, tool_input: Any) -> bool:
         """Return whether a call brings text from outside into the session."""

@@ -208,6 +208,8 @@ class RecordedTool(_Recorded):
             return self._looking(found)
         if name == "widenings" and callable(found):
             return self._widening(found)
+        if name == "call_scopes" and callable(found):
+            return self._scoping(found)
         if name in QUESTIONS and callable(found):
             return self._telling(name, found)
         return found
@@ -216,6 +218,14 @@ class RecordedTool(_Recorded):
         async def tell(given: Any) -> Any:
             found = await widenings(given)
             self._note_answer("widenings", given, [each.record() for each in found])
+            return found
+
+        return tell
+
+    def _scoping(self, call_scopes: Callable[..., Any]) -> Callable[..., Any]:
+        def tell(given: Any) -> Any:
+            found = call_scopes(given)
+            self._note_answer("call_scopes", given, [each.record() for each in found])
             return found
 
         return tell

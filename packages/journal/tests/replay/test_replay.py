@@ -264,3 +264,31 @@ async def test_what_a_tool_told_a_guard_about_its_calls_is_replayed(
     ]
     assert told[:2] == ["only_reads", "widenings"]
     assert str(result) == "2 turn(s) replayed without a difference."
+
+
+async def test_a_grant_for_a_scope_is_replayed_without_the_tool(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    calls = [call("bash", command=f"touch {name}") for name in ("a", "b", "c")]
+    plan = plan_of(
+        [*({"tool_calls": [each]} for each in calls), "Done."],
+        tools=({"module": "tool-bash", "config": {"ask": False}},),
+        hooks=(approvals(tmp_path),),
+    )
+    lasting = "Allow `touch` with any arguments, this session"
+    async with open_live(
+        plan, store=store, project=project, approval_system=Answers(lasting)
+    ) as live:
+        assert await live.execute("Try.") == "Done."
+
+    result = await replay(store.read(live.session_id))
+
+    records = list(store.read(live.session_id).records())
+    told = [each.data["answer"] for each in records if each.kind == "tool.answer"]
+    scope = {"key": "command touch", "words": "`touch` with any arguments"}
+    assert told == [[scope]] * 3
+    assert [each.data["decision"] for each in records if each.kind == "approval"] == [lasting]
+    assert (project / "c").exists()
+    assert str(result) == "1 turn(s) replayed without a difference."

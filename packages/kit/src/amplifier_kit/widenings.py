@@ -3,8 +3,10 @@
 A tool whose calls can need more has an asynchronous method `widenings(input)`, which returns them
 and changes nothing. A guard asks about each of them, unless a grant for it exists.
 
-Guards ask a tool more about a call: `only_reads(input)`, whether it changes nothing, and
-`reaches_outside(input)`, whether it brings text from outside into the session.
+Guards ask a tool more about a call: `only_reads(input)`, whether it changes nothing,
+`reaches_outside(input)`, whether it brings text from outside into the session, and
+`call_scopes(input)`, which larger sets of calls it belongs to, so that one answer can be about all
+calls of such a set: every use of a program, every edit in a folder.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["QUESTIONS", "Kind", "Widening", "widenings_of"]
+__all__ = ["QUESTIONS", "CallScope", "Kind", "Widening", "call_scopes_of", "widenings_of"]
 
-QUESTIONS = ("widenings", "only_reads", "reaches_outside")
+QUESTIONS = ("widenings", "only_reads", "reaches_outside", "call_scopes")
 """The methods by which a tool tells guards about a call; their answers are recorded."""
 
 Kind: TypeAlias = Literal["network", "write", "background", "outside_sandbox"]
@@ -40,6 +42,35 @@ class Widening:
     def record(self) -> dict[str, str]:
         """Return it as JSON data; `Widening(**data)` reads it."""
         return {"kind": self.kind, "target": self.target}
+
+
+@dataclass(frozen=True, slots=True)
+class CallScope:
+    """A set of calls that one answer can be about: the key that all of them have, and its words.
+
+    A set is about calls inside of the sandbox; what a call needs beyond it is granted apart.
+    """
+
+    key: str
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
+
+    def record(self) -> dict[str, str]:
+        """Return it as JSON data; `CallScope(**data)` reads it."""
+        return {"key": self.key, "words": self.words}
+
+
+def call_scopes_of(tool: Any, tool_input: Any) -> list[CallScope]:
+    """Return the scopes that a call of `tool` belongs to, the one to offer first.
+
+    Nothing for a tool that does not say, and for a call that can only be allowed by itself.
+    """
+    find = getattr(tool, "call_scopes", None)
+    if find is None:
+        return []
+    return find(tool_input)
 
 
 async def widenings_of(tool: Any, tool_input: Any) -> list[Widening]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from amplifier_module_files.checkpoints import Checkpoints, digest_of
@@ -68,6 +69,23 @@ class SessionFiles:
         place = self._workspace.locate_for_writing(path)
         with self._changing:
             self._made(place, path, make)
+
+    def folders_of(self, path: str) -> list[PurePosixPath]:
+        """Return the folder in which a change of `path` would be made, and those above it."""
+        # Writing follows no link, so the folders are those in the text.
+        place = self._workspace.locate_for_writing(path)
+        root = PurePosixPath(place.root.path)
+        above = PurePosixPath(place.path).parents
+        return [each for each in above if each.is_relative_to(root)]
+
+    def edits_in(self, folder: PurePosixPath) -> str:
+        """Return in words which edits are meant: all of a folder and of those in it."""
+        working = PurePosixPath(self._workspace.roots[0].path)
+        if folder == working:
+            return "edits in the whole project"
+        if folder.is_relative_to(working):
+            folder = folder.relative_to(working)
+        return f"edits in `{shown(str(folder))}/`"
 
     def _made(
         self, place: Place, path: str, make: Callable[[bytes | None], bytes]

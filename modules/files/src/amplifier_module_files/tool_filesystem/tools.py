@@ -13,6 +13,7 @@ from amplifier_core.effects import Effect
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import ToolResult
 from amplifier_kit.tools import tool_failure
+from amplifier_kit.widenings import CallScope
 from amplifier_module_files.diff import change_text
 from amplifier_module_files.edits import Edit, NoMatchError, replaced, with_line_ends_of
 from amplifier_module_files.failures import FAILURES, failure_text
@@ -119,6 +120,16 @@ class ChangingTool(FileTool[Changing]):
         except FAILURES as error:
             return failure_text(error)
         return None
+
+    def call_scopes(self, tool_input: Any) -> list[CallScope]:
+        """Return the edits that one answer can be about: in the folder of the file, or above."""
+        try:
+            path = self.asked.model_validate(tool_input).file_path
+            folders = self._files.folders_of(path)
+        except FAILURES:
+            # `execute` refuses the call.
+            return []
+        return [CallScope(f"edits {each}", self._files.edits_in(each)) for each in folders]
 
     def _content(self, asked: Changing) -> Callable[[bytes | None], bytes]:
         """Return a function from the old content of a file to the new one."""

@@ -15,7 +15,7 @@ from amplifier_journal.proxy import Proxy
 from amplifier_journal.replay.playback_queue import NotRecordedError, PlaybackQueue
 from amplifier_journal.replay.recording import RecordedCall
 from amplifier_kit.calls.mounting import calls_in_response
-from amplifier_kit.widenings import QUESTIONS, Widening
+from amplifier_kit.widenings import QUESTIONS, CallScope, Widening
 
 
 class MockedProvider:
@@ -132,6 +132,8 @@ class ToolStub(_Stub):
         found = super().__getattr__(name)
         if name == "widenings":
             return self._widenings
+        if name == "call_scopes":
+            return self._call_scopes
         if name in QUESTIONS:
             return partial(self._answer, name)
         return found
@@ -139,6 +141,10 @@ class ToolStub(_Stub):
     async def _widenings(self, given: Any) -> list[Widening]:
         recorded = self._queue.answer(self._name, digest_of(plain(given)), "widenings")
         return [Widening(**each) for each in recorded or ()]
+
+    def _call_scopes(self, given: Any) -> list[CallScope]:
+        recorded = self._queue.answer(self._name, digest_of(plain(given)), "call_scopes")
+        return [CallScope(**each) for each in recorded or ()]
 
     def _answer(self, question: str, given: Any) -> bool:
         return self._queue.answer(self._name, digest_of(plain(given)), question) is True

@@ -92,6 +92,20 @@ def read_commands(line: str) -> list[SimpleCommand]:
     return commands
 
 
+def read_one_command(line: str) -> SimpleCommand:
+    """Return the command of `line`, which has no other one, no pipe and no redirection.
+
+    Raises:
+        UnreadableLineError: it is more than that.
+    """
+    commands = read_commands(line)
+    # Every character is part of a token now, or `read_commands` would have raised.
+    kinds = {token.lastgroup for token in _TOKEN.finditer(line)}
+    if len(commands) != 1 or kinds & {"end", "redirect"}:
+        raise UnreadableLineError("it is more than one command")
+    return commands[0]
+
+
 def _end_word(pieces: list[tuple[str, str]], words: list[Word]) -> None:
     if not pieces:
         return
