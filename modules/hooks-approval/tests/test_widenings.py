@@ -67,6 +67,26 @@ async def test_a_grant_is_for_the_widening_and_not_for_the_call(
     assert (grant["widens"], grant["target"], grant["digest"]) == ("network", "pypi.org", None)
 
 
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("packages", "network to the package registries"),
+        ("packages (pypi.org=10.0.0.1)", "network to the package registries (pypi.org=10.0.0.1)"),
+        ("packages.example", "network to packages.example"),
+    ],
+)
+async def test_the_package_registries_are_named_in_words(
+    build: Any, calling: Any, person: Any, target: str, words: str
+) -> None:
+    ann = person("Deny")
+    harness = await build([calling("bash", command="pip", network=[target])], person=ann)
+    _needing(harness)
+
+    await harness.run()
+
+    assert ann.options[0][1] == f"Allow {words}, this session"
+
+
 async def test_the_grant_of_a_widening_allows_no_call_by_itself(
     build: Any, calling: Any, person: Any
 ) -> None:

@@ -37,7 +37,10 @@ class Widening:
     target: str = ""
 
     def __str__(self) -> str:
-        return f"{_WORDS[self.kind]} {self.target}".rstrip()
+        name, space, addresses = self.target.partition(" ")
+        if (self.kind, name) == ("network", "packages"):
+            name = "the package registries"
+        return f"{_WORDS[self.kind]} {name}{space}{addresses}".rstrip()
 
     def record(self) -> dict[str, str]:
         """Return it as JSON data; `Widening(**data)` reads it."""
