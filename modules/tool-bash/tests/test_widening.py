@@ -198,6 +198,49 @@ async def test_the_index_of_the_user_is_shown_with_its_address_and_then_reached(
     assert settings.output["stdout"] == f"http://localhost:{index}/simple\n"
 
 
+@pytest.mark.attack("W1")
+async def test_an_index_of_the_user_opens_one_port_of_one_host(
+    mounted: Any, index: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = await mounted()
+    monkeypatch.setenv("GOPROXY", f"http://user:password@127.0.0.1:{index}/go,direct")
+    others = (f"localhost:{index}", f"127.0.0.2:{index}", f"127.0.0.1:{index - 1}")
+    call = {"network": ["packages"], "reason": "to install"}
+
+    shown = await tool.widenings({**call, "command": "true"})
+    given = await tool.execute({**call, "command": f"{_GET}http://127.0.0.1:{index}/"})
+
+    assert f"127.0.0.1:{index}=127.0.0.1" in shown[0].target
+    assert "password" not in str(shown)
+    assert given.output["stdout"] == "b'index'\n", given.output
+    for place in others:
+        result = await tool.execute({**call, "command": f"{_GET}http://{place}/"})
+        assert f"refused to connect to {place}" in result.output["trouble"], result.output
+
+
+@pytest.mark.attack("W1")
+async def test_a_project_that_names_an_index_opens_nothing(
+    mounted: Any, index: int, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = await mounted()
+    address = f"http://127.0.0.1:{index}/"
+    (workspace / ".npmrc").write_text(f"registry={address}\n", "utf-8")
+    (workspace / "pip.conf").write_text(f"[global]\nindex-url={address}\n", "utf-8")
+    (workspace / "uv.toml").write_text(f'index-url = "{address}"\n', "utf-8")
+    (workspace / ".cargo").mkdir()
+    (workspace / ".cargo" / "config.toml").write_text(
+        f'[registries.local]\nindex = "sparse+{address}"\n', "utf-8"
+    )
+    monkeypatch.chdir(workspace)
+    call = {"command": _GET + address, "network": ["packages"], "reason": "to install"}
+
+    shown = await tool.widenings(call)
+    result = await tool.execute(call)
+
+    assert str(index) not in str(shown)
+    assert f"refused to connect to 127.0.0.1:{index}" in result.output["trouble"]
+
+
 @pytest.mark.attack("W2")
 async def test_what_nobody_was_asked_about_is_not_opened(mounted: Any, tmp_path: Path) -> None:
     tool = await mounted()

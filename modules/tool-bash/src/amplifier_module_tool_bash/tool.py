@@ -260,8 +260,7 @@ class BashTool:
         writes_git = GIT in call.write
         packages = package_settings()
         env = {
-            **packages.indexes,
-            **packages.certificates,
+            **packages.variables,
             **clean_environment(self._settings.pass_env, toolchains),
             **git_environment(hooks=writes_git),
             **(git_identity(workspace) if writes_git else {}),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from amplifier_sandbox.network.destinations import (
@@ -11,9 +9,7 @@ from amplifier_sandbox.network.destinations import (
     DestinationError,
     pinned,
     read_destination,
-    registries,
 )
-from amplifier_sandbox.network.package_settings import package_settings
 
 
 @pytest.mark.parametrize(
@@ -55,28 +51,6 @@ def test_a_destination_covers_its_host_and_ports(
 def test_what_is_no_domain_is_refused(text: str) -> None:
     with pytest.raises(DestinationError, match=r"example\.org"):
         read_destination(text)
-
-
-def test_the_registries_include_those_that_pip_and_npm_are_set_to(tmp_path: Path) -> None:
-    (tmp_path / ".npmrc").write_text(
-        "//npm.corp.example/:_authToken=secret\nregistry=http://npm.corp.example:4873/\n"
-    )
-    (tmp_path / ".config/pip").mkdir(parents=True)
-    (tmp_path / ".config/pip/pip.conf").write_text(
-        "[global]\nindex-url = https://user:secret@pip.corp.example/simple\n"
-    )
-
-    settings = package_settings({"PIP_CERT": "/etc/passwd", "SSL_CERT_FILE": "/missing"}, tmp_path)
-
-    names = [str(each) for each in registries(settings)]
-    assert {"pypi.org", "registry.npmjs.org", "pip.corp.example", "npm.corp.example:4873"} <= set(
-        names
-    )
-    assert settings.indexes == {
-        "PIP_INDEX_URL": "https://pip.corp.example/simple",
-        "npm_config_registry": "http://npm.corp.example:4873/",
-    }
-    assert settings.certificates == {"PIP_CERT": "/etc/passwd"}
 
 
 async def test_a_host_that_is_not_public_is_shown_with_its_address() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
 
 from amplifier_sandbox.network.addresses import LookUpError, is_public, look_up, may_be_allowed
 from amplifier_sandbox.network.package_settings import PackageSettings, package_settings
@@ -102,11 +101,10 @@ async def pinned(destination: Destination) -> Destination:
 
 
 def registries(settings: PackageSettings | None = None) -> list[Destination]:
-    """Return the public registries, and those that the user's pip and npm are set to."""
+    """Return the public registries, and those that the user's package managers are set to."""
     found = {Destination(host) for host in _REGISTRIES}
-    for url in (settings or package_settings()).indexes.values():
-        split = urlsplit(url)
-        if split.hostname:
-            ports = _WEB if split.port is None else (split.port,)
-            found.add(Destination(split.hostname.lower(), ports))
+    for url in (settings or package_settings()).addresses():
+        if url.hostname:
+            ports = _WEB if url.port is None else (url.port,)
+            found.add(Destination(url.hostname.rstrip("."), ports))
     return sorted(found, key=str)

@@ -18,6 +18,10 @@ from amplifier_sandbox.network.proxy import Pass, Proxy
 
 _SECONDS = 30
 _FOLDERS = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
+# Package managers repeat a refused request for up to minutes, although nothing can come of it.
+_NO_RETRIES = dict.fromkeys(
+    ("CARGO_NET_RETRY", "PIP_RETRIES", "UV_HTTP_RETRIES", "npm_config_fetch_retries"), "0"
+)
 
 
 class NetworkError(Exception):
@@ -92,7 +96,10 @@ class SessionNetwork:
                 "--preserve-credentials",
                 "--",
             )
-            yield NetworkAccess(enter, _environment(allowed.token, self._port), allowed)
+            env = _environment(allowed.token, self._port)
+            if not destinations:
+                env |= _NO_RETRIES
+            yield NetworkAccess(enter, env, allowed)
 
 
 def _release(spaces: tuple[int, int], listener: socket.socket) -> None:
