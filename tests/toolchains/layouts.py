@@ -15,10 +15,10 @@ from pathlib import Path
 
 from npm_packages import npm_package
 from toolchains.user_home import (
-    GO,
     PYENV,
     PYENV_SHIM,
     UserHome,
+    install_go,
     install_node,
     install_python,
     install_rust,
@@ -170,15 +170,13 @@ def cargo(home: UserHome, project: Path) -> Layout:
 
 
 def go(home: UserHome, project: Path) -> Layout:
-    """A module, and an installation of Go whose program is a script."""
-    root = home.folder / "sdk" / "go1.99"
-    write(root / "bin" / "go", GO, is_program=True)
-    write(root / "pkg" / "tool" / "compile", "#!/bin/sh\n", is_program=True)
-    write(root / "src" / "testing" / "testing.go", "package testing\n")
-    write(root / "VERSION", "go1.99\n")
-    home.prepend(root / "bin")
-    write(project / "go.mod", "module example.org/twice\n")
-    write(project / "twice_test.go", "package twice\nfunc TestTwice(t *testing.T) {}\n")
+    """A module, with the machine's Go; where it has none, a script of the same shape."""
+    install_go(home)
+    write(project / "go.mod", "module example.org/twice\n\ngo 1.21\n")
+    write(
+        project / "twice_test.go",
+        'package twice\n\nimport "testing"\n\nfunc TestTwice(t *testing.T) {}\n',
+    )
     return Layout(home, project, project, "go test ./...", "ok  \texample.org/twice")
 
 

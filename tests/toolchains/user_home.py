@@ -83,7 +83,7 @@ def install_python(prefix: Path) -> Path:
     """Install the interpreter of these tests at `prefix`, without packages; return its program."""
     name = f"python{VERSION}"
     (prefix / "bin").mkdir(parents=True)
-    put(os.path.realpath(sys.executable), prefix / "bin" / name)
+    _put_interpreter(prefix, name)
     for link in ("python", "python3"):
         (prefix / "bin" / link).symlink_to(name)
     shutil.copytree(
@@ -94,6 +94,25 @@ def install_python(prefix: Path) -> Path:
         copy_function=put,
     )
     return prefix / "bin" / "python3"
+
+
+def _put_interpreter(prefix: Path, name: str) -> None:
+    """Put the program at `prefix`, and the library that it may consist of."""
+    program = Path(os.path.realpath(sys.executable))
+    folder = sysconfig.get_config_var("LIBDIR")
+    named = os.fsencode(folder) + b"\0"
+    content = program.read_bytes()
+    # An installer builds it with the path of its library, which is here relative to the program.
+    # Below /usr every program finds it.
+    found = b"$ORIGIN/../lib"
+    if folder.startswith("/usr") or named not in content or len(named) <= len(found):
+        put(program, prefix / "bin" / name)
+        return
+    (prefix / "bin" / name).write_bytes(content.replace(named, found.ljust(len(named), b"\0")))
+    (prefix / "bin" / name).chmod(0o755)
+    (prefix / "lib").mkdir()
+    for library in Path(folder).glob("libpython*"):
+        put(library, prefix / "lib" / library.name)
 
 
 def install_node(prefix: Path) -> None:
@@ -127,26 +146,28 @@ def install_rust(home: UserHome) -> None:
     (programs / "cargo").symlink_to("rustup")
     toolchain = home.folder / ".rustup" / "toolchains" / "stable"
     write(toolchain / "lib" / "rustlib" / "components", "std\n")
-    write(toolchain / "bin" / "cargo", _CARGO, is_program=True)
+    _put_script("cargo", toolchain / "bin")
 
 
-_CARGO = """#!/bin/sh
-set -e
-grep -q std "${0%/bin/cargo}/lib/rustlib/components"
-grep -q '#\\[test\\]' src/lib.rs
-mkdir -p "${CARGO_HOME:-$HOME/.cargo}/registry" target
-echo "test result: ok. 1 passed; 0 failed"
-"""
-GO = """#!/bin/sh
-set -e
-root="${GOROOT:-${0%/bin/go}}"
-cat "$root/VERSION"
-test -d "$root/src/testing"
-test -x "$root/pkg/tool/compile"
-mkdir -p "${GOCACHE:-$HOME/.cache/go-build}" "${GOPATH:-$HOME/go}/pkg/mod"
-grep -q 'func TestTwice' twice_test.go
-echo "ok  	example.org/twice"
-"""
+def install_go(home: UserHome) -> None:
+    """Put Go on PATH: the machine's, or an installation whose program is a script."""
+    found = shutil.which("go")
+    if found is not None:
+        home.prepend(Path(os.path.realpath(found)).parent)
+        return
+    root = home.folder / "sdk" / "go1.99"
+    _put_script("go", root / "bin")
+    write(root / "pkg" / "tool" / "compile", "#!/bin/sh\n", is_program=True)
+    write(root / "src" / "testing" / "testing.go", "package testing\n")
+    write(root / "VERSION", "go1.99\n")
+    home.prepend(root / "bin")
+
+
+def _put_script(name: str, folder: Path) -> None:
+    text = (Path(__file__).parent / "scripts" / f"{name}.py").read_text("utf-8")
+    write(folder / name, text, is_program=True)
+
+
 PYENV_SHIM = """#!/bin/sh
 set -e
 export PYENV_ROOT="{root}"
