@@ -28,7 +28,7 @@ class Report:
     def table(self) -> str:
         """Return a Markdown table; a cell is the number for `once`, then for `lasting`."""
         lines = [
-            "| task | `ask` | `edits` | of them inside the sandbox | `auto` | about |",
+            "| task | `ask` | `edits` | of them no widening | `auto` | about |",
             "|---|---|---|---|---|---|",
         ]
         for task in self._tasks:
@@ -43,7 +43,7 @@ class Report:
             counted = self._reached(mode, lambda run, most=goal.most: len(run.questions) <= most)
             lines.append(f"| `{mode}`: at most {goal.most} | {counted} |")
             counted = self._reached(mode, lambda run: not run.beyond_widenings)
-            lines.append(f"| `{mode}`: only about what leads out of the sandbox | {counted} |")
+            lines.append(f"| `{mode}`: only widenings | {counted} |")
         return "\n".join(lines)
 
     def _reached(self, mode: Mode, is_reached: Callable[[TaskRun], bool]) -> str:

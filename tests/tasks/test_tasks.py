@@ -41,9 +41,7 @@ def test_the_report_counts_by_mode_and_answer_and_tells_widenings_from_other_que
 
     assert "| a b | – / – | 4 / 2 | 3 / 1 | 1 / – | write |" in report.table()
     assert "| `edits`: at most 3 | 0 of 1 | 1 of 1 |" in report.goals()
-    assert (
-        "| `auto`: only about what leads out of the sandbox | 1 of 1 | 0 of 0 |" in report.goals()
-    )
+    assert "| `auto`: only widenings | 1 of 1 | 0 of 0 |" in report.goals()
 
 
 def _questions(run: dict[str, Any]) -> list[Question]:
