@@ -25,7 +25,6 @@ Answering: TypeAlias = Literal["once", "lasting"]
 MODES: tuple[Mode, ...] = ("ask", "edits", "auto")
 ANSWERING: tuple[Answering, ...] = ("once", "lasting")
 
-_NOT_LASTING = ("allow once", "one by one", "deny")
 # How a guard's reason names what leads out of the sandbox (`amplifier_kit.widenings`).
 _WIDENINGS = {
     "it needs network to": "network",
@@ -81,7 +80,7 @@ class User:
     async def request_approval(
         self, prompt: str, options: list[str], timeout: float, default: str
     ) -> str:
-        lasting = [each for each in options if each.lower() not in _NOT_LASTING]
+        lasting = [each for each in options[1:] if each.startswith("Allow")]
         if self._answering == "lasting" and lasting:
             return lasting[0]
         return options[0]
