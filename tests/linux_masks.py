@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from amplifier_sandbox.files import component_walk, rooted
+from amplifier_sandbox.processes import disk_use, process_end, seatbelt
 
 _PLACE = os.O_RDONLY | os.O_NONBLOCK
 
@@ -17,3 +20,32 @@ def mask_path_resolution(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (component_walk, rooted):
         monkeypatch.setattr(module, "PLACE", _PLACE)
         monkeypatch.setattr(module, "FOLDER", _PLACE | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+_FAKE = """#!/bin/sh
+printf '%s\\0' "$@" >'{record}'
+while [ "$1" = -p ] || [ "$1" = -D ]; do shift 2; done
+exec "$@"
+"""
+
+
+def mask_as_macos(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[], list[str]]:
+    """Hide what macOS lacks, and confine by a `sandbox-exec` that only looks like the real one.
+
+    It confines nothing: it records its arguments and runs the program. Returns what reads the
+    arguments of the last one.
+    """
+    record = folder / "arguments"
+    program = folder / "sandbox-exec"
+    program.write_text(_FAKE.format(record=record), encoding="utf-8")
+    program.chmod(0o755)
+    mask_path_resolution(monkeypatch)
+    monkeypatch.setattr(seatbelt, "is_macos", lambda: True)
+    monkeypatch.setattr(seatbelt, "find_seatbelt", lambda: str(program))
+    monkeypatch.setattr(process_end, "has_process_descriptors", lambda: False)
+    monkeypatch.setattr(disk_use, "has_proc", lambda: False)
+
+    def recorded() -> list[str]:
+        return record.read_text(encoding="utf-8").split("\0")[:-1]
+
+    return recorded

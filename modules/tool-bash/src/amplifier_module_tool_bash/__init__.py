@@ -38,7 +38,7 @@ async def mount(
     else:
         find = Sandbox.detect
     sandbox = await asyncio.to_thread(find)
-    if sandbox.level != "bubblewrap":
+    if not sandbox.protects_paths:
         notices.show(coordinator, " ".join(sandbox.describe()), source=SOURCE)
     inherited = await _parts_above(coordinator)
     parts = inherited or parts_of(settings, sandbox)

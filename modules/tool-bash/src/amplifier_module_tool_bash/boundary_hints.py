@@ -12,6 +12,8 @@ from amplifier_sandbox.network.proxy import NOT_ASKED_FOR
 
 _READ_ONLY = re.compile(r"Read-only file system|EROFS")
 _RUNS_GIT = re.compile(r"\bgit\s")
+# Where nothing is mounted, a path outside is not read-only but denied.
+_DENIED = re.compile(r"Operation not permitted|EPERM")
 _IN_GIT = re.compile(r"\.git/|index\.lock")
 _UNRESOLVED = re.compile(
     r"Could not resolve host|Temporary failure in name resolution|Name or service not known"
@@ -23,15 +25,21 @@ _GIT_HINT = f'`{GIT}` is read-only. To commit, repeat it with write: ["{GIT}"] a
 
 
 def boundary_hint(
-    refused: Mapping[str, str], said: str, command: str, protected: Sequence[str]
+    refused: Mapping[str, str],
+    said: str,
+    command: str,
+    protected: Sequence[str],
+    *,
+    denies: bool = False,
 ) -> str | None:
     """Return what the command ran into and what to ask for; None if it was not the sandbox.
 
     `said` is its output, and `protected` are the paths in the workspace that it could not write to.
+    With `denies`, the sandbox is one that returns EPERM for what is outside.
     """
     if refused:
         return _of_network(refused)
-    if _READ_ONLY.search(said):
+    if _READ_ONLY.search(said) or (denies and _DENIED.search(said)):
         if _IN_GIT.search(said):
             return _GIT_HINT
         return (

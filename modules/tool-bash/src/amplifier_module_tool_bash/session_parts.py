@@ -12,11 +12,13 @@ from pathlib import Path
 from amplifier_module_tool_bash.jobs import Jobs
 from amplifier_sandbox.network.destinations import Destination
 from amplifier_sandbox.network.session_network import (
+    LocalProxy,
     NetworkAccess,
     NetworkError,
     SessionNetwork,
 )
 from amplifier_sandbox.processes.limits import SandboxError
+from amplifier_sandbox.processes.sandbox import Level
 from amplifier_sandbox.processes.session_bounds import SessionBounds
 
 logger = logging.getLogger(__name__)
@@ -28,11 +30,10 @@ class SessionParts:
 
     bounds: SessionBounds
     jobs: Jobs
-    # Only bubblewrap has namespaces.
-    has_network: bool
+    level: Level
     # Folders outside of the workspace that a command was given.
     given: set[Path] = field(default_factory=set[Path])
-    _network: SessionNetwork | None = None
+    _network: SessionNetwork | LocalProxy | None = None
     _why_not: str = ""
     _making: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -45,10 +46,12 @@ class SessionParts:
         Raises:
             SandboxError: the command needs a destination, and there is no such network.
         """
-        network = await self._made() if self.has_network else None
+        # Without namespaces, a command that asks for nothing has no network at all.
+        is_needed = self.level == "bubblewrap" or (self.level == "seatbelt" and destinations)
+        network = await self._made() if is_needed else None
         if network is None:
             if destinations:
-                raise SandboxError(self._why_not or "only bubblewrap gives commands a network")
+                raise SandboxError(self._why_not or f"{self.level} gives commands no network")
             yield None
             return
         async with network.admit(destinations) as access:
@@ -61,12 +64,13 @@ class SessionParts:
             self._network.close()
             self._network = None
 
-    async def _made(self) -> SessionNetwork | None:
+    async def _made(self) -> SessionNetwork | LocalProxy | None:
         """Return the network, made for the first command of the session."""
         async with self._making:
             if self._network is None and not self._why_not:
+                make = LocalProxy if self.level == "seatbelt" else SessionNetwork.create
                 try:
-                    self._network = await asyncio.to_thread(SessionNetwork.create)
+                    self._network = await asyncio.to_thread(make)
                 except NetworkError as error:
                     logger.warning("no network for commands: %s", error)
                     self._why_not = str(error)

@@ -117,7 +117,7 @@ class BashTool:
         # Whether a command can change nothing outside, except by what it asks for.
         self.is_bounded = sandbox.level != "none" and not settings.network
         self.deadline_seconds: float | None = settings.max_timeout_seconds + _MARGIN_SECONDS
-        self.description = _describe(settings)
+        self.description = _describe(settings, sandbox)
         self.input_schema: dict[str, Any] = {
             "type": "object",
             "properties": {
@@ -336,9 +336,10 @@ class BashTool:
         if trouble is not None and outcome.ending == "exited" and not self._sandbox.is_waived:
             said = "\n".join(captures[name].text() for name in ("stdout", "stderr"))
             protected = around.opened.protected
-            hint = boundary_hint(ready.refused, said, command, protected) or hint_for(
-                outcome.exit_code, said, Path(self.workspace()), around.toolchains
-            )
+            denies = self._sandbox.level == "seatbelt"
+            hint = boundary_hint(
+                ready.refused, said, command, protected, denies=denies
+            ) or hint_for(outcome.exit_code, said, Path(self.workspace()), around.toolchains)
             if hint is not None:
                 trouble = f"{trouble}\n{hint}"
         if outcome.ending == "stopped":
@@ -411,7 +412,7 @@ class BashTool:
 
     async def _tell_degradation(self) -> None:
         sandbox = self._sandbox
-        if sandbox.level == "bubblewrap":
+        if sandbox.protects_paths:
             return
         if sandbox.is_waived:
             line = f"A command runs without any protection: `sandbox: {UNPROTECTED}` is set."
@@ -441,14 +442,14 @@ def parts_of(settings: BashConfig, sandbox: Sandbox) -> SessionParts:
     )
     # One command at least can always run besides those that stay.
     jobs = Jobs(bounds.parallel_commands - 1)
-    return SessionParts(bounds, jobs, has_network=sandbox.level == "bubblewrap")
+    return SessionParts(bounds, jobs, sandbox.level)
 
 
-def _describe(settings: BashConfig) -> str:
+def _describe(settings: BashConfig, sandbox: Sandbox) -> str:
     if settings.sandbox == UNPROTECTED:
         place = "It runs without a sandbox."
     else:
-        place = _describe_sandbox(settings)
+        place = _describe_sandbox(settings, has_namespaces=sandbox.level != "seatbelt")
     return (
         f"Run a bash command in the workspace. {place} Every call starts in the workspace with a "
         "fresh shell and ends with all it started, unless it is given `background`. Standard input "
@@ -456,17 +457,21 @@ def _describe(settings: BashConfig) -> str:
     )
 
 
-def _describe_sandbox(settings: BashConfig) -> str:
+def _describe_sandbox(settings: BashConfig, *, has_namespaces: bool) -> str:
     protected = ", ".join(settings.protected_paths)
     written = f", except {protected}" if protected else ""
     if settings.network:
         network = "It has network access."
-    else:
+    elif has_namespaces:
         network = "It has no network but a localhost that the calls of the session share."
+    else:
+        network = "It has no network, and no localhost."
+    temporary = "/tmp" if has_namespaces else "TMPDIR"
     return (
         f"It runs in a sandbox: only the workspace can be written to{written}. {network} HOME is "
-        "private to the project and kept between calls, /tmp is empty in each call. A command that "
-        "needs more is given `network`, `write` or `background`, and a `reason`: the user decides."
+        f"private to the project and kept between calls, {temporary} is empty in each call. A "
+        "command that needs more is given `network`, `write` or `background`, and a `reason`: the "
+        "user decides."
     )
 
 

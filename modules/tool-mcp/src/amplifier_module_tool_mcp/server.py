@@ -198,7 +198,7 @@ class Server:
     async def _tell_start(self, place: StdioServer, sandbox: Sandbox) -> None:
         argv = [place.command, *place.args]
         facts = {"server": self.name, "level": sandbox.level}
-        if sandbox.level != "bubblewrap":
+        if not sandbox.protects_paths:
             line = f"MCP server `{self.name}`: {' '.join(sandbox.describe())}"
             await self._around.tell(DEGRADED, line, **facts, reasons=list(sandbox.reasons))
         missing = [name for name in place.env_pass if name not in os.environ]
@@ -208,7 +208,7 @@ class Server:
         await self._around.tell(STARTING, line, "info", **facts, command=argv)
 
     def _launch(self, place: StdioServer, sandbox: Sandbox) -> LaunchSpec:
-        must_protect = place.sandbox == "required" or sandbox.level == "bubblewrap"
+        must_protect = place.sandbox == "required" or sandbox.protects_paths
         env = clean_environment(place.env_pass)
         if place.cwd is None and searches_folder([place.command, *place.args]):
             # `python -m` and `python -c` import from the folder they are started in. Not set for

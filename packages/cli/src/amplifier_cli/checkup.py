@@ -209,6 +209,7 @@ def _trust() -> Iterator[Finding]:
 
 def _sandbox() -> Iterator[Finding]:
     from amplifier_sandbox.processes.sandbox import Sandbox  # noqa: PLC0415 - probes the system
+    from amplifier_sandbox.processes.seatbelt import is_macos  # noqa: PLC0415 - as above
     from amplifier_sandbox.processes.session_bounds import (  # noqa: PLC0415 - as above
         COUNTING_IN_WORDS,
         counting_of,
@@ -219,10 +220,15 @@ def _sandbox() -> Iterator[Finding]:
         yield Finding("info", "limits", COUNTING_IN_WORDS[counting_of(sandbox)])
     if sandbox.level == "bubblewrap":
         yield Finding("ok", "sandbox", "bubblewrap: commands cannot leave the workspace")
+    elif sandbox.level == "seatbelt":
+        told = "Seatbelt of macOS: commands cannot leave the workspace, and have no localhost"
+        yield Finding("ok", "sandbox", told)
     else:
         told = f"{sandbox.level}: {'; '.join(sandbox.reasons)}"
         level = "warning" if sandbox.level == "landlock" else "error"
-        yield Finding(level, "sandbox", told, "install the package `bubblewrap`")
+        # On macOS, the sandbox is a part of the system.
+        fix = "" if is_macos() else "install the package `bubblewrap`"
+        yield Finding(level, "sandbox", told, fix)
     if sandbox.level != "none":
         yield from _toolchains()
 

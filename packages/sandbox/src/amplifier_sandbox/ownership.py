@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import NamedTuple
 
 from amplifier_sandbox.home import amplifier_home
 
+# Of macOS; whoever is in it can become root. Homebrew lets it write to its folders.
+_ADMINISTRATORS = 80
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -110,6 +113,8 @@ def _is_private_group(group: int) -> bool:
     import grp  # noqa: PLC0415 - only for what would be refused otherwise
     import pwd  # noqa: PLC0415 - as above
 
+    if sys.platform == "darwin" and group == _ADMINISTRATORS:
+        return True
     user = os.geteuid()
     if user == 0:
         return False

@@ -35,6 +35,8 @@ class NetworkAccess:
     # Put before the command line; enters the namespaces.
     enter: tuple[str, ...]
     env: dict[str, str]
+    # Where the proxy listens on localhost.
+    port: int
     allowed: Pass = field(repr=False)
 
 
@@ -99,7 +101,31 @@ class SessionNetwork:
             env = _environment(allowed.token, self._port)
             if not destinations:
                 env |= _NO_RETRIES
-            yield NetworkAccess(enter, env, allowed)
+            yield NetworkAccess(enter, env, self._port, allowed)
+
+
+class LocalProxy:
+    """The proxy on localhost of the machine, for systems without network namespaces.
+
+    The sandbox of each program opens this one port. Programs of the session do not reach each
+    other's servers: that would take all of the machine's localhost.
+    """
+
+    def __init__(self) -> None:
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(128)
+        self._port: int = listener.getsockname()[1]
+        self._proxy = Proxy(listener)
+        # A session may end without a cleanup.
+        self.close = weakref.finalize(self, listener.close)
+
+    @asynccontextmanager
+    async def admit(self, destinations: Sequence[Destination]) -> AsyncGenerator[NetworkAccess]:
+        """Let one program connect to `destinations` until the block ends."""
+        async with self._proxy.admit(destinations) as allowed:
+            env = _environment(allowed.token, self._port)
+            yield NetworkAccess((), env, self._port, allowed)
 
 
 def _release(spaces: tuple[int, int], listener: socket.socket) -> None:

@@ -106,7 +106,10 @@ def _named_in(file: Path, folder: Path) -> Iterator[tuple[bool, Path]]:
 # The code in a prefix, for a workspace that is itself inside one, as `/usr/src/project` is.
 _CODE_OF_A_PREFIX = ("bin", "lib", "lib64", "Lib", "Scripts", "pyvenv.cfg")
 # Libraries that the system's linker loads into this process and its children.
-_LIBRARIES = ("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT")
+_LIBRARIES = (
+    *("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT"),
+    *("DYLD_INSERT_LIBRARIES", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH"),
+)
 _MOST_LINKS = 40
 
 

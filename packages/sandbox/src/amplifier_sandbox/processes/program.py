@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from amplifier_sandbox.processes.disk_use import processes_below
+from amplifier_sandbox.processes.process_end import end_of
 from amplifier_sandbox.processes.sandbox import LaunchSpec
 
 logger = logging.getLogger(__name__)
@@ -43,7 +45,16 @@ class Outcome:
 class Program:
     """One running program; `end` ends it and everything it started."""
 
-    __slots__ = ("_ended", "_launch", "_listener", "_loop", "_open", "_pidfd", "_process", "_quiet")
+    __slots__ = (
+        "_end_watch",
+        "_ended",
+        "_launch",
+        "_listener",
+        "_loop",
+        "_open",
+        "_process",
+        "_quiet",
+    )
 
     def __init__(self, launch: LaunchSpec, listener: Listener) -> None:
         """Start it; `listener` gets the name of a stream and its next bytes.
@@ -67,8 +78,7 @@ class Program:
             start_new_session=True,
             bufsize=0,
         )
-        self._pidfd = _pidfd_of(self._process)
-        self._loop.add_reader(self._pidfd, self._end)
+        self._end_watch = self._watched_end()
         self._open: dict[str, int] = {}
         for name, pipe in (("stdout", self._process.stdout), ("stderr", self._process.stderr)):
             if pipe is not None:
@@ -89,6 +99,8 @@ class Program:
         """End it with all it started, close its pipes, and return its exit code."""
         try:
             if not self._ended.is_set():
+                if self._launch.kills_below:
+                    await asyncio.to_thread(self._kill_below)
                 self._signal(self._launch.kill_signal)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -117,15 +129,45 @@ class Program:
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
-        self._loop.remove_reader(self._pidfd)
-        os.close(self._pidfd)
+        self._loop.remove_reader(self._end_watch)
+        os.close(self._end_watch)
+
+    def _watched_end(self) -> int:
+        """Return a descriptor that becomes readable when the first process ends."""
+        try:
+            descriptor = end_of(self._process.pid)
+        except OSError:
+            self._process.kill()
+            self._process.communicate()
+            raise
+        self._loop.add_reader(descriptor, self._end)
+        return descriptor
 
     def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):
+        # macOS answers EPERM if all that is left of a group has ended and was not waited for.
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
+    def _kill_below(self) -> None:
+        """Kill what the program has started; stopped first, so that nothing continues meanwhile."""
+        self._signal(signal.SIGSTOP)
+        try:
+            self._kill_new_ones({self.pid})
+        except (OSError, ValueError, subprocess.SubprocessError):
+            # Those of the group are killed in any case.
+            logger.exception("processes cannot be listed program=%s", self.pid)
+
+    def _kill_new_ones(self, killed: set[int]) -> None:
+        # In rounds, because a process may have forked before it was stopped.
+        while found := processes_below([self.pid]).keys() - killed:
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for process in found:
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.kill(process, number)
+            killed |= found
+
     def _end(self) -> None:
-        self._loop.remove_reader(self._pidfd)
+        self._loop.remove_reader(self._end_watch)
         self._ended.set()
 
     def _read(self, name: str) -> None:
@@ -142,16 +184,6 @@ class Program:
         self._loop.remove_reader(self._open.pop(name))
         if not self._open:
             self._quiet.set()
-
-
-def _pidfd_of(process: subprocess.Popen[bytes]) -> int:
-    """Return a descriptor that becomes readable when `process` ends."""
-    try:
-        return os.pidfd_open(process.pid)
-    except OSError:
-        process.kill()
-        process.communicate()
-        raise
 
 
 async def run(

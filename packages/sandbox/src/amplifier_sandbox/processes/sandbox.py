@@ -11,20 +11,25 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Self
 
 from amplifier_sandbox.network.session_network import NetworkAccess
-from amplifier_sandbox.processes import bubblewrap, launcher
+from amplifier_sandbox.processes import bubblewrap, launcher, seatbelt
 from amplifier_sandbox.processes.control_groups import ControlGroup, ControlGroups
 from amplifier_sandbox.processes.limits import Limits, SandboxError, limited, limited_processes
 from amplifier_sandbox.processes.own_code import OwnCode
 from amplifier_sandbox.processes.seccomp import filter_program
 from amplifier_sandbox.processes.toolchains import NO_TOOLCHAINS, Toolchains
-from amplifier_sandbox.processes.workspace import ProtectedPaths, checked_workspace, existing_paths
+from amplifier_sandbox.processes.workspace import (
+    Held,
+    ProtectedPaths,
+    checked_workspace,
+    existing_paths,
+)
 
-Level = Literal["bubblewrap", "landlock", "none"]
+Level = Literal["bubblewrap", "seatbelt", "landlock", "none"]
 
 PROTECTED = (".git", ".amplifier")
 """Paths in a workspace that would make the machine run or approve something later."""
@@ -34,6 +39,11 @@ _WHAT_HOLDS: dict[Level, tuple[str, ...]] = {
         "Programs run in bubblewrap: they see the system read-only and write to the workspace.",
         "Protected paths, other processes and, unless it is given, the network are out of reach.",
         "Everything a program started ends with it.",
+    ),
+    "seatbelt": (
+        "Programs run under macOS's Seatbelt: they read the system and write to the workspace.",
+        "Protected paths and, unless it is given, the network are out of reach, with localhost.",
+        "There is no namespace of processes: a daemon that a program has started outlives it.",
     ),
     "landlock": (
         "Programs run under Landlock: they read the system and write to the workspace.",
@@ -57,7 +67,9 @@ def clean_environment(
     """
     ours = {name: os.environ[name] for name in passed if name in os.environ}
     found = {"PATH": toolchains.path, **dict(toolchains.environment)}
-    return {"LANG": "C.UTF-8", "TERM": "dumb", **found, **ours}
+    # Older versions of macOS have no C.UTF-8.
+    language = "en_US.UTF-8" if seatbelt.is_macos() else "C.UTF-8"
+    return {"LANG": language, "TERM": "dumb", **found, **ours}
 
 
 _OF_THE_USER = (
@@ -93,6 +105,8 @@ class LaunchSpec:
     cwd: str
     pass_fds: tuple[int, ...] = ()
     kill_signal: signal.Signals = signal.SIGKILL
+    # Whether its processes are killed one by one, because nothing else ends those of other groups.
+    kills_below: bool = False
     group: ControlGroup | None = None
     held: ExitStack = field(default_factory=ExitStack, repr=False)
 
@@ -135,7 +149,7 @@ class Sandbox:
     groups: ControlGroups = ControlGroups()
     # Why no better level is available, in plain words.
     reasons: tuple[str, ...] = ()
-    # The path of bubblewrap.
+    # The path of bubblewrap, or of `sandbox-exec`.
     program: str = ""
     # Whether the user asked for no protection; only then does level `none` start anything.
     is_waived: bool = False
@@ -147,8 +161,11 @@ class Sandbox:
         Level `none` means that none works: `command` then refuses. Bubblewrap is searched for in
         `folders` only.
         """
+        if seatbelt.is_macos():
+            return cls._detect_seatbelt()
         if sys.platform != "linux":
-            return cls("none", reasons=(f"there is no sandbox for {sys.platform}, only for Linux",))
+            reason = f"there is no sandbox for {sys.platform}, only for Linux and macOS"
+            return cls("none", reasons=(reason,))
         groups = ControlGroups.detect()
         program = bubblewrap.find_bubblewrap(folders)
         if program is None:
@@ -171,9 +188,30 @@ class Sandbox:
         return cls("none", groups, (*reasons, f"Landlock does not work here: {failure}"))
 
     @classmethod
+    def _detect_seatbelt(cls) -> Sandbox:
+        program = seatbelt.find_seatbelt()
+        if program is None:
+            reason = (
+                f"`{seatbelt.PROGRAM}`, which confines programs on macOS, is missing or is not "
+                "root's own; reinstall macOS's command line programs"
+            )
+            return cls("none", reasons=(reason,))
+        found = cls("seatbelt", program=program)
+        failure = found._try_out()
+        if failure is None:
+            return found
+        return cls("none", reasons=(f"`{program}` does not work here: {failure}",))
+
+    @classmethod
     def waived(cls) -> Sandbox:
         """Return a sandbox that confines nothing, for users who asked for that explicitly."""
-        return cls("none", ControlGroups.detect(), ("protection was waived",), is_waived=True)
+        groups = ControlGroups() if seatbelt.is_macos() else ControlGroups.detect()
+        return cls("none", groups, ("protection was waived",), is_waived=True)
+
+    @property
+    def protects_paths(self) -> bool:
+        """Whether paths in the workspace can be kept from being changed."""
+        return self.level in ("bubblewrap", "seatbelt")
 
     def describe(self) -> list[str]:
         """Return what is enforced here and what is not, one plain sentence each."""
@@ -240,6 +278,10 @@ class Sandbox:
     def _prepare(self, request: _Request, stack: ExitStack) -> LaunchSpec:
         if self.level == "bubblewrap":
             build = self._bubblewrap
+        elif self.level == "seatbelt":
+            build = self._seatbelt
+        elif seatbelt.is_macos():
+            build = self._unprotected
         else:
             build = self._launcher
         launch = build(request, stack)
@@ -250,9 +292,13 @@ class Sandbox:
             folders = [str(folder) for folder in launch.group.folders]
         else:
             folders = []
+        limits = request.limits
+        if seatbelt.is_macos():
+            # macOS does not limit the address space, and `ulimit` fails.
+            limits = replace(limits, memory_bytes=None)
         launch.argv = limited(
             launch.argv,
-            request.limits,
+            limits,
             groups=folders,
             counts_memory=self.groups.counts_memory,
         )
@@ -260,10 +306,7 @@ class Sandbox:
         return launch
 
     def _bubblewrap(self, request: _Request, stack: ExitStack) -> LaunchSpec:
-        held = request.protected.hold(request.workspace, stack)
-        if request.own_code is not None:
-            request.own_code.hold(held, stack)
-        held.hidden += [path for path in request.toolchains.hidden if path.exists()]
+        held = _held(request, stack)
         network = request.network
         # Abstract unix sockets are part of the network namespace: with the machine's network, a
         # program could connect to those of the user (tmux, docker).
@@ -294,6 +337,40 @@ class Sandbox:
             [*enter, *argv, *self._counted(request)], env, str(request.workspace), (descriptor,)
         )
 
+    def _seatbelt(self, request: _Request, stack: ExitStack) -> LaunchSpec:
+        held = _held(request, stack)
+        temporary = _temporary_folder(stack)
+        if request.home is None:
+            home = temporary / "home"
+            home.mkdir()
+        else:
+            home = request.home
+        network = request.network
+        env = {**request.env, "HOME": str(home), "TMPDIR": str(temporary)}
+        if isinstance(network, NetworkAccess):
+            env |= network.env
+        argv = seatbelt.seatbelt_command(
+            self.program,
+            workspace=request.workspace,
+            mount_points=held.folders_above,
+            protected=held.paths,
+            hidden=held.hidden,
+            read_only=request.read_only,
+            writable=request.writable,
+            toolchains=[path for path in request.toolchains.shown if path.exists()],
+            links=request.toolchains.links,
+            home=home,
+            temporary=temporary,
+            network=network.port if isinstance(network, NetworkAccess) else network,
+        )
+        return LaunchSpec([*argv, *request.argv], env, str(request.workspace), kills_below=True)
+
+    def _unprotected(self, request: _Request, stack: ExitStack) -> LaunchSpec:
+        """Return how to start a program without protection on macOS, which has no launcher."""
+        temporary = str(_temporary_folder(stack))
+        env = {**request.env, "HOME": temporary, "TMPDIR": temporary}
+        return LaunchSpec(request.argv, env, str(request.workspace), kills_below=True)
+
     def _launcher(self, request: _Request, stack: ExitStack) -> LaunchSpec:
         if request.own_code is None:
             own = None
@@ -305,8 +382,7 @@ class Sandbox:
                 "it from commands that may write to a folder above it; install bubblewrap, or "
                 "start in another folder"
             )
-        temporary = tempfile.mkdtemp(prefix="amplifier-")
-        stack.callback(shutil.rmtree, temporary, ignore_errors=True)
+        temporary = str(_temporary_folder(stack))
         # Without protection, a program would use what confined ones have left in the lasting home.
         if request.home is None or self.level == "none":
             home = temporary
@@ -342,6 +418,9 @@ class Sandbox:
 
     def _which_limits_hold(self) -> Iterator[str]:
         groups = self.groups
+        if self.level == "seatbelt":
+            yield "Memory and processes are added up four times a second, and not limited before."
+            return
         together = "counted for all processes of a program together"
         yield f"Memory is {together if groups.counts_memory else 'limited for each process only'}."
         if groups.counts_processes:
@@ -358,11 +437,12 @@ class Sandbox:
 
     def _try_out(self) -> str | None:
         """Run a program that does nothing; return what went wrong, or None."""
-        protected = PROTECTED if self.level == "bubblewrap" else ()
+        protected = PROTECTED if self.protects_paths else ()
+        argv = ["/bin/sh", "-c", ":"]
         try:
             with (
                 tempfile.TemporaryDirectory(prefix="amplifier-") as workspace,
-                self.command(["/bin/true"], workspace=workspace, protected=protected) as launch,
+                self.command(argv, workspace=workspace, protected=protected) as launch,
             ):
                 done = subprocess.run(
                     launch.argv,
@@ -379,6 +459,22 @@ class Sandbox:
         if done.returncode == 0:
             return None
         return done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
+
+
+def _held(request: _Request, stack: ExitStack) -> Held:
+    """Return the paths in the workspace that are read-only or empty inside."""
+    held = request.protected.hold(request.workspace, stack)
+    if request.own_code is not None:
+        request.own_code.hold(held, stack)
+    held.hidden += [path for path in request.toolchains.hidden if path.exists()]
+    return held
+
+
+def _temporary_folder(stack: ExitStack) -> Path:
+    """Return the real path of a new folder, which is removed with `stack`."""
+    temporary = Path(tempfile.mkdtemp(prefix="amplifier-")).resolve()
+    stack.callback(shutil.rmtree, temporary, ignore_errors=True)
+    return temporary
 
 
 def _sentence(reason: str) -> str:

@@ -105,6 +105,14 @@ _SYSTEM = (
     "tmp",
     "usr",
     "var",
+    # Of macOS.
+    "applications",
+    "cores",
+    "library",
+    "private",
+    "system",
+    "users",
+    "volumes",
 )
 _PSEUDO = ("/dev", "/proc", "/sys")
 
@@ -138,7 +146,11 @@ def why_not_given(path: Path) -> str | None:
 
 
 def _is_of_the_system(real: Path) -> bool:
-    is_system = len(real.parts) == 2 and real.name in _SYSTEM
+    parts = [part.casefold() for part in real.parts[1:]]
+    # On macOS, /etc, /tmp and /var are links into /private.
+    if parts[:1] == ["private"] and len(parts) == 2:
+        parts = parts[1:]
+    is_system = len(parts) == 1 and parts[0] in _SYSTEM
     return is_system or any(real.is_relative_to(folder) for folder in _PSEUDO)
 
 
