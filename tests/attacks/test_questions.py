@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from amplifier_kit.questions import Preview
+from amplifier_module_hooks_approval.rendering import CallView, call_lines
 from amplifier_module_hooks_approval.rules import Call
 from attacks.hostile import EVIL, acting
 from attacks.machine import Machine
@@ -24,7 +26,9 @@ INVISIBLE = [
 
 def shown(command: str) -> str:
     """What a user is shown of a call."""
-    return str(Call("s", "c", "bash", {"command": command}, "", ""))
+    preview = Preview("this command", ("command",), text=command, editable="command")
+    call = Call("s", "c", "bash", {"command": command}, "", "")
+    return "\n".join(call_lines(call, CallView(preview)))
 
 
 @contextmanager
@@ -206,7 +210,7 @@ def test_keys_pressed_while_a_question_appears_in_the_chat_do_not_answer_it(
             gate.set()
             for _ in range(200):
                 screen.press("1")
-                if "Allow this call" in screen.text():
+                if "Allow this command" in screen.text():
                     break
             screen.wait_for("to answer, send or clear the line")
             assert not (asking.project / "made").exists()

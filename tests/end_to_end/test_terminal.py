@@ -30,6 +30,16 @@ def main() -> None:
 
 Nothing else."""
 
+_CART = """\
+from decimal import Decimal
+
+
+def total(cart):
+    return sum((price for _, price, _ in cart), Decimal(0))
+"""
+_OLD = "price for _, price, _ in cart"
+_NEW = "price * count for _, price, count in cart"
+
 
 def test_a_tool_runs_after_the_person_has_seen_exactly_what_it_will_do(tmp_path: Path) -> None:
     command = "echo first | tee log; echo second"
@@ -62,19 +72,154 @@ def test_a_prompt_on_the_command_line_is_sent_first(tmp_path: Path) -> None:
         assert len(server.requests) == 2
 
 
-def test_enter_denies_what_nobody_chose_to_allow(tmp_path: Path) -> None:
-    script = [Said(calls=[("bash", {"command": "touch made"})]), Said(["All right."])]
+def test_enter_takes_the_highlighted_option_and_arrows_move_it(tmp_path: Path) -> None:
+    calls = [Said(calls=[("bash", {"command": f"touch {name}"})]) for name in ("one", "two")]
+    with ModelServer([*calls, Said(["All right."])]) as server:
+        run = ChatRun(tmp_path, server)
+        with run.chat() as screen:
+            screen.wait_for("ready")
+            screen.type("make them")
+            screen.press("Enter")
+            screen.wait_for("touch one", "say why")
+            screen.press("Enter")
+            screen.wait_for("touch two", "say why")
+            screen.press("Down", "Right", "Left", "Down", "Down")
+            screen.press("Enter")
+            assert "⊘ bash" in screen.wait_for("All right.", "ready")
+        assert (run.project / "one").exists()
+        assert not (run.project / "two").exists()
+
+
+def test_letters_answer_and_escape_denies_without_stopping_the_turn(tmp_path: Path) -> None:
+    names = ("once", "not", "lasting", "lasting", "escaped")
+    calls = [Said(calls=[("bash", {"command": f"touch {name}"})]) for name in names]
+    with ModelServer([*calls, Said(["All done."])]) as server:
+        run = ChatRun(tmp_path, server)
+        with run.chat() as screen:
+            screen.wait_for("ready")
+            screen.type("make them")
+            screen.press("Enter")
+            for name, key in (("once", "y"), ("not", "n"), ("lasting", "a"), ("escaped", "Escape")):
+                screen.wait_for(f"$ touch {name}\n", "say why")
+                screen.press(key)
+            shown = screen.wait_for("All done.", "ready")
+            assert shown.count("┗ Deny") == 2
+            assert "Stopped" not in shown
+        made = {each.name for each in run.project.iterdir()}
+        assert made == {"once", "lasting"}
+        assert len(server.requests) == 6
+
+
+def test_a_message_that_begins_like_an_answer_is_not_one(tmp_path: Path) -> None:
+    script = [Said(calls=[("bash", {"command": "touch made"})]), Said(["No."]), Said(["Later."])]
     with ModelServer(script) as server:
         run = ChatRun(tmp_path, server)
         with run.chat() as screen:
             screen.wait_for("ready")
             screen.type("make it")
             screen.press("Enter")
-            screen.wait_for("4 Deny")
+            screen.wait_for("1 Allow once (y)", "say why")
+            screen.type("and yet another thing")
+            screen.wait_for("› and yet another thing", "to answer, send or clear the line")
+            assert not (run.project / "made").exists()
             screen.press("Enter")
-            assert "⊘ bash" in screen.wait_for("All right.", "ready")
+            screen.wait_for("next  and yet another thing", "say why")
+            screen.press("n")
+            screen.wait_for("› and yet another thing", "Later.", "ready")
         assert not (run.project / "made").exists()
-        assert "denied" in str(server.requests[1]["messages"][-1]["content"]).lower()
+
+
+def test_the_reason_of_a_no_goes_to_the_model(tmp_path: Path) -> None:
+    script = [Said(calls=[("bash", {"command": "pip install x"})]), Said(["All right."])]
+    with ModelServer(script) as server:
+        with ChatRun(tmp_path, server).chat(rows=24) as screen:
+            screen.wait_for("ready")
+            screen.press("C-l")
+            screen.type("install it")
+            screen.press("Enter")
+            screen.wait_for("r deny and say why")
+            screen.type("ruse uv instead")
+            assert_looks_like(screen.wait_for("because › use uv instead"), "reason")
+            screen.press("Enter")
+            assert_looks_like(screen.wait_for("All right.", "ready"), "reasoned")
+        said = server.requests[1]["messages"][-1]["content"]
+        assert said.endswith("denied by the user: use uv instead")
+
+
+def test_a_command_is_changed_before_it_runs_and_the_model_is_told(tmp_path: Path) -> None:
+    command = "echo one\necho two"
+    script = [Said(calls=[("bash", {"command": command})]), Said(["I see."])]
+    with ModelServer(script) as server:
+        run = ChatRun(tmp_path, server)
+        with run.chat(rows=24) as screen:
+            screen.wait_for("ready")
+            screen.press("C-l")
+            screen.type("say it")
+            screen.press("Enter")
+            screen.wait_for("e change the command")
+            screen.press("e")
+            screen.wait_for("Change the command.", "$ echo one\n  echo two")
+            screen.press("Escape")
+            screen.wait_for("e change the command")
+            screen.press("e")
+            screen.wait_for("Change the command.")
+            screen.type(" three | tee made")
+            assert_looks_like(screen.wait_for("echo two three | tee made"), "edited")
+            screen.press("Enter")
+            screen.wait_for("changed to: echo one", "I see.", "ready")
+        assert (run.project / "made").read_text("utf-8") == "two three\n"
+        told = str(server.requests[1]["messages"][-1]["content"])
+        assert "The user changed this call before it ran" in told
+        assert "three | tee made" in told
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_an_edit_is_asked_about_with_its_difference(tmp_path: Path, columns: int) -> None:
+    edit = {"file_path": "cart.py", "old_string": _OLD, "new_string": _NEW}
+    script = [Said(["I fix it."], [("edit_file", edit)]), Said(["Fixed."])]
+    with ModelServer(script) as server:
+        run = ChatRun(tmp_path, server)
+        (run.project / "cart.py").write_text(_CART, "utf-8")
+        with run.chat(columns=columns, rows=24) as screen:
+            screen.wait_for("ready")
+            screen.press("C-l")
+            screen.type("fix it")
+            screen.press("Enter")
+            asked = screen.wait_for("Allow this edit of cart.py?", "say why")
+            assert_looks_like(asked, f"edit-{columns}")
+            colored = screen.text(colors=True)
+            assert re.search(r"\x1b\[31m *5 - ", colored)
+            assert re.search(r"\x1b\[32m *5 \+ ", colored)
+            screen.press("y")
+            assert_looks_like(screen.wait_for("Fixed.", "ready"), f"edited-file-{columns}")
+
+
+def test_a_difference_is_readable_without_colours(tmp_path: Path) -> None:
+    write = {"file_path": "new.py", "content": "first\n\tsecond \n"}
+    script = [Said(calls=[("write_file", write)]), Said(["Written."])]
+    with (
+        ModelServer(script) as server,
+        ChatRun(tmp_path, server).chat(rows=24, NO_COLOR="1") as screen,
+    ):
+        screen.wait_for("ready")
+        screen.type("write it")
+        screen.press("Enter")
+        shown = screen.wait_for("Allow a new file new.py?", "say why")
+        assert "┃   1 + first\n┃   2 + →   second·\n" in shown
+        screen.press("y")
+        screen.wait_for("Written.", "ready")
+        codes = re.findall(r"\x1b\[([0-9;]*)m", screen.text(colors=True))
+        assert not {code for each in codes for code in each.split(";")} - _NO_COLORS
+
+
+def test_an_edit_that_nobody_was_asked_about_shows_its_difference(tmp_path: Path) -> None:
+    edit = {"file_path": "cart.py", "old_string": _OLD, "new_string": _NEW}
+    with ModelServer([Said(calls=[("edit_file", edit)]), Said(["Fixed."])]) as server:
+        run = ChatRun(tmp_path, server)
+        (run.project / "cart.py").write_text(_CART, "utf-8")
+        with run.chat("--mode", "edits", "fix", "it", rows=40) as screen:
+            assert_looks_like(screen.wait_for("Fixed.", "ready"), "unasked-edit")
+            assert re.search(r"\x1b\[32m *5 \+ ", screen.text(colors=True))
 
 
 def test_a_plan_is_accepted_and_carried_out_in_the_chosen_mode(tmp_path: Path) -> None:
@@ -105,7 +250,7 @@ def test_a_key_changes_the_mode_and_what_is_granted_can_be_revoked(tmp_path: Pat
             screen.type("try it")
             screen.press("Enter")
             screen.wait_for("Asked because it needs writing to", "2 Allow writing to")
-            screen.press("2")
+            screen.press("a")
             screen.wait_for("First.", "ready")
             screen.type("/grants")
             screen.press("Enter")
@@ -204,8 +349,7 @@ def test_nothing_is_missing_after_a_kill(tmp_path: Path, moment: str) -> None:
 
 def _settled(line: str) -> str:
     """A line without the mark, the time and the options of something that was under way."""
-    # The options may take two rows.
-    if "1 Allow once" in line or line.endswith("4 Deny"):
+    if re.match(r"[┗ ] +[1-4] (Allow|Deny)", line) or "r deny and say why" in line:
         return "┗ no answer"
     bare = re.sub(r"^[⠋?■] ", "", normalised(line).rstrip("\n"))
     return re.sub(r"  (no result · )?(Ns · )?#", "  #", bare)
@@ -266,7 +410,7 @@ def test_a_terminal_that_can_only_print_has_a_chat_too(tmp_path: Path) -> None:
         screen.type("run it")
         screen.press("Enter")
         screen.wait_until(lambda text: "1  Allow once" in text and text.endswith("\n>"), "question")
-        screen.type("1")
+        screen.type("y")
         screen.press("Enter")
         screen.wait_for("Done.")
         screen.press("C-d")

@@ -77,7 +77,7 @@ async def test_what_a_hook_made_of_a_call_is_what_is_asked_and_run(
     harness.coordinator.hooks.register("tool:pre", edit, priority=priority)
     await harness.run()
 
-    assert '"edited"' in ann.questions[0]
+    assert "command: edited" in ann.questions[0]
     assert "innocent" not in ann.questions[0]
     assert harness.ran() == [{"command": "edited"}]
 
@@ -108,9 +108,9 @@ async def test_calls_of_one_step_and_risk_are_asked_about_together(
 
     asked = sorted(ann.questions)
     assert len(asked) == 2
-    assert asked[0].startswith("Allow these 3 calls? Risk: unsafe.")
-    assert [f'"make {n}"' in asked[0] for n in range(3)] == [True] * 3
-    assert asked[1].startswith("Allow this call? Risk: idempotent.")
+    assert asked[0].startswith("Allow these 3 calls?")
+    assert [f"command: make {n}" in asked[0] for n in range(3)] == [True] * 3
+    assert asked[1].startswith("Allow write?")
     assert len(harness.ran()) == 3
     assert len(harness.told("approval:granted")) == 4
 
@@ -125,7 +125,7 @@ async def test_at_most_ten_calls_are_behind_one_answer(
 
     await harness.run()
 
-    assert [each.count('Tool: "bash"') for each in ann.questions] == [10, 10, 5]
+    assert [each.count("command:") for each in ann.questions] == [10, 10, 5]
     assert len(harness.ran()) == 25
 
 
@@ -137,7 +137,7 @@ async def test_long_calls_are_asked_about_alone(build: Any, person: Any, calling
 
     await harness.run()
 
-    assert [each.count('Tool: "bash"') for each in ann.questions] == [1, 1, 1]
+    assert [each.count("command:") for each in ann.questions] == [1, 1, 1]
 
 
 @pytest.mark.attack("review M2")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
 from itertools import accumulate, takewhile
 
@@ -31,25 +31,81 @@ def difference(before: bytes | None, after: bytes | None) -> str:
     return unified(old, new)
 
 
+def whole_difference(before: bytes | None, after: bytes) -> str | None:
+    """Return a diff that leaves nothing out, for a user to decide about.
+
+    None for bytes that are not text, and for changes that take too long to compare.
+    """
+    try:
+        old = (before or b"").decode()
+        new = after.decode()
+    except UnicodeDecodeError:
+        return None
+    if _has_only_crlf(old) and _has_only_crlf(new):
+        # Not the line ends that all lines have; any other is shown.
+        old = old.replace("\r\n", "\n")
+        new = new.replace("\r\n", "\n")
+    if not old:
+        added = new.removesuffix("\n").split("\n") if new else []
+        return "\n".join([f"@@ -0,0 +1,{len(added)} @@", *(f"+{line}" for line in added)])
+    change = _Change(old, new)
+    if change.is_huge:
+        return None
+    return "\n".join(change.hunks(lambda sign, line: sign + line))
+
+
 def unified(before: str, after: str) -> str:
     """Return a unified diff without file names; the middle of a long one is cut out."""
-    # Equal lines at both ends are skipped first, so that a small change in a large file is cheap.
-    old = before.split("\n")
-    new = after.split("\n")
-    start = _equal(old, new)
-    end = min(_equal(old[::-1], new[::-1]), min(len(old), len(new)) - start)
-    removed = len(old) - start - end
-    added = len(new) - start - end
-    if max(removed, added) > _MOST_COMPARED:
-        return f"[{removed} lines from line {start + 1} on are now {added} lines]"
-    skipped = max(start - _CONTEXT, 0)
-    lines = list(_hunks(old, new, skipped, max(end - _CONTEXT, 0)))
+    change = _Change(before, after)
+    if change.is_huge:
+        start = change.start + 1
+        return f"[{change.removed} lines from line {start} on are now {change.added} lines]"
+    lines = list(change.hunks(_line))
     head = _fitting(lines)
     tail = _fitting(lines[::-1])[::-1]
     if len(head) + len(tail) < len(lines):
         cut = f"[{len(lines) - len(head) - len(tail)} more lines of this diff]"
         lines = [*head, cut, *tail]
     return "\n".join(lines)
+
+
+class _Change:
+    """The part of two texts that differs.
+
+    Equal lines at both ends are skipped first, so that a small change in a large file is cheap.
+    """
+
+    def __init__(self, before: str, after: str) -> None:
+        self._old = before.split("\n")
+        self._new = after.split("\n")
+        shorter = min(len(self._old), len(self._new))
+        self.start = _equal(self._old, self._new)
+        self._end = min(_equal(self._old[::-1], self._new[::-1]), shorter - self.start)
+        self.removed = len(self._old) - self.start - self._end
+        self.added = len(self._new) - self.start - self._end
+
+    @property
+    def is_huge(self) -> bool:
+        """Whether a comparison line by line would take too long."""
+        return max(self.removed, self.added) > _MOST_COMPARED
+
+    def hunks(self, shown: Callable[[str, str], str]) -> Iterator[str]:
+        """Yield the lines of the diff; `shown` makes one from its sign and its text."""
+        skipped = max(self.start - _CONTEXT, 0)
+        left_out = max(self._end - _CONTEXT, 0)
+        old = self._old[skipped : len(self._old) - left_out]
+        new = self._new[skipped : len(self._new) - left_out]
+        for group in SequenceMatcher(None, old, new).get_grouped_opcodes(_CONTEXT):
+            _, old_from, _, new_from, _ = group[0]
+            _, _, old_to, _, new_to = group[-1]
+            old_span = f"{skipped + old_from + 1},{old_to - old_from}"
+            yield f"@@ -{old_span} +{skipped + new_from + 1},{new_to - new_from} @@"
+            for tag, first, last, other_first, other_last in group:
+                if tag == "equal":
+                    yield from (shown(" ", line) for line in old[first:last])
+                else:
+                    yield from (shown("-", line) for line in old[first:last])
+                    yield from (shown("+", line) for line in new[other_first:other_last])
 
 
 def _fitting(lines: list[str]) -> list[str]:
@@ -63,24 +119,11 @@ def _equal(left: list[str], right: list[str]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _hunks(old: list[str], new: list[str], skipped: int, left_out: int) -> Iterator[str]:
-    window = old[skipped : len(old) - left_out]
-    counterpart = new[skipped : len(new) - left_out]
-    matcher = SequenceMatcher(None, window, counterpart)
-    for group in matcher.get_grouped_opcodes(_CONTEXT):
-        _, old_from, _, new_from, _ = group[0]
-        _, _, old_to, _, new_to = group[-1]
-        old_span = f"{skipped + old_from + 1},{old_to - old_from}"
-        yield f"@@ -{old_span} +{skipped + new_from + 1},{new_to - new_from} @@"
-        for tag, first, last, other_first, other_last in group:
-            if tag == "equal":
-                yield from (_line(" ", line) for line in window[first:last])
-            else:
-                yield from (_line("-", line) for line in window[first:last])
-                yield from (_line("+", line) for line in counterpart[other_first:other_last])
-
-
 def _line(sign: str, line: str) -> str:
     if len(line) > _LONGEST_LINE:
         line = f"{line[:_LONGEST_LINE]} [{len(line) - _LONGEST_LINE} more characters]"
     return sign + line.removesuffix("\r")
+
+
+def _has_only_crlf(text: str) -> bool:
+    return text.count("\r\n") == text.count("\n")

@@ -10,6 +10,7 @@ from typing import Any
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.models import HookResult
+from amplifier_kit.children.child import STARTED
 from amplifier_kit.configuration import read_config
 from amplifier_kit.turn_events import MODE_CHANGED
 from amplifier_module_hooks_approval.broker import NAME, Broker
@@ -63,6 +64,8 @@ async def mount(
         for event, handler, priority, most in (
             (events.TOOL_PRE, guard.deny_early, _FIRST, _GRACE_SECONDS),
             (events.TOOL_PRE, decide, _LAST, limit),
+            (events.TOOL_POST, guard.tell_model, _FIRST, _GRACE_SECONDS),
+            (STARTED, broker.note_agent, _FIRST, _GRACE_SECONDS),
             # Forked sessions inherit guards, so they find the broker of their tree by this one.
             (_FIND_DESK, tell_desk, 0, _GRACE_SECONDS),
         )

@@ -16,10 +16,12 @@ from weakref import WeakValueDictionary
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.interfaces import ApprovalRequest
 from amplifier_kit.notices import Level, show
+from amplifier_kit.questions import Asking, Reply, reply_of
 from amplifier_kit.turn_events import MODE_CHANGED
 from amplifier_module_hooks_approval.config import Mode
 from amplifier_module_hooks_approval.grants import Grants
 from amplifier_module_hooks_approval.modes import MODES
+from amplifier_module_hooks_approval.rendering import CallView, call_lines, headline, title_of
 from amplifier_module_hooks_approval.rules import Call, Ruling, call_from, canonical
 from amplifier_sandbox.visible_text import exact
 
@@ -42,6 +44,7 @@ class Answer(NamedTuple):
     remember: bool = False
     reach: str = ""  # of a remembered answer: how far; empty is the first that was offered
     each: tuple[Answer, ...] = ()  # of a question that was answered call by call
+    arguments: dict[str, Any] | None = None  # of the call, if the user has changed it
 
 
 class Asked(NamedTuple):
@@ -52,6 +55,19 @@ class Asked(NamedTuple):
     covers: str = ""  # in words; empty if no answer may last
     reaches: tuple[str, ...] = ()  # how far it may reach, the usual first
     lasts: str = ""
+    view: CallView = CallView()
+
+    def __str__(self) -> str:
+        return "\n".join(call_lines(self.call, self.view))
+
+    @property
+    def editable(self) -> str | None:
+        """The text that the user may change, if all of it can be seen."""
+        preview = self.view.preview
+        text = None if preview is None else self.call.named_arguments.get(preview.editable)
+        if not isinstance(text, str) or any(exact(line) != line for line in text.split("\n")):
+            return None
+        return text
 
 
 Asker: TypeAlias = Callable[["Question"], Awaitable[Answer]]
@@ -71,7 +87,7 @@ class Question:
 
     def takes(self, asked: Asked) -> bool:
         """Whether a call may join this question, which has to stay short enough to read."""
-        size = sum(len(str(each.call)) for each in (*self.asked, asked))
+        size = sum(len(str(each)) for each in (*self.asked, asked))
         return len(self.asked) < _MOST_CALLS and size <= _MOST_CHARACTERS
 
     @property
@@ -94,22 +110,19 @@ class Question:
 
     def __str__(self) -> str:
         """The exact calls, escaped so that no argument can imitate the question itself."""
-        count = len(self.asked)
-        if count == 1:
-            head = "Allow this call?"
-        else:
-            head = f"Allow these {count} calls?"
-        lines = [f"{head} Risk: {self.risk}."]
-        notes = [f"  Asked because {each.why}." for each in self.asked]
+        lines = [headline([(each.call, each.view) for each in self.asked])]
+        notes = [_because(each) for each in self.asked]
         if self.may_be_remembered:
             for at, each in enumerate(self.asked):
                 covered = f"{exact(each.covers)}, for {each.lasts}"
-                notes[at] += f"\n  A lasting answer covers {covered}."
+                notes[at] += f"A lasting answer covers {covered}.\n"
         for each, note, following in zip(self.asked, notes, [*notes[1:], ""], strict=True):
-            lines.append(str(each.call))
+            if len(self.asked) > 1:
+                lines.append(f"- {title_of(each.call, each.view)}")
+            lines.append(str(each))
             if note != following:  # the same for several calls stands once, below the last
-                lines.append(note)
-        return "\n".join(lines)
+                lines += note.splitlines()
+        return "\n".join(filter(None, lines))
 
     def take(self, answer: Answer) -> bool:
         """Accept an answer; False if there is one already."""
@@ -183,7 +196,7 @@ def ask_provider(provider: Any) -> Asker:
                 "covers": covers,
                 "reaches": list(reaches),
             }
-            for call, why, covers, reaches, _ in question.asked
+            for call, why, covers, reaches, *_ in question.asked
         ]
         request = ApprovalRequest(
             tool_name=question.asked[0].call.tool,
@@ -212,21 +225,52 @@ def ask_system(system: Any) -> Asker:
         else:
             until = loop.time() + question.timeout
 
-        async def put(part: Question) -> str:
+        async def put(part: Question) -> Reply:
             left = max(until - loop.time(), 0)
-            said: Any = await system.request_approval(str(part), _options(part), left, "deny")
-            if isinstance(said, str):
-                return said.lower()
-            return ""
+            return await reply_of(system, _asking(part, left))
 
-        word = await put(question)
-        if word != _EACH or len(question.asked) == 1:
-            return _understood(word, question)
+        reply = await put(question)
+        if reply.option.lower() != _EACH or len(question.asked) == 1:
+            return _with_reply(_understood(reply.option.lower(), question), reply, question)
         parts = [Question(question.id, question.risk, 0, each) for each in question.asked]
-        answers = [_understood(await put(part), part) for part in parts]
+        answers: list[Answer] = []
+        for part in parts:
+            said = await put(part)
+            answers.append(_with_reply(_understood(said.option.lower(), part), said, part))
         return Answer(False, "user", each=tuple(answers))
 
     return ask
+
+
+def _asking(question: Question, timeout: float) -> Asking:
+    alone = question.asked[0] if len(question.asked) == 1 else None
+    return Asking(
+        str(question),
+        tuple(_options(question)),
+        timeout,
+        editable=None if alone is None else alone.editable,
+        is_grave=any(each.view.is_grave for each in question.asked),
+        call_id=None if alone is None else alone.call.call_id,
+    )
+
+
+def _with_reply(answer: Answer, reply: Reply, question: Question) -> Answer:
+    """Return an answer with what the user said or changed."""
+    answer = answer._replace(reason=reply.reason)
+    asked = question.asked[0]
+    preview = asked.view.preview
+    # A lasting yes is for what was shown.
+    may_change = answer.approved and not answer.remember and len(question.asked) == 1
+    if not may_change or preview is None or asked.editable is None:
+        return answer
+    if reply.edited is None or reply.edited == asked.editable:
+        return answer
+    arguments = {**asked.call.named_arguments, preview.editable: reply.edited}
+    return answer._replace(arguments=arguments)
+
+
+def _because(asked: Asked) -> str:
+    return f"Asked because {asked.why}.\n" if asked.view.tells_why else ""
 
 
 def _options(question: Question) -> list[str]:
@@ -274,6 +318,8 @@ class Broker:
         self._open: dict[str, Question] = {}
         self._decisions: OrderedDict[tuple[str, str], _Decision] = OrderedDict()
         self._concerns: OrderedDict[tuple[str, str, str], list[str]] = OrderedDict()
+        self._edits: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
+        self._agents: OrderedDict[str, str] = OrderedDict()
 
     # --- for apps -------------------------------------------------------------------------------
 
@@ -395,6 +441,31 @@ class Broker:
         self._decisions[key] = _Decision(call, ruling, self.now())
         self._decisions.move_to_end(key)
         _forget_oldest(self._decisions)
+
+    async def note_agent(self, event: str, data: dict[str, Any]) -> None:
+        """Keep the name of an agent that was started, by the id of its session."""
+        self._agents[str(data.get("child_session_id"))] = str(data.get("agent") or "")
+        _forget_oldest(self._agents)
+
+    def agent_of(self, call: Call) -> str:
+        """Return the agent that makes a call; empty for the session itself."""
+        if call.session_id in ("", self._coordinator.session_id):
+            return ""
+        name = self._agents.get(call.session_id)
+        return f"the agent {name}" if name else "a sub-agent"
+
+    def note_edit(self, call: Call) -> None:
+        """Keep a call as the user has changed it."""
+        self._edits[(call.session_id, call.call_id)] = call.named_arguments
+        _forget_oldest(self._edits)
+
+    def edit_of(self, call: Call) -> dict[str, Any] | None:
+        """Return the arguments that the user put in place of those of a call."""
+        return self._edits.get((call.session_id, call.call_id))
+
+    def forget_edit(self, call: Call) -> None:
+        """Forget the edit of a call that has ended."""
+        self._edits.pop((call.session_id, call.call_id), None)
 
     def is_asking(self, call: Call) -> bool:
         """Whether an open question is about this call; a parked one keeps no guard waiting."""

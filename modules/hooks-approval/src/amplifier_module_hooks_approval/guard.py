@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from amplifier_core.effects import Effect, declaration_of
 from amplifier_core.models import HookResult
+from amplifier_kit.questions import preview_of
 from amplifier_kit.texts import shorten
 from amplifier_kit.widenings import CallScope, Widening, call_scopes_of, widenings_of
 from amplifier_module_hooks_approval.broker import NAME, Answer, Asked, Broker
 from amplifier_module_hooks_approval.config import ApprovalConfig, Scope
 from amplifier_module_hooks_approval.grants import Grant, GrantsError
 from amplifier_module_hooks_approval.modes import allowed_by, denied_by, only_reads
+from amplifier_module_hooks_approval.rendering import CallView
 from amplifier_module_hooks_approval.rules import (
     Call,
     RuleBook,
@@ -59,6 +62,19 @@ def _by_grant(grant: Grant) -> Ruling:
     return Ruling(grant.action, "grant", words)
 
 
+def _with_note(result: Any, note: str) -> Any:
+    """Return a result of a tool with a note for the model."""
+    if not isinstance(result, dict):
+        return f"[{note}]\n{result}"
+    facts = cast("dict[str, Any]", result)
+    output: Any = facts.get("output")
+    if isinstance(output, dict):
+        return {**facts, "output": {"note": note, **cast("dict[str, Any]", output)}}
+    if output is None:
+        return {**facts, "output": {"note": note, "error": facts.get("error")}}
+    return {**facts, "output": f"[{note}]\n{output}"}
+
+
 class Guard:
     """Applies the rules of its session; the broker asks the user and stores grants."""
 
@@ -100,7 +116,24 @@ class Guard:
             return _CONTINUE
         # Nothing is offered to remember with a concern: it overrides a grant that allows.
         offers = {} if concerns else self._offers(call, ruling, missing, scopes)
-        return await self._ask(call, effect, ruling, offers)
+        self._broker.forget_edit(call)
+        # Text from outside may have asked for it, or nothing limits what it does.
+        is_grave = bool(concerns) or any(each.kind == "outside_sandbox" for each in missing)
+        result = await self._ask(call, effect, ruling, offers, is_grave=is_grave)
+        edited = self._broker.edit_of(call)
+        if result.action == "deny" or edited is None:
+            return result
+        return HookResult(action="modify", data={**data, "tool_input": edited})
+
+    async def tell_model(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Tell the model with the result of a call that the user changed it."""
+        call = call_from(data)
+        if self._broker.edit_of(call) is None:
+            return _CONTINUE
+        self._broker.forget_edit(call)
+        note = f"The user changed this call before it ran. It ran with: {canonical(call.arguments)}"
+        result = _with_note(data.get("result"), note)
+        return HookResult(action="modify", data={**data, "result": result, "tool_result": result})
 
     async def _widenings(self, call: Call) -> list[Widening]:
         """Return what the call needs beyond the boundary of its sandbox."""
@@ -179,7 +212,13 @@ class Guard:
         return _by_grant(grant)
 
     async def _ask(
-        self, call: Call, effect: Effect, ruling: Ruling, offers: dict[str, list[Grant]]
+        self,
+        call: Call,
+        effect: Effect,
+        ruling: Ruling,
+        offers: dict[str, list[Grant]],
+        *,
+        is_grave: bool,
     ) -> HookResult:
         if (parked := self._broker.parked_answer(call)) is not None:
             return await self._conclude(call, *parked)
@@ -189,8 +228,9 @@ class Guard:
         usual = next(iter(offers.values()), list[Grant]())
         covers = " and ".join(each.words for each in usual)
         lasts = usual[0].lasts if usual else ""
+        view = await self._view(call, ruling, is_grave)
         request_id, answer = await self._broker.ask(
-            Asked(call, ruling.words, covers, tuple(offers), lasts),
+            Asked(call, ruling.words, covers, tuple(offers), lasts, view),
             effect,
             timeout=self._config.timeout_seconds,
             batch=self._config.batch_seconds,
@@ -199,6 +239,23 @@ class Guard:
             for offer in offers[answer.reach or next(iter(offers))]:
                 await self._remember(call, offer, answer)
         return await self._conclude(call, request_id, answer)
+
+    async def _view(self, call: Call, ruling: Ruling, is_grave: bool) -> CallView:
+        """Return how the call is shown to the user."""
+        tool = self._tool(call)
+        schema: Any = getattr(tool, "input_schema", None)
+        if not isinstance(schema, dict):
+            schema = {}
+        properties: Any = cast("dict[str, Any]", schema).get("properties")
+        if not isinstance(properties, dict):
+            properties = {}
+        return CallView(
+            preview=await preview_of(tool, call.arguments),
+            order=tuple(cast("dict[str, Any]", properties)),
+            agent=self._broker.agent_of(call),
+            tells_why=ruling.by != "default",
+            is_grave=is_grave,
+        )
 
     async def _without_anybody(self, call: Call, ruling: Ruling) -> HookResult:
         tool = canonical(call.tool)
@@ -227,6 +284,13 @@ class Guard:
         elif session.cancellation.is_cancelled:
             words = "the session was cancelled while the question was open"
             ruling = Ruling("deny", "failure", words)
+        elif answer.approved and answer.arguments is not None:
+            call = replace(call, arguments=answer.arguments)
+            # Rules that deny apply to what the user wrote, too.
+            denial = self._book.denial(call)
+            if denial is None:
+                self._broker.note_edit(call)
+            ruling = denial or Ruling("allow", "user", "allowed by the user, who changed it")
         else:
             said = "allowed" if answer.approved else "denied"
             because = f": {answer.reason}" if answer.reason else ""

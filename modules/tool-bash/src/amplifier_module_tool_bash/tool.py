@@ -17,6 +17,7 @@ from amplifier_core.correlation import current_tool_call_id
 from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_kit import notices
+from amplifier_kit.questions import Preview
 from amplifier_kit.session_folder import commands_home
 from amplifier_kit.tools import tool_failure
 from amplifier_kit.widenings import CallScope, Widening
@@ -115,7 +116,8 @@ class BashTool:
         # Without a sandbox nothing keeps a command from the network.
         self.network = settings.network or settings.sandbox == UNPROTECTED
         # Whether a command can change nothing outside, except by what it asks for.
-        self.is_bounded = sandbox.level != "none" and not settings.network
+        self._has_sandbox = sandbox.level != "none"
+        self.is_bounded = self._has_sandbox and not settings.network
         self.deadline_seconds: float | None = settings.max_timeout_seconds + _MARGIN_SECONDS
         self.description = _describe(settings, sandbox)
         self.input_schema: dict[str, Any] = {
@@ -164,6 +166,17 @@ class BashTool:
         except (ValidationError, SandboxError, OSError, ValueError):
             # `execute` refuses the call, because nothing was returned that it could open.
             return []
+
+    async def preview_call(self, tool_input: Any) -> Preview | None:
+        """Return the command as it would run, which the user may change."""
+        try:
+            call = BashInput.model_validate(tool_input)
+        except ValidationError:
+            return None
+        title = "this command"
+        if call.outside_sandbox or not self._has_sandbox:
+            title += " outside of the sandbox"
+        return Preview(title, ("command",), text=call.command, editable="command")
 
     def only_reads(self, tool_input: Any) -> bool:
         """Return whether a command is one that only looks, and asks for nothing."""

@@ -15,9 +15,9 @@ from amplifier_sandbox.visible_text import VisibleStream, json_text, visible
 
 __all__ = [
     "AnswerOutput",
+    "control_terminal",
     "guard_streams",
     "only_the_question",
-    "ring_bell",
     "say",
     "say_json",
     "say_now",
@@ -64,12 +64,13 @@ def say_now(text: str = "", *, err: bool = False, nl: bool = True) -> None:
     click.echo(_shown(text), file=terminal_file(stream), nl=nl)
 
 
-def ring_bell() -> None:
-    """Ring the bell of the terminal, if there is one."""
-    # Through the unguarded stream, because the guard would escape the bell character.
+def control_terminal(sequence: str) -> None:
+    """Write a bell or another sequence of our own to the terminal, if there is one."""
+    # Through the unguarded stream, because the guard would escape control characters.
     stream = terminal_file(sys.stderr)
     if stream.isatty():
-        click.echo("\a", file=stream, nl=False)
+        stream.write(sequence)
+        stream.flush()
 
 
 def say_json(value: Any, *, indent: int | None = 2) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import unicodedata
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 
+from amplifier_kit.questions import is_lasting
 from amplifier_sandbox.visible_text import exact
 
 NEXT_PAGE = "Show the next page"
@@ -17,10 +19,10 @@ CONTINUED = "↳ "
 MOST_ROWS = 200
 """The most rows of a page on a screen of any height; a longer question is drawn shortened."""
 
+# Nothing else in a question begins with a number: arguments have a name or a bar before them.
+_DIFF_LINE = re.compile(r" +\d+ ([-+])(?: |$)")
 _FEWEST_ROWS = 5
 _FEWEST_COLUMNS = 20
-# Rows around a page: the options, the input mark or line, and the row above.
-_OTHER_ROWS = 8
 
 
 def question_text(prompt: str) -> str:
@@ -36,10 +38,35 @@ def denial(options: Sequence[str]) -> int:
     return len(options) - 1
 
 
+def letters_of(options: Sequence[str]) -> dict[str, int]:
+    """Return the letters that choose an option: y allows once, a for longer, n denies."""
+    found = {"n": denial(options)}
+    for number, option in enumerate(options):
+        if number == found["n"]:
+            continue
+        if is_lasting(option):
+            found.setdefault("a", number)
+        elif option.lower().startswith(("allow", "yes")):
+            found.setdefault("y", number)
+    return found
+
+
+def suggestion(options: Sequence[str], *, is_grave: bool) -> int:
+    """Return the index of the option that Enter takes at first.
+
+    It allows once, as users expect it; a question about more than the usual is denied.
+    """
+    if options[0] == NEXT_PAGE:
+        return 0
+    if is_grave:
+        return denial(options)
+    return letters_of(options).get("y", denial(options))
+
+
 def pages_of(prompt: str, columns: int, rows: int) -> list[str]:
-    """Return a question as one page, or as several if the screen cannot show it whole."""
+    """Return a question as one page, or as several if it takes more rows than there are for it."""
     text = question_text(prompt)
-    height = min(max(rows - _OTHER_ROWS, _FEWEST_ROWS), MOST_ROWS)
+    height = min(max(rows, _FEWEST_ROWS), MOST_ROWS)
     lines = rows_of(text, columns)
     if len(lines) <= height:
         return [text]
@@ -61,6 +88,24 @@ def rows_of(text: str, columns: int) -> list[str]:
     """Return the rows that a text takes on a screen."""
     width = max(columns, _FEWEST_COLUMNS)
     return [row for line in text.split("\n") for row in _rows(line, width)]
+
+
+def signed_rows(text: str, columns: int) -> Iterator[tuple[str, str]]:
+    """Yield the rows of a question and their signs: `?` for its head, `+` and `-` in a diff."""
+    for number, (line, sign) in enumerate(signed_lines(text.split("\n"))):
+        for row in rows_of(line, columns):
+            yield row, sign if number else "?"
+
+
+def signed_lines(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield lines, each with the sign that it has in a diff, if it is of one."""
+    sign = ""
+    for line in lines:
+        # A page may begin in the middle of a line: what continues a line has its sign.
+        if not line.startswith(CONTINUED):
+            found = _DIFF_LINE.match(line)
+            sign = "" if found is None else found[1]
+        yield line, sign
 
 
 def _rows(line: str, width: int) -> Iterator[str]:

@@ -6,9 +6,11 @@ import asyncio
 import fnmatch
 import signal
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from amplifier_cli.answer_stream import AnswerStream, can_stream
+from amplifier_cli.attention import LONG_SECONDS, Attention
 from amplifier_cli.failures import (
     BUDGET,
     CANCELLED,
@@ -20,7 +22,7 @@ from amplifier_cli.failures import (
 from amplifier_cli.failures import report as show_error
 from amplifier_cli.kept_log import KeptLog, keeping_log
 from amplifier_cli.lock_prompt import Answer, choose
-from amplifier_cli.output import say, say_json, styled
+from amplifier_cli.output import control_terminal, say, say_json, styled
 from amplifier_cli.record_stream import RecordStream, refuse_option
 from amplifier_cli.render.plain import cost_text, one_line, took
 from amplifier_cli.terminal import fitted, is_terminal, notice, screen_width
@@ -74,6 +76,7 @@ class RunCommand:
         self._takeover = False
         self._denied: list[dict[str, Any]] = []
         self._unpriced = 0
+        self._attention = Attention(control_terminal, {})
 
     def run(self, prompt: str) -> int:
         """Run the prompt and return the exit code."""
@@ -117,6 +120,7 @@ class RunCommand:
             resumed = self._session_id = find_session(self._resume)
             options = with_own_bundle(options, resumed)
         ready = await prepare_session(options)
+        self._attention = Attention(control_terminal, ready.terminal)
         self._introduce(ready)
         with keeping_log() as log:
             return await self._run_session(ready, resumed, prompt, log)
@@ -129,7 +133,7 @@ class RunCommand:
             session_id=resumed,
             resume=resumed is not None,
             takeover=self._takeover,
-            approval_system=TerminalApproval() if is_terminal() else None,
+            approval_system=TerminalApproval(self._attention) if is_terminal() else None,
             display_system=Notices(quiet=self._quiet, before=self._stream.end_line),
             announce=None if self._records is None else self._records.write,
         ) as live:
@@ -140,6 +144,7 @@ class RunCommand:
                 self._check_named_tools(live.session.coordinator.get("tools"))
             # A resumed session has the cost of its earlier runs already.
             before = live.cost_usd
+            began = monotonic()
             unpriced_before = live.unpriced_calls
             try:
                 answer = await self._execute(live, prompt)
@@ -151,6 +156,8 @@ class RunCommand:
             cost = live.cost_usd
             self._unpriced = live.unpriced_calls - unpriced_before
             trouble = self._trouble_in(live)
+            if is_terminal() and monotonic() - began > LONG_SECONDS:
+                self._attention.call("The run has ended.")
         if cost is not None and before is not None:
             cost -= before
         return self._tell(ready, answer, cost, trouble)

@@ -79,15 +79,19 @@ def test_what_continues_a_line_cannot_pass_for_a_line_of_its_own() -> None:
 @pytest.mark.attack("review M2")
 async def test_in_the_chat_a_long_question_is_allowed_on_its_last_page_only() -> None:
     scene, shown = Scene(lambda: None), list[Shown]()
-    approvals = TerminalApprovals(scene, shown.append, lambda: (40, 20))
+    approvals = TerminalApprovals(scene, shown.append, lambda: (40, 12))
     prompt = "Allow?\n" + "\n".join(f"line {number}" for number in range(30))
     asking = asyncio.create_task(approvals.request_approval(prompt, OPTIONS, 5, "deny"))
-    for options in ([NEXT_PAGE, "Deny"], [NEXT_PAGE, "Deny"], OPTIONS):
+    for options, chosen in (
+        ([NEXT_PAGE, "Deny"], NEXT_PAGE),
+        ([NEXT_PAGE, "Deny"], NEXT_PAGE),
+        (OPTIONS, "Deny"),
+    ):
         await _turn(scene, shown, options)
         asks = scene.asks
         assert asks is not None
         assert asks.drawn_at is None
-        assert asks.question.options[asks.chosen] == "Deny"
+        assert asks.question.options[asks.chosen] == chosen
         asks.answer.set_result(options[0])
     assert await asking == "Allow once"
     assert shown[-1] == Decision("Allow once")
@@ -95,7 +99,7 @@ async def test_in_the_chat_a_long_question_is_allowed_on_its_last_page_only() ->
 
 async def test_in_the_chat_a_long_question_can_be_denied_on_every_page() -> None:
     scene, shown = Scene(lambda: None), list[Shown]()
-    approvals = TerminalApprovals(scene, shown.append, lambda: (40, 20))
+    approvals = TerminalApprovals(scene, shown.append, lambda: (40, 12))
     asking = asyncio.create_task(approvals.request_approval("x\n" * 40, OPTIONS, 5, "deny"))
     await _turn(scene, shown, [NEXT_PAGE, "Deny"])
     assert scene.asks is not None

@@ -353,7 +353,7 @@ def test_at_a_terminal_the_person_is_asked_before_a_tool_acts(
     answer, _ = process.communicate(timeout=120)
     os.close(master)
 
-    assert "write_file" in screen
+    assert "Allow a new file made" in screen
     assert "made.txt" in screen
     assert answer == "Done.\n"
     assert (project / "made.txt").read_text("utf-8") == "here"

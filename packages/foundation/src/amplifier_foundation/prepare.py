@@ -60,6 +60,8 @@ class PreparedSession:
     missing: tuple[Missing, ...] = ()
     # Whether the user has decided that the files of the project may act.
     trusted: bool = False
+    # How the user wants to be called to the terminal; a project does not decide that.
+    terminal: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def provider(self) -> str:
@@ -199,6 +201,7 @@ async def prepare_session(
         bundle.namespaces,
         prepared.missing,
         status.trusted,
+        terminal=settings.of_user().get("terminal") or {},
     )
 
 

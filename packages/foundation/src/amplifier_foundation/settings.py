@@ -30,6 +30,7 @@ _KEYS: dict[str, Any] = {
     "sources": {"modules": dict, "bundles": dict},
     "config": dict,
     "pricing": dict,
+    "terminal": {"bell": bool, "title": bool, "notes": bool},
 }
 _MODULE_LISTS = ("providers", "modules.tools", "modules.hooks", "config.providers")
 

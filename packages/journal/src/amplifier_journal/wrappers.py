@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import perf_counter
@@ -14,6 +14,7 @@ from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.correlation import claim_tool_call, current_tool_call_id
 from amplifier_journal.plain import digest_of, plain, plain_model
 from amplifier_journal.proxy import Proxy
+from amplifier_kit.questions import PREVIEW, Asking, Reply
 from amplifier_kit.tools import execute_tool
 from amplifier_kit.valid_text import valid
 from amplifier_kit.widenings import QUESTIONS
@@ -210,6 +211,8 @@ class RecordedTool(_Recorded):
             return self._widening(found)
         if name == "call_scopes" and callable(found):
             return self._scoping(found)
+        if name == PREVIEW and callable(found):
+            return self._previewing(found)
         if name in QUESTIONS and callable(found):
             return self._telling(name, found)
         return found
@@ -229,6 +232,14 @@ class RecordedTool(_Recorded):
             return found
 
         return tell
+
+    def _previewing(self, preview: Callable[..., Any]) -> Callable[..., Any]:
+        async def show(given: Any) -> Any:
+            made = await preview(given)
+            self._note_answer(PREVIEW, given, made and made.record())
+            return made
+
+        return show
 
     def _telling(self, question: str, answer: Callable[..., Any]) -> Callable[..., Any]:
         def tell(given: Any) -> Any:
@@ -314,24 +325,46 @@ class RecordedApprovals:
         self, prompt: str, options: list[str], timeout: float, default: Any
     ) -> str:
         """Ask, and return the answer."""
+
+        async def ask() -> Reply:
+            return Reply(await self.inner.request_approval(prompt, options, timeout, default))
+
+        return (await self._record(question(prompt, options, default), ask)).option
+
+    async def _request_reply(self, asking: Asking) -> Reply:
+        """Ask, and return the reply."""
+
+        async def ask() -> Reply:
+            return await self.inner.request_reply(asking)
+
+        asked = question(asking.prompt, list(asking.options), asking.default)
+        return await self._record(asked, ask)
+
+    async def _record(self, asked: dict[str, Any], ask: Callable[[], Awaitable[Reply]]) -> Reply:
         recorder: Notes = current_recorder(self._recorder)
-        asked = question(prompt, options, default)
         recorder.note("approval.asked", asked)
         began = perf_counter()
-        outcome = "error"
+        reply = Reply("error")
         try:
-            outcome = await self.inner.request_approval(prompt, options, timeout, default)
-            return outcome
+            reply = await ask()
+            return reply
         except ApprovalTimeoutError:
-            outcome = "timeout"
+            reply = Reply("timeout")
             raise
         finally:
-            answered = {"decision": outcome, "by": None if outcome == "error" else "user"}
+            answered = {
+                "decision": reply.option,
+                "by": None if reply.option == "error" else "user",
+                **({"reason": reply.reason} if reply.reason else {}),
+                **({} if reply.edited is None else {"edited": reply.edited}),
+            }
             seconds = round(perf_counter() - began, 6)
             recorder.note("approval", {**asked, **answered, "seconds": seconds})
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
+        found = getattr(self.inner, name)
+        # Only if the app's system has it: guards ask in another way without.
+        return self._request_reply if name == "request_reply" else found
 
 
 class RecordedDisplay:

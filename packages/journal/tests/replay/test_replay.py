@@ -286,7 +286,8 @@ async def test_a_grant_for_a_scope_is_replayed_without_the_tool(
     result = await replay(store.read(live.session_id))
 
     records = list(store.read(live.session_id).records())
-    told = [each.data["answer"] for each in records if each.kind == "tool.answer"]
+    answers = [each.data for each in records if each.kind == "tool.answer"]
+    told = [each["answer"] for each in answers if each["question"] == "call_scopes"]
     scope = {"key": "command touch", "words": "`touch` with any arguments"}
     assert told == [[scope]] * 3
     assert [each.data["decision"] for each in records if each.kind == "approval"] == [lasting]

@@ -14,9 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from amplifier_kit.questions import PREVIEW
+
 __all__ = ["QUESTIONS", "CallScope", "Kind", "Widening", "call_scopes_of", "widenings_of"]
 
-QUESTIONS = ("widenings", "only_reads", "reaches_outside", "call_scopes")
+QUESTIONS = ("widenings", "only_reads", "reaches_outside", "call_scopes", PREVIEW)
 """The methods by which a tool tells guards about a call; their answers are recorded."""
 
 Kind: TypeAlias = Literal["network", "write", "background", "outside_sandbox"]

@@ -64,11 +64,17 @@ class SessionFiles:
             self._seen[place.path] = digest_of(new)
             return Changed(place.path, old, new)
 
-    def check(self, path: str, make: Callable[[bytes | None], bytes]) -> None:
-        """Raise what `change` would raise now, without changing anything."""
+    def check(self, path: str, make: Callable[[bytes | None], bytes]) -> Changed:
+        """Return or raise what `change` would now, without changing anything."""
         place = self._workspace.locate_for_writing(path)
         with self._changing:
-            self._made(place, path, make)
+            return Changed(place.path, *self._made(place, path, make))
+
+    def short_name(self, path: str) -> str:
+        """Return a path as it is from the working folder, if it is in there."""
+        folder = self._workspace.roots[0].path
+        inside = PurePosixPath(path).is_relative_to(folder)
+        return str(PurePosixPath(path).relative_to(folder)) if inside else path
 
     def folders_of(self, path: str) -> list[PurePosixPath]:
         """Return the folder in which a change of `path` would be made, and those above it."""

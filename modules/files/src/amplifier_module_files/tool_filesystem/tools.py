@@ -12,9 +12,10 @@ from amplifier_core import events
 from amplifier_core.effects import Effect
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import ToolResult
+from amplifier_kit.questions import Preview
 from amplifier_kit.tools import tool_failure
 from amplifier_kit.widenings import CallScope
-from amplifier_module_files.diff import change_text
+from amplifier_module_files.diff import change_text, whole_difference
 from amplifier_module_files.edits import Edit, NoMatchError, replaced, with_line_ends_of
 from amplifier_module_files.failures import FAILURES, failure_text
 from amplifier_module_files.tool_filesystem.inputs import (
@@ -130,6 +131,22 @@ class ChangingTool(FileTool[Changing]):
             # `execute` refuses the call.
             return []
         return [CallScope(f"edits {each}", self._files.edits_in(each)) for each in folders]
+
+    async def preview_call(self, input: dict[str, Any]) -> Preview | None:  # noqa: A002 - as above
+        """Return the whole difference that the change would make now; None if there is none."""
+        try:
+            asked = self.asked.model_validate(input)
+            change = await asyncio.to_thread(
+                self._files.check, asked.file_path, self._content(asked)
+            )
+        except FAILURES:
+            return None
+        diff = whole_difference(change.old, change.new)
+        if diff is None:
+            return None
+        name = self._files.short_name(change.path)
+        title = f"a new file {name}" if change.old is None else f"this edit of {name}"
+        return Preview(title, tuple(self.asked.model_fields), diff=diff)
 
     def _content(self, asked: Changing) -> Callable[[bytes | None], bytes]:
         """Return a function from the old content of a file to the new one."""

@@ -74,7 +74,7 @@ class _Talk:
 
     async def run(self, session_id: str | None, *, takeover: bool) -> int:
         """Open the session and run the chat; after `/fork`, repeat with the copy."""
-        chat = Chat(paths.home(), self._ready.project, COMMANDS)
+        chat = Chat(paths.home(), self._ready.project, COMMANDS, self._ready.terminal)
         resume = session_id is not None
         if session_id is not None:
             chat.show_earlier(store().read(session_id))

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from time import monotonic
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from amplifier_cli.chat.live_view import OpenQuestion, Scene
-from amplifier_cli.question_pages import NEXT_PAGE, denial, pages_of, ringing
+from amplifier_cli.question_pages import NEXT_PAGE, denial, pages_of, ringing, suggestion
 from amplifier_cli.render.pieces import Decision, Shown
 from amplifier_core.approval import ApprovalTimeoutError
-from amplifier_journal.readings.items import Question, notice_of
+from amplifier_journal.readings.items import Question, decision_text, notice_of
+from amplifier_kit.questions import Asking, Reply
 
 
 class TerminalApprovals:
@@ -29,9 +31,9 @@ class TerminalApprovals:
         scene: Scene,
         put: Callable[[Shown], None],
         size: Callable[[], tuple[int, int]] = lambda: (80, 24),
-        ring: Callable[[], None] = lambda: None,
+        ring: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`size` returns the columns and rows of the screen; `ring` rings its bell."""
+        """`size` returns the columns and rows for a question; `ring` calls the user to it."""
         self._scene = scene
         self._put = put
         self._size = size
@@ -46,10 +48,25 @@ class TerminalApprovals:
         Raises:
             ApprovalTimeoutError: nobody answered within `timeout` seconds.
         """
+        # Who asks this way does not say how much is at stake.
+        asking = Asking(prompt, tuple(options), timeout, default, is_grave=default == "deny")
+        return (await self._ask(asking, takes_reason=False)).option
+
+    async def request_reply(self, asking: Asking) -> Reply:
+        """Ask, and return what the user chose and said.
+
+        Raises:
+            ApprovalTimeoutError: nobody answered in time.
+        """
+        return await self._ask(asking, takes_reason=True)
+
+    async def _ask(self, asking: Asking, *, takes_reason: bool) -> Reply:
         loop = asyncio.get_running_loop()
-        question = Question(prompt, tuple(options))
+        question = Question(asking.prompt, asking.options)
         decision = ""
-        asks = OpenQuestion(question, math.inf, loop.create_future(), denial(question.options))
+        timeout = asking.timeout
+        chosen = suggestion(question.options, is_grave=asking.is_grave)
+        asks = OpenQuestion(question, math.inf, loop.create_future(), chosen)
         self._scene.questions.append(asks)
         try:
             # The lock first: the time limit begins when the question is shown.
@@ -59,8 +76,12 @@ class TerminalApprovals:
             ):
                 asks.until = monotonic() + timeout
                 self._scene.begin("asks you")
-                with ringing(self._ring):
-                    decision = await self._answer(asks)
+                head = asking.prompt.split("\n", 1)[0]
+                with ringing(lambda: self._ring(head)):
+                    option = await self._answer(asks, asking, takes_reason=takes_reason)
+            reply = Reply(option, asks.reason, asks.edited)
+            decision = decision_text(option, asks.reason, asks.edited)
+            self._show_change(asking, asks.edited)
         except TimeoutError:
             decision = "no answer in time"
             raise ApprovalTimeoutError(f"nobody answered within {timeout:g} s") from None
@@ -70,26 +91,43 @@ class TerminalApprovals:
         finally:
             self._scene.questions.remove(asks)
             self._close(decision)
-        return decision
+        return reply
 
-    async def _answer(self, asks: OpenQuestion) -> str:
+    def _show_change(self, asking: Asking, edited: str | None) -> None:
+        """Show a running call as the user has changed it."""
+        running = self._scene.tools.get(asking.call_id or "")
+        given = None if running is None else running.call.arguments
+        if running is None or edited is None or not isinstance(given, dict):
+            return
+        changed = {
+            name: edited if value == asking.editable else value
+            for name, value in cast("dict[str, Any]", given).items()
+        }
+        running.call = replace(running.call, arguments=changed)
+
+    async def _answer(self, asks: OpenQuestion, asking: Asking, *, takes_reason: bool) -> str:
         """Show the question, page by page if it has several, and return the chosen option."""
-        question = asks.question
-        pages = pages_of(question.prompt, *self._size())
-        deny = question.options[denial(question.options)]
+        asks.takes_reason = takes_reason
+        asks.editable = asking.editable
+        columns, rows = self._size()
+        pages = pages_of(asking.prompt, columns, rows)
+        deny = asking.options[denial(asking.options)]
+        # Only all of a text can be changed.
+        asks.editable = None
         for page in pages[:-1]:
-            if await self._show(asks, Question(page, (NEXT_PAGE, deny))) != NEXT_PAGE:
+            if await self._show(asks, Question(page, (NEXT_PAGE, deny)), asking) != NEXT_PAGE:
                 return deny
+        asks.editable = asking.editable
         if len(pages) == 1:
-            last = question
+            last = Question(asking.prompt, asking.options)
         else:
-            last = Question(pages[-1], question.options)
-        return await self._show(asks, last)
+            last = Question(pages[-1], asking.options)
+        return await self._show(asks, last, asking)
 
-    async def _show(self, asks: OpenQuestion, shown: Question) -> str:
+    async def _show(self, asks: OpenQuestion, shown: Question, asking: Asking) -> str:
         asks.question = shown
         asks.answer = asyncio.get_running_loop().create_future()
-        asks.chosen = denial(shown.options)
+        asks.chosen = suggestion(shown.options, is_grave=asking.is_grave)
         # Keys answer a page only after it was drawn.
         asks.drawn_at = None
         self._put(shown)
@@ -98,6 +136,7 @@ class TerminalApprovals:
     def _close(self, decision: str) -> None:
         self._put(Decision(decision))
         now = monotonic()
+        self._scene.attended_at = now
         for running in self._scene.tools.values():
             if not running.written:
                 # A tool's time does not include the time that the user took to answer.

@@ -6,12 +6,15 @@ import asyncio
 import logging
 import math
 import os
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.history import FileHistory
 
+from amplifier_cli.attention import LONG_SECONDS, Attention
 from amplifier_cli.chat.approvals import TerminalApprovals, TerminalNotices
 from amplifier_cli.chat.conversation import Conversation, remember_partial
 from amplifier_cli.chat.keys import Keys
@@ -23,6 +26,7 @@ from amplifier_cli.render.footer import Meter
 from amplifier_cli.render.pieces import Ending
 from amplifier_cli.render.plain import duration
 from amplifier_journal.readings.items import Item, Items, Notice, ToolCall
+from amplifier_kit.questions import Asking
 
 if TYPE_CHECKING:
     from amplifier_foundation.live import LiveSession
@@ -46,6 +50,7 @@ class PrivateHistory(FileHistory):
 HISTORY = "chat-history"
 _HINT_IDLE = "/help"
 _HINT_BUSY = "esc stops"
+_HINT_ASKS = "esc denies"
 # What can be said to a plan, and the mode that it is carried out in.
 _AFTER_PLAN = {
     "Yes, ask before changes": "ask",
@@ -58,7 +63,14 @@ _AFTER_PLAN = {
 class Chat:
     """The state that `/` commands and keys work on."""
 
-    def __init__(self, home: Path, project: Path, commands: SlashCommands) -> None:
+    def __init__(
+        self,
+        home: Path,
+        project: Path,
+        commands: SlashCommands,
+        wanted: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`wanted` says how the user is called to the terminal."""
         self.commands = commands
         self.project = project
         self.terminal = Terminal(
@@ -67,13 +79,14 @@ class Chat:
             meter=self._meter,
             accept=self._accept,
         )
+        self.attention = Attention(self.terminal.control, wanted or {})
         put = self.terminal.put
         self._keeper = TranscriptWriter(put)
         self.approvals = TerminalApprovals(
             self.terminal.scene,
             put,
             lambda: self.terminal.size,
-            self.terminal.ring,
+            self.attention.call,
         )
         self.notices = TerminalNotices(put)
         self.usage = Usage()
@@ -117,7 +130,12 @@ class Chat:
             self.usage,
         )
         self.conversation = Conversation(
-            live, self.terminal.scene, observer, self.terminal.put, self._offer_plan
+            live,
+            self.terminal.scene,
+            observer,
+            self.terminal.put,
+            self._offer_plan,
+            self._tell_end,
         )
         detach = observer.attach(self.coordinator.hooks)
         keys = Keys(
@@ -136,15 +154,31 @@ class Chat:
             self._unfinished = ""
         if prompt.strip():
             self.conversation.say(prompt)
+        self.terminal.drawn = self._set_title
         try:
             await self.terminal.run(keys.bindings())
         finally:
+            self.attention.restore_title()
             # The user may leave during a turn: it has to end before its session is closed.
             self.conversation.stop()
             await self.conversation.settle()
             detach()
             self._seen = live.writer.seq
             self._keeper.writer = None
+
+    def _set_title(self) -> None:
+        if self.terminal.scene.asks is not None:
+            mark = "? "
+        elif self.conversation.is_running:
+            mark = "● "
+        else:
+            mark = ""
+        self.attention.title(f"{mark}amplifier: {self.project.name}")
+
+    def _tell_end(self) -> None:
+        """Call the user who has probably turned to something else."""
+        if monotonic() - self.terminal.scene.attended_at > LONG_SECONDS:
+            self.attention.call("The turn has ended.")
 
     def leave(self, *, fork: bool = False) -> None:
         """End the chat, or this session of it."""
@@ -223,10 +257,11 @@ class Chat:
             self._offer = self._start(self._ask_about_plan(), "plan")
 
     async def _ask_about_plan(self) -> None:
-        said = await self.approvals.request_approval(
-            "Carry out this plan?", list(_AFTER_PLAN), math.inf, "deny"
-        )
-        mode = _AFTER_PLAN[said]
+        asking = Asking("Carry out this plan?", tuple(_AFTER_PLAN), math.inf)
+        said = await self.approvals.request_reply(asking)
+        mode = _AFTER_PLAN[said.option]
+        if mode is None and said.reason:
+            self.conversation.say(said.reason)
         if mode is not None:
             await self.set_mode(mode)
             self.conversation.say("Carry out the plan.")
@@ -292,7 +327,7 @@ class Chat:
         return Meter(
             state=state,
             mode="" if self.grants is None else self.grants.mode,
-            hint=_HINT_BUSY if running else _HINT_IDLE,
+            hint=_HINT_ASKS if scene.asks else _HINT_BUSY if running else _HINT_IDLE,
             model=self.model,
             session=self.live.session_id,
             tokens=self.usage.context if self.usage.context is not None else 0,

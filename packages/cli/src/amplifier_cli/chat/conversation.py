@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 from amplifier_cli.chat.live_view import Scene
@@ -26,10 +27,15 @@ class Conversation:
         observer: Observer,
         put: Callable[[Shown], None],
         answered: Callable[[], None] = lambda: None,
+        ended: Callable[[], None] = lambda: None,
     ) -> None:
-        """`answered` is called after each turn that was neither stopped nor failed."""
+        """`answered` is called after each turn that was neither stopped nor failed.
+
+        `ended` is called after the last of the turns that were queued.
+        """
         self.live = live
         self._answered = answered
+        self._ended = ended
         self.observer = observer
         self._scene = scene
         self._put = put
@@ -93,11 +99,13 @@ class Conversation:
             if not await self._run_turn(text):
                 # The queued prompts assume that this turn succeeded; the user decides about them.
                 self._scene.is_held = bool(self._scene.queue)
+        self._ended()
         self._scene.changed()
 
     async def _run_turn(self, text: str) -> bool:
         observer = self.observer
         self._put(Prompt(text))
+        self._scene.attended_at = monotonic()
         observer.begin_turn()
         ending: Shown | None = None
         try:

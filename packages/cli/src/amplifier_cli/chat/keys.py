@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from time import monotonic
 
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+from prompt_toolkit.keys import Keys as AnyKey
 
 from amplifier_cli.chat.conversation import Conversation, notice
+from amplifier_cli.chat.live_view import Entry, OpenQuestion
 from amplifier_cli.chat.terminal import Terminal
+from amplifier_cli.question_pages import denial, letters_of
 
 # Keys are ignored for this long after typing and after a question appears, so that a word being
 # typed does not answer a question that has just been drawn.
 _PAUSE_SECONDS = 0.5
+# A letter answers after this time, unless another key follows: then it begins a message.
+_LETTER_SECONDS = 0.25
 
 
 class Keys:
@@ -39,6 +45,9 @@ class Keys:
         self._next_mode = next_mode
         self._typed_at = 0.0
         self._wants_to_leave = False
+        # A letter that may be an answer, or the beginning of a message.
+        self._letter = ""
+        self._timer: asyncio.TimerHandle | None = None
         terminal.buffer.on_text_changed += self._note_typing
         terminal.scene.obstacle = self._obstacle
 
@@ -58,10 +67,20 @@ class Keys:
         keys.add("c-l")(self._clear)
         keys.add("s-tab", filter=~menu_open)(self._change_mode)
         keys.add("enter", filter=is_asked)(self._answer_chosen)
-        keys.add("left", filter=is_asked)(self._previous)
-        keys.add("right", filter=is_asked)(self._next)
+        for key in ("left", "up"):
+            keys.add(key, filter=is_asked)(self._previous)
+        for key in ("right", "down"):
+            keys.add(key, filter=is_asked)(self._next)
+        has_letter = Condition(lambda: bool(self._letter))
+        takes_reason = Condition(self._takes_reason)
         for digit in "123456789":
-            keys.add(digit, filter=is_asked)(self._answer_digit)
+            keys.add(digit, filter=is_asked & ~has_letter)(self._answer_digit)
+        for letter in ("y", "n", "a", "e"):
+            keys.add(letter, filter=is_asked & ~has_letter)(self._take_letter)
+        # Immediately: who knows the key types the reason without a pause, and a denial is harmless.
+        for key in ("r", "tab"):
+            keys.add(key, filter=is_asked & ~has_letter & takes_reason)(self._begin_reason)
+        keys.add(AnyKey.Any, filter=has_letter)(self._type_letter)
         return keys
 
     def _note_typing(self, _: object) -> None:
@@ -70,6 +89,8 @@ class Keys:
 
     def _obstacle(self) -> str:
         """Return why keys do not answer the open question, or an empty text if they do."""
+        if self._entry != "message":
+            return "the line is for the answer"
         if self._terminal.buffer.text:
             return "to answer, send or clear the line"
         asks = self._terminal.scene.asks
@@ -83,7 +104,15 @@ class Keys:
     def _is_asked(self) -> bool:
         return self._terminal.scene.asks is not None and not self._obstacle()
 
+    @property
+    def _entry(self) -> Entry:
+        asks = self._terminal.scene.asks
+        return "message" if asks is None else asks.entry
+
     def _enter(self, event: KeyPressEvent) -> None:
+        if self._entry != "message":
+            self._finish_entry()
+            return
         buffer = self._terminal.buffer
         state = buffer.complete_state
         if state is not None and state.current_completion is not None:
@@ -100,9 +129,17 @@ class Keys:
         self._terminal.buffer.cancel_completion()
 
     def _escape(self, event: KeyPressEvent) -> None:
-        """Stop the turn; the second time, move the queue back to the input line."""
-        if not self._conversation().stop():
-            self._take_back()
+        """Deny an open question; else stop the turn; else move the queue to the input line."""
+        self._drop_letter()
+        asks = self._terminal.scene.asks
+        if asks is None:
+            if not self._conversation().stop():
+                self._take_back()
+        elif asks.entry != "message":
+            self._leave_entry(asks)
+        else:
+            # Without the pause of the other keys: a denial does no harm.
+            self._answer(denial(asks.question.options))
 
     def _take_back(self) -> None:
         texts = self._conversation().take_back()
@@ -115,7 +152,11 @@ class Keys:
 
     def _interrupt(self, event: KeyPressEvent) -> None:
         buffer = self._terminal.buffer
-        if buffer.text:
+        asks = self._terminal.scene.asks
+        self._drop_letter()
+        if asks is not None and asks.entry != "message":
+            self._leave_entry(asks)
+        elif buffer.text:
             buffer.append_to_history()
             buffer.reset()
         elif not self._conversation().stop():
@@ -130,7 +171,9 @@ class Keys:
 
     def _answer_chosen(self, event: KeyPressEvent) -> None:
         asks = self._terminal.scene.asks
-        if asks is not None:
+        if self._letter:
+            self._use_letter()
+        elif asks is not None:
             self._answer(asks.chosen)
 
     def _answer_digit(self, event: KeyPressEvent) -> None:
@@ -142,6 +185,76 @@ class Keys:
         if asks is None or asks.answer.done() or number >= len(asks.question.options):
             return
         asks.answer.set_result(asks.question.options[number])
+
+    # --- letters ---------------------------------------------------------------------------------
+
+    def _take_letter(self, event: KeyPressEvent) -> None:
+        self._letter = event.data
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_LETTER_SECONDS, self._use_letter)
+
+    def _type_letter(self, event: KeyPressEvent) -> None:
+        """Begin a message with the letter, because another key has followed it."""
+        self._terminal.buffer.insert_text(self._drop_letter() + event.data)
+
+    def _drop_letter(self) -> str:
+        letter = self._letter
+        self._letter = ""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        return letter
+
+    def _use_letter(self) -> None:
+        letter = self._drop_letter()
+        asks = self._terminal.scene.asks
+        # The question may have been withdrawn meanwhile, and the next one is not yet read.
+        if asks is None or not self._is_asked():
+            return
+        number = letters_of(asks.question.options).get(letter)
+        if number is not None:
+            self._answer(number)
+        elif letter == "e" and asks.editable is not None:
+            self._begin_entry(asks, "edit", asks.editable)
+        else:
+            self._terminal.buffer.insert_text(letter)
+
+    # --- the input line as an answer -------------------------------------------------------------
+
+    def _takes_reason(self) -> bool:
+        asks = self._terminal.scene.asks
+        return asks is not None and asks.takes_reason
+
+    def _begin_reason(self, event: KeyPressEvent) -> None:
+        asks = self._terminal.scene.asks
+        if asks is not None:
+            self._begin_entry(asks, "reason", "")
+
+    def _begin_entry(self, asks: OpenQuestion, entry: Entry, text: str) -> None:
+        asks.entry = entry
+        self._terminal.buffer.reset()
+        self._terminal.buffer.insert_text(text)
+        self._terminal.wake()
+
+    def _leave_entry(self, asks: OpenQuestion) -> None:
+        asks.entry = "message"
+        self._terminal.buffer.reset()
+        self._terminal.wake()
+
+    def _finish_entry(self) -> None:
+        asks = self._terminal.scene.asks
+        if asks is None:
+            return
+        text = self._terminal.buffer.text
+        entry = asks.entry
+        self._leave_entry(asks)
+        options = asks.question.options
+        if entry == "reason":
+            asks.reason = text.strip()
+            self._answer(denial(options))
+        elif text.strip():
+            asks.edited = None if text == asks.editable else text
+            self._answer(letters_of(options).get("y", denial(options)))
 
     def _expand_last(self, event: KeyPressEvent) -> None:
         self._expand()

@@ -7,14 +7,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from time import monotonic
+from typing import Literal, TypeAlias
 
 from rich.cells import get_character_cell_size
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
+from amplifier_cli.question_pages import letters_of
 from amplifier_cli.render.drawing import Hanging, draw, draw_running
 from amplifier_cli.render.markdown import split_blocks, tail_of_block
-from amplifier_cli.render.plain import counted, one_line, program_output
+from amplifier_cli.render.plain import one_line, program_output
 from amplifier_journal.readings.items import Answer, Item, Question, Thinking, ToolCall
 
 Keep = Callable[[dict[str, object]], None]
@@ -96,7 +98,6 @@ _TAIL_LINES = 3
 _EXPANDED_LINES = 15
 _TAIL_KEPT = 8_000
 _QUEUE_SHOWN = 5
-_WAITING_SHOWN = 3
 
 
 @dataclass
@@ -112,6 +113,9 @@ class RunningTool:
         self.written = (self.written + text)[-_TAIL_KEPT:]
 
 
+Entry: TypeAlias = Literal["message", "reason", "edit"]
+
+
 @dataclass
 class OpenQuestion:
     """A question that waits for the user."""
@@ -119,10 +123,17 @@ class OpenQuestion:
     question: Question
     until: float
     answer: asyncio.Future[str]
-    # The option that Enter takes; initially one that denies.
+    # The option that Enter takes.
     chosen: int
     # When it was first on the screen; earlier keys do not answer it.
     drawn_at: float | None = None
+    # Whether the user can say why; the text that can be changed instead of denied.
+    takes_reason: bool = False
+    editable: str | None = None
+    # What the input line is for: a message, the reason of a denial, or the changed text.
+    entry: Entry = "message"
+    reason: str = ""
+    edited: str | None = None
 
 
 class Scene:
@@ -143,6 +154,8 @@ class Scene:
         self.expanded = False
         self.activity = ""
         self.since = monotonic()
+        # When the user last sent a prompt or answered a question.
+        self.attended_at = monotonic()
 
     def begin(self, activity: str) -> None:
         """Set the current activity; an empty text means idle."""
@@ -199,26 +212,20 @@ class Scene:
         if self.text is not None and self.text.tail.strip():
             parts.append(_draw_tail(self.text, rows))
         tail_lines = _EXPANDED_LINES if self.expanded else _TAIL_LINES
-        waiting = 0
         for each in self.tools.values():
-            # A call without output while a question is open is probably the one it is about.
-            waits = self.asks is not None and not each.written
-            waiting += waits
-            if waits and waiting > _WAITING_SHOWN:
+            # A call without output while a question is open is probably the one it is about, which
+            # is on the screen already.
+            if self.asks is not None and not each.written:
                 continue
             parts.append(
                 draw_running(
-                    replace(each.call, state="waiting" if waits else "running"),
-                    mark="?" if waits else self.frame,
-                    seconds=None if waits else monotonic() - each.began,
+                    replace(each.call, state="running"),
+                    mark=self.frame,
+                    seconds=monotonic() - each.began,
                     tail=program_output(each.written),
                     rows=tail_lines,
                 )
             )
-        if waiting > _WAITING_SHOWN:
-            # Many waiting calls must not push the question off the screen.
-            left_out = counted(waiting - _WAITING_SHOWN, "more call")
-            parts.append(Text(f"? {left_out} waiting", "faint"))
         if self.asks is not None:
             parts.append(self._draw_options(self.asks))
         if self.queue:
@@ -226,19 +233,16 @@ class Scene:
         return parts
 
     def _draw_options(self, asks: OpenQuestion) -> RenderableType:
-        line = Text()
+        if asks.entry != "message":
+            return Hanging(Text(_ENTRIES[asks.entry], "question"), "┗ ", style="question")
         obstacle = self.obstacle()
-        for number, option in enumerate(asks.question.options):
-            if obstacle:
-                line.append(f" {one_line(option)} ", "faint").append(" ")
-                continue
-            label = f" {number + 1} {one_line(option)} "
-            line.append(label, "reverse" if number == asks.chosen else "question").append(" ")
         left = max(0.0, asks.until - monotonic())
-        notes = [] if math.isinf(left) else [f"{round(left)}s left"]
-        notes += [f"{len(self.questions) - 1} more"] if len(self.questions) > 1 else []
-        line.append(obstacle or ", ".join(notes), "faint")
-        return Hanging(line, "┗ ", style="question")
+        hints = [f"r {_REASON}"] if asks.takes_reason else []
+        hints += ["e change the command"] if asks.editable is not None else []
+        hints = [obstacle] if obstacle else hints
+        hints += [] if math.isinf(left) else [f"{round(left)}s left"]
+        hints += [f"{len(self.questions) - 1} more"] if len(self.questions) > 1 else []
+        return Hanging(_Options(asks, hints, is_open=not obstacle), "┗ ", style="question")
 
     def _draw_queue(self) -> RenderableType:
         if self.is_held:
@@ -262,6 +266,43 @@ class Scene:
         if left_out > 0:
             lines.append(Hanging(Text(f"and {left_out} more", "faint"), "  "))
         return Group(*lines)
+
+
+_REASON = "deny and say why"
+_ENTRIES: dict[Entry, str] = {
+    "message": "",
+    "reason": "Why not? Enter denies and sends it, Esc goes back.",
+    "edit": "Change the command. Enter runs it, Esc goes back.",
+}
+
+
+class _Options:
+    """The options of a question with their keys: in one line if they fit, else in several."""
+
+    def __init__(self, asks: OpenQuestion, hints: list[str], *, is_open: bool) -> None:
+        self._asks = asks
+        self._hints = hints
+        self._is_open = is_open
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the options, and a line of hints if there are any."""
+        asked = self._asks.question.options
+        letters = {number: letter for letter, number in letters_of(asked).items()}
+        labels: list[Text] = []
+        for number, option in enumerate(asked):
+            key = f" ({letters[number]})" if number in letters else ""
+            style = "reverse" if number == self._asks.chosen else "question"
+            labels.append(Text(f" {number + 1} {one_line(option)}{key} ", style))
+        # As many rows while keys do not answer yet, so that the question does not move.
+        is_one_line = Text(" ").join(labels).cell_len <= options.max_width
+        if not self._is_open:
+            labels = [Text(f" {one_line(option)} ", "faint") for option in asked]
+        if is_one_line:
+            yield Text(" ").join(labels)
+        else:
+            yield from labels
+        if self._hints:
+            yield Text(f" {'   '.join(self._hints)}", "faint")
 
 
 def _draw_tail(text: LiveText, rows: int) -> RenderableType:

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from typing import Any
 
+from amplifier_cli.attention import Attention
 from amplifier_cli.chat.approvals import TerminalNotices
 from amplifier_cli.chat.conversation import Conversation, remember_partial
 from amplifier_cli.chat.line_renderer import LineRenderer
@@ -13,7 +14,7 @@ from amplifier_cli.chat.live_view import Scene
 from amplifier_cli.chat.observer import Observer, Usage
 from amplifier_cli.chat.transcript_writer import LOG_NAME, TranscriptWriter
 from amplifier_cli.kept_log import keeping_log
-from amplifier_cli.output import say
+from amplifier_cli.output import control_terminal, say
 from amplifier_cli.render.drawing import draw, needs_gap
 from amplifier_cli.render.pieces import Shown, pieces
 from amplifier_cli.sessions import store
@@ -49,7 +50,7 @@ class PlainChat:
                 session_id=session_id,
                 resume=session_id is not None,
                 takeover=takeover,
-                approval_system=TerminalApproval(),
+                approval_system=TerminalApproval(Attention(control_terminal, self._ready.terminal)),
                 display_system=TerminalNotices(self._put),
             ) as live:
                 log.write_to(live.writer.folder / LOG_NAME, live.recorder.without_secrets)

@@ -28,11 +28,15 @@ _CHARACTERS_PER_TOKEN = 4
 _KEYS = (
     ("Enter", "send; while a turn runs: queue"),
     ("Alt-Enter", "new line"),
-    ("Esc", "stop the turn and hold the queue; again: take the queue back"),
+    ("Esc", "deny a question; else stop the turn; again: take the queue back"),
     ("Shift-Tab", "the next mode: ask, edits, plan, auto"),
     ("Ctrl-O", "all of the last tool call"),
     ("Ctrl-L", "empty screen"),
     ("Ctrl-D", "leave"),
+    ("", ""),
+    ("y, a, n", "to a question: allow once, allow for longer, deny"),
+    ("r", "deny and say why"),
+    ("e", "change the command, then run it"),
 )
 
 

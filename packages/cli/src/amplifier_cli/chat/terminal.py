@@ -33,19 +33,21 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from amplifier_cli.chat.line_renderer import LineRenderer
-from amplifier_cli.chat.live_view import Scene
+from amplifier_cli.chat.live_view import Entry, Scene
 from amplifier_cli.output import terminal_file
 from amplifier_cli.render.drawing import draw, needs_gap
 from amplifier_cli.render.footer import Meter, footer
 from amplifier_cli.render.pieces import Shown, pieces
 from amplifier_cli.terminal import forget_typed_ahead
-from amplifier_journal.readings.items import Answer
+from amplifier_journal.readings.items import Answer, Question
 from amplifier_sandbox.visible_text import visible
 
 _REDRAW_SECONDS = 0.04
 _TICK_SECONDS = 0.1
 _MOST_INPUT_ROWS = 8
 _MOST_MENU_ROWS = 16
+# What the input line is for.
+_MARKS: dict[Entry, str] = {"message": "› ", "reason": "because › ", "edit": "$ "}
 # Stands for output that is not an item, so that a gap separates it from the next item.
 _SOMETHING_ELSE = Answer("")
 _STYLE = Style(
@@ -92,15 +94,20 @@ class Terminal:
         self.scene = Scene(self.wake)
         self.paper = LineRenderer()
         self._meter = meter
+        # Called after each frame.
+        self.drawn: Callable[[], None] = lambda: None
         self._accept = accept
         self._pending: list[str] = []
         self._before: Shown | None = None
+        self._asked = ""
         self._output = _output()
         self.buffer = Buffer(
             multiline=True,
             history=history,
             completer=completer,
-            complete_while_typing=Condition(lambda: self.buffer.text.startswith("/")),
+            complete_while_typing=Condition(
+                lambda: self.buffer.text.startswith("/") and self._entry == "message"
+            ),
             accept_handler=self._accepted,
         )
         self._input: Input = create_input()
@@ -114,7 +121,10 @@ class Terminal:
             if needs_gap(self._before, each):
                 self._pending.append("")
             self._before = each
-            self._pending += self.paper.lines(draw(each, expanded=expanded), self.columns)
+            drawn = draw(each, expanded=expanded, asked=self._asked)
+            self._pending += self.paper.lines(drawn, self.columns)
+            if isinstance(each, Question):
+                self._asked = each.prompt
         self.wake()
 
     def put_lines(self, renderable: RenderableType) -> None:
@@ -125,10 +135,11 @@ class Terminal:
 
     @property
     def size(self) -> tuple[int, int]:
-        """The columns and rows that one printed item can use."""
+        """The columns and rows that a question can use."""
         size = self._output.get_size()
-        # A bar is drawn to its left, the scene and the input line below it.
-        return size.columns - 2, size.rows - _MOST_INPUT_ROWS
+        # A bar is drawn to its left; the scene, a rule, the input line and the footer below it.
+        below = len(self._scene_lines()) + min(self.buffer.document.line_count, _MOST_INPUT_ROWS)
+        return size.columns - 2, size.rows - below - 2
 
     @property
     def columns(self) -> int:
@@ -140,11 +151,10 @@ class Terminal:
         if self._app is not None:
             self._app.invalidate()
 
-    def ring(self) -> None:
-        """Ring the bell."""
-        if self._app is not None:
-            self._app.output.bell()
-            self._app.output.flush()
+    def control(self, sequence: str) -> None:
+        """Write a sequence that is not part of the drawing, such as the bell."""
+        self._output.write_raw(sequence)
+        self._output.flush()
 
     # --- running ---------------------------------------------------------------------------------
 
@@ -213,6 +223,7 @@ class Terminal:
     def _write_frame(self, app: Application[None]) -> None:
         self._output.is_held = False
         self._output.flush()
+        self.drawn()
         if not self._pending and self.scene.note_drawn():
             # Unread input was typed before the question appeared, and must not answer it.
             forget_typed_ahead()
@@ -229,13 +240,14 @@ class Terminal:
     # --- layout ----------------------------------------------------------------------------------
 
     def _layout(self) -> Layout:
-        control = BufferControl(self.buffer, input_processors=[BeforeInput([("class:mark", "› ")])])
+        mark = BeforeInput(lambda: [("class:mark", _MARKS[self._entry])])
+        control = BufferControl(self.buffer, input_processors=[mark])
         line = Window(
             control,
             height=Dimension(min=1, max=_MOST_INPUT_ROWS),
             wrap_lines=True,
             dont_extend_height=True,
-            get_line_prefix=lambda number, wraps: "  " if number or wraps else "",
+            get_line_prefix=self._line_prefix,
         )
         return Layout(
             HSplit(
@@ -252,6 +264,10 @@ class Terminal:
         )
 
     def _draw_scene(self) -> StyleAndTextTuples:
+        lines = self._scene_lines()
+        return to_formatted_text(ANSI("\n".join(lines))) if lines else []
+
+    def _scene_lines(self) -> list[str]:
         size = self._output.get_size()
         rows = max(3, size.rows - _MOST_INPUT_ROWS - 3)
         parts = self.scene.parts(rows)
@@ -260,8 +276,17 @@ class Terminal:
         spaced = [each for part in parts for each in (part, Text(""))][:-1]
         # Keeps the end, where the question and the queue are.
         lines = self.paper.lines(Group(*spaced), size.columns)[-rows:]
-        above = [""] if self._before is not None else []
-        return to_formatted_text(ANSI("\n".join([*above, *lines])))
+        # The options are a part of their question.
+        is_asked = isinstance(self._before, Question) and len(parts) == 1
+        above = [""] if self._before is not None and not is_asked else []
+        return [*above, *lines]
+
+    @property
+    def _entry(self) -> Entry:
+        return "message" if self.scene.asks is None else self.scene.asks.entry
+
+    def _line_prefix(self, number: int, wraps: int) -> str:
+        return " " * len(_MARKS[self._entry]) if number or wraps else ""
 
     def _draw_footer(self) -> StyleAndTextTuples:
         return [(style, visible(text)) for style, text in footer(self._meter(), self.columns)]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
-from amplifier_cli.question_pages import MOST_ROWS, question_text, rows_of
+from amplifier_cli.question_pages import MOST_ROWS, question_text, signed_lines, signed_rows
 from amplifier_cli.render.markdown import TerminalMarkdown
 from amplifier_cli.render.pieces import Decision, Ending, Shown
 from amplifier_cli.render.plain import duration
@@ -33,7 +33,9 @@ MARKS = {
     "interrupted": ("■", "warning"),
 }
 _FAILURE_LINES = 3
+_DIFF_LINES = 16
 _QUESTION_KEPT = 80
+_SIGNS = {"": "", "?": "bold", "+": "added", "-": "removed"}
 _TIGHT = (ToolCall, Notice, Ending)
 
 
@@ -64,15 +66,12 @@ class _QuestionRows:
     """The lines of a question: none is cut, and continued rows are marked as such."""
 
     def __init__(self, lines: list[str]) -> None:
-        self._lines = lines
+        self._text = "\n".join(lines)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the rows; those of the first line are bold."""
-        style = "bold"
-        for line in self._lines:
-            for row in rows_of(line, options.max_width):
-                yield Text(row, style, no_wrap=True, overflow="ignore", end="\n")
-            style = ""
+        """Yield the rows; those of the first line are bold, those of a diff have its colours."""
+        for row, sign in signed_rows(self._text, options.max_width):
+            yield Text(row, _SIGNS[sign], no_wrap=True, overflow="ignore", end="\n")
 
 
 class ToolLine:
@@ -110,8 +109,10 @@ class ToolLine:
         yield line
 
 
-def draw(item: Shown, *, expanded: bool = False) -> RenderableType:
-    """Return the drawing of a finished item."""
+def draw(item: Shown, *, expanded: bool = False, asked: str = "") -> RenderableType:
+    """Return the drawing of a finished item; `asked` is the question that was shown before it."""
+    if isinstance(item, ToolCall):
+        return _draw_call(item, expanded, asked)
     return _DRAWINGS[type(item)](item, expanded)
 
 
@@ -147,17 +148,23 @@ def _draw_thinking(item: Thinking, expanded: bool) -> RenderableType:
     return Hanging(Text(visible(item.text.strip()), "faint"), "┆ ", "┆ ", "faint")
 
 
-def _draw_call(item: ToolCall, expanded: bool) -> RenderableType:
+def _draw_call(item: ToolCall, expanded: bool, asked: str) -> RenderableType:
     line = ToolLine(item, None, None)
     outcome = outcome_of(item)
     if expanded:
-        asked = arguments_text(item.arguments)
+        given = arguments_text(item.arguments)
         came = outcome.output.rstrip("\n")
+        if outcome.diff:
+            came = came.partition("\n")[0]
         return Group(
             line,
-            *([Hanging(Text(visible(asked), "faint"), "  ")] if asked else []),
+            *([Hanging(Text(visible(given), "faint"), "  ")] if given else []),
             Hanging(Text(came or "(no output)"), "  │ ", "  │ ", "faint"),
+            *_draw_diff(outcome.diff, len(outcome.diff)),
         )
+    # Not again what the user has just been asked about.
+    if outcome.diff and not set(outcome.diff) <= set(asked.split("\n")):
+        return Group(line, *_draw_diff(outcome.diff, _DIFF_LINES))
     if outcome.state not in ("failed", "interrupted"):
         return line
     shown = [each for each in outcome.output.split("\n") if each.strip()][-_FAILURE_LINES:]
@@ -165,6 +172,13 @@ def _draw_call(item: ToolCall, expanded: bool) -> RenderableType:
         return line
     texts = (Text(each, "faint", no_wrap=True, overflow="ellipsis") for each in shown)
     return Group(line, *(Hanging(text, "  ") for text in texts))
+
+
+def _draw_diff(lines: tuple[str, ...], most: int) -> Iterator[RenderableType]:
+    for line, sign in signed_lines(lines[:most]):
+        yield Hanging(Text(line, _SIGNS[sign], no_wrap=True, overflow="ellipsis"), "")
+    if len(lines) > most:
+        yield Text(f"    {len(lines) - most} more lines: Ctrl-O", "faint")
 
 
 def _draw_notice(item: Notice, expanded: bool) -> RenderableType:
@@ -198,7 +212,6 @@ _DRAWINGS: dict[type[Any], Callable[[Any, bool], RenderableType]] = {
     Prompt: _draw_prompt,
     Answer: _draw_answer,
     Thinking: _draw_thinking,
-    ToolCall: _draw_call,
     Notice: _draw_notice,
     Question: _draw_question,
     Decision: _draw_decision,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
+from amplifier_cli.question_pages import signed_lines
 from amplifier_cli.render.plain import lines_of, one_line, program_output
 from amplifier_journal.readings.items import ToolCall, ToolState
+from amplifier_kit.questions import diff_lines, is_diff
 from amplifier_sandbox.visible_text import json_text
 
 # Names of the argument that best says what a call is about, the most common first.
@@ -17,11 +19,15 @@ _TEXTS = ("content", "text", "answer", "result", "response", "message")
 
 
 class Outcome(NamedTuple):
-    """How a call ended: its state, a short summary and the full output."""
+    """How a call ended: its state, a short summary and the full output.
+
+    `diff` is the change that it made to a file, as lines with their numbers.
+    """
 
     state: ToolState
     summary: str
     output: str
+    diff: tuple[str, ...] = ()
 
 
 def arguments_line(arguments: Any) -> str:
@@ -71,8 +77,19 @@ def outcome_of(call: ToolCall) -> Outcome:
         return _failure(output, failure)
     if isinstance(output, dict) and "exit_code" in output:
         return _command(cast("dict[str, Any]", output))
+    if isinstance(output, str):
+        # A tool that changes a file says what it did, and shows the difference below.
+        diff = output.partition("\n")[2]
+        if is_diff(diff):
+            return _change(output, diff_lines(diff))
     text = program_output(_text(output))
     return Outcome("done", lines_of(text), text)
+
+
+def _change(output: str, diff: list[str]) -> Outcome:
+    signs = [sign for _, sign in signed_lines(diff)]
+    summary = f"+{signs.count('+')} -{signs.count('-')}"
+    return Outcome("done", summary, program_output(output), tuple(diff))
 
 
 def _failure(output: Any, failure: Any) -> Outcome:

@@ -204,6 +204,13 @@ def notice_of(message: str, level: Any, source: str) -> Notice:
     return Notice(message, level if level in ("info", "warning", "error") else "info", source)
 
 
+def decision_text(option: str, reason: str, edited: str | None) -> str:
+    """Return the answer to a question with what the user said or changed."""
+    if edited is not None:
+        return f"{option}, changed to: {edited}"
+    return f"{option}: {reason}" if reason else option
+
+
 def question_key(data: dict[str, Any]) -> str:
     """Return the key that the record of a question shares with that of its decision."""
     return str(data.get("approval_id") or data.get("prompt", ""))
@@ -398,7 +405,9 @@ class Items:
         waiting = self._questions.get(question_key(data))
         # Equal questions are decided in the order they were asked.
         question = waiting.pop(0) if waiting else _question(data)
-        yield replace(question, decision=str(data.get("decision") or "no answer"))
+        option = str(data.get("decision") or "no answer")
+        decision = decision_text(option, str(data.get("reason") or ""), data.get("edited"))
+        yield replace(question, decision=decision)
 
     def _display(self, data: dict[str, Any]) -> Iterator[Item]:
         message = str(data.get("message", ""))

@@ -9,6 +9,7 @@ from amplifier_journal.replay.comparison import Difference, Normalizer, request_
 from amplifier_journal.replay.playback_queue import PlaybackQueue
 from amplifier_journal.replay.recording import RecordedCall
 from amplifier_journal.wrappers import call_of
+from amplifier_kit.questions import Reply
 
 __all__ = ["StrictQueue"]
 
@@ -45,14 +46,13 @@ class StrictQueue(PlaybackQueue):
         found = self._first("tool", tool, asked.get("tool_call_id"))
         return self._checked(found, self._tool_difference(tool, asked, found), "tool", tool)
 
-    def next_decision(self, prompt: str) -> tuple[int | None, str]:
-        """Return the decision about this question; a new one is denied, and the replay stops."""
+    def next_reply(self, prompt: str) -> tuple[int | None, Reply]:
+        """Return the reply to this question; a new one is denied, and the replay stops."""
         found = next((each for each in self._decisions if each.data["prompt"] == prompt), None)
         if found is None:
             self._diverge(self._new("order", f"an approval is new: {prompt}"))
-            return None, "Deny"
-        self._decisions.remove(found)
-        return found.seq, found.data["decision"]
+            return None, Reply("Deny")
+        return self._take_reply(found)
 
     def _first(self, kind: str, name: str, tool_call_id: str | None = None) -> RecordedCall | None:
         for call in self._calls:

@@ -12,6 +12,7 @@ from amplifier_core import llm_errors
 from amplifier_core.models import HookResult
 from amplifier_journal.replay.recording import RecordedCall, calls_in, composite_providers
 from amplifier_journal.wrappers import call_of
+from amplifier_kit.questions import Reply
 from amplifier_kit.turn_events import MODE_CHANGED, STEERING_INJECTED
 
 # Longer than a module needs between two steps: after that, the awaited step will not come.
@@ -189,15 +190,19 @@ class PlaybackQueue:
         # The last one stays: a guard may ask more often than the recorded one.
         return found.pop(0) if len(found) > 1 else found[0]
 
-    def next_decision(self, prompt: str) -> tuple[int | None, str]:
-        """Return the decision about this question, else about the next one, else a denial."""
+    def next_reply(self, prompt: str) -> tuple[int | None, Reply]:
+        """Return the reply to this question, else to the next one, else a denial."""
         same = [each for each in self._decisions if each.data["prompt"] == prompt]
         found = next(iter(same or self._decisions), None)
         if found is None:
             self.unexpected.append(f"an approval: {prompt}")
-            return None, "Deny"
-        self._decisions.remove(found)
-        return found.seq, found.data["decision"]
+            return None, Reply("Deny")
+        return self._take_reply(found)
+
+    def _take_reply(self, decision: Any) -> tuple[int, Reply]:
+        self._decisions.remove(decision)
+        told = decision.data
+        return decision.seq, Reply(told["decision"], told.get("reason", ""), told.get("edited"))
 
     async def replay_recorded_question(self, event: str, data: dict[str, Any]) -> HookResult:
         """Ask a recorded question about a call, whose hook is not mounted in the replay.

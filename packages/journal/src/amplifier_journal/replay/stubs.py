@@ -15,6 +15,7 @@ from amplifier_journal.proxy import Proxy
 from amplifier_journal.replay.playback_queue import NotRecordedError, PlaybackQueue
 from amplifier_journal.replay.recording import RecordedCall
 from amplifier_kit.calls.mounting import calls_in_response
+from amplifier_kit.questions import PREVIEW, Asking, Preview, Reply
 from amplifier_kit.widenings import QUESTIONS, CallScope, Widening
 
 
@@ -134,6 +135,8 @@ class ToolStub(_Stub):
             return self._widenings
         if name == "call_scopes":
             return self._call_scopes
+        if name == PREVIEW:
+            return self._preview
         if name in QUESTIONS:
             return partial(self._answer, name)
         return found
@@ -145,6 +148,10 @@ class ToolStub(_Stub):
     def _call_scopes(self, given: Any) -> list[CallScope]:
         recorded = self._queue.answer(self._name, digest_of(plain(given)), "call_scopes")
         return [CallScope(**each) for each in recorded or ()]
+
+    async def _preview(self, given: Any) -> Preview | None:
+        recorded = self._queue.answer(self._name, digest_of(plain(given)), PREVIEW)
+        return Preview.of(recorded) if recorded else None
 
     def _answer(self, question: str, given: Any) -> bool:
         return self._queue.answer(self._name, digest_of(plain(given)), question) is True
@@ -163,13 +170,20 @@ class ApprovalStub:
         self, prompt: str, options: list[str], timeout: float, default: Any
     ) -> str:
         """Return what the user decided."""
-        seq, decision = self._queue.next_decision(prompt)
+        return (await self._reply(prompt)).option
+
+    async def request_reply(self, asking: Asking) -> Reply:
+        """Return what the user decided, and said or changed."""
+        return await self._reply(asking.prompt)
+
+    async def _reply(self, prompt: str) -> Reply:
+        seq, reply = self._queue.next_reply(prompt)
         if seq is not None:
             await self._queue.order.reach(seq)
             self._queue.order.take(seq)
-        if decision == "timeout":
+        if reply.option == "timeout":
             raise ApprovalTimeoutError("Nobody answered in time.")
-        return decision
+        return reply
 
 
 class SilentDisplay:

@@ -1,0 +1,1 @@
+"""The keys that a user presses to answer questions."""
