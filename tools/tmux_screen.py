@@ -65,6 +65,15 @@ class TmuxScreen:
         return int(self._tmux("display-message", "-p", "-t", "main", "#{pane_pid}"))
 
     @property
+    def title(self) -> str:
+        """The title that the program has set."""
+        return self._tmux("display-message", "-p", "-t", "main", "#{pane_title}").strip()
+
+    def keep_bytes(self, path: Path) -> None:
+        """Append every byte that the program writes from now on to a file."""
+        self._tmux("pipe-pane", "-t", "main", f"cat >> {shlex.quote(str(path))}")
+
+    @property
     def is_dead(self) -> bool:
         """Whether the program has ended."""
         return self._tmux("display-message", "-p", "-t", "main", "#{pane_dead}").strip() == "1"

@@ -222,6 +222,41 @@ def test_an_edit_that_nobody_was_asked_about_shows_its_difference(tmp_path: Path
             assert re.search(r"\x1b\[32m *5 \+ ", screen.text(colors=True))
 
 
+def test_the_terminal_calls_the_user_to_a_question(tmp_path: Path) -> None:
+    script = [Said(calls=[("bash", {"command": "echo"})]), Said(["Done."])]
+    with ModelServer(script) as server:
+        run = ChatRun(tmp_path, server)
+        with run.chat() as screen:
+            screen.wait_for("ready")
+            screen.keep_bytes(tmp_path / "bytes")
+            screen.type("run it")
+            screen.press("Enter")
+            screen.wait_for("1 Allow once")
+            assert screen.title == "? amplifier: project"
+            note = b"]9;amplifier: Allow this command outside of the sandbox?\a"
+            assert note in (tmp_path / "bytes").read_bytes()
+            screen.press("y")
+            screen.wait_for("Done.", "ready")
+            screen.wait_until(lambda _: screen.title == "amplifier: project", "title")
+
+
+def test_the_calls_can_be_switched_off(tmp_path: Path) -> None:
+    with ModelServer([Said(calls=[("bash", {"command": "echo"})])]) as server:
+        run = ChatRun(tmp_path, server)
+        settings = "terminal: { bell: false, title: false, notes: false }\n"
+        (run.home / "settings.yaml").write_text(settings, "utf-8")
+        with run.chat() as screen:
+            screen.wait_for("ready")
+            screen.keep_bytes(tmp_path / "bytes")
+            screen.type("run it")
+            screen.press("Enter")
+            screen.wait_for("1 Allow once")
+        written = (tmp_path / "bytes").read_bytes()
+    assert b"1 Allow once" in written
+    assert b"\a" not in written
+    assert b"\x1b]" not in written
+
+
 def test_a_plan_is_accepted_and_carried_out_in_the_chosen_mode(tmp_path: Path) -> None:
     write = ("write_file", {"file_path": "made", "content": "text"})
     script = [Said(calls=[write]), Said(["I will write it."]), Said(calls=[write]), Said(["Done."])]
@@ -416,6 +451,29 @@ def test_a_terminal_that_can_only_print_has_a_chat_too(tmp_path: Path) -> None:
         screen.press("C-d")
         screen.wait_for("amplifier chat --resume")
         assert "\x1b" not in screen.text(colors=True)
+
+
+def test_where_a_line_is_the_answer_it_can_have_a_reason_or_another_command(
+    tmp_path: Path,
+) -> None:
+    calls = [Said(calls=[("bash", {"command": f"touch {name}"})]) for name in ("one", "two")]
+    with ModelServer([*calls, Said(["Done."])]) as server:
+        run = ChatRun(tmp_path, server)
+        with run.chat("make", "them", TERM="dumb") as screen:
+
+            def is_asked(text: str) -> bool:
+                return "e COMMAND: run that instead" in text and text.endswith("\n>")
+
+            screen.wait_until(is_asked, "question")
+            screen.type("n not this one")
+            screen.press("Enter")
+            screen.wait_until(lambda text: "$ touch two" in text and is_asked(text), "question")
+            screen.type("e touch three")
+            screen.press("Enter")
+            screen.wait_for("Done.")
+        assert [each.name for each in run.project.iterdir()] == ["three"]
+        assert "denied by the user: not this one" in str(server.requests[1]["messages"][-1])
+        assert "The user changed this call" in str(server.requests[2]["messages"][-1])
 
 
 def test_commands_complete_and_answer(tmp_path: Path) -> None:

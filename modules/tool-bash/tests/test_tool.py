@@ -116,3 +116,18 @@ async def test_other_hooks_can_know_its_events(mounted: Any, coordinator: Any) -
     assert await coordinator.collect_contributions("observability.events") == [
         ["tool:output", "sandbox:degraded", "sandbox:stopped"]
     ]
+
+
+async def test_a_command_is_shown_as_it_will_run_and_can_be_changed(mounted: Any) -> None:
+    tool = await mounted(sandbox="off: run commands unprotected")
+
+    shown = await tool.preview_call({"command": "ls\npwd", "timeout_seconds": 5})
+
+    assert shown is not None
+    assert (shown.title, shown.covers, shown.text, shown.editable) == (
+        "this command outside of the sandbox",
+        ("command",),
+        "ls\npwd",
+        "command",
+    )
+    assert await tool.preview_call({"command": 7}) is None

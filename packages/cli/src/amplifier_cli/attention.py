@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from time import monotonic
 from typing import Any
 
 from amplifier_cli.render.plain import one_line
 
-LONG_SECONDS = 10.0
-"""After this time without a key, the end of a turn is worth a note."""
-
+# After this time without a key, the end of a turn is worth a note.
+_LONG_SECONDS = 10.0
 _LONGEST = 100
 # Separates the fields of OSC sequences.
 _SEPARATORS = re.compile(r"[;\\]")
@@ -49,6 +49,14 @@ class Attention:
             self._write("\a")
         if self._is_wanted("notes") and self._knows_sequences:
             self._write(self._for_multiplexer(self._note(_safe(text))))
+
+    def tell_end(self, attended_at: float) -> None:
+        """Say that the work has ended, if the user has probably turned to something else.
+
+        `attended_at` is when the user was last there, on the monotonic clock.
+        """
+        if monotonic() - attended_at > _LONG_SECONDS:
+            self.call("The turn has ended.")
 
     def title(self, text: str) -> None:
         """Set the title of the terminal."""

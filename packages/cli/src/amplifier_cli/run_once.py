@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from amplifier_cli.answer_stream import AnswerStream, can_stream
-from amplifier_cli.attention import LONG_SECONDS, Attention
+from amplifier_cli.attention import Attention
 from amplifier_cli.failures import (
     BUDGET,
     CANCELLED,
@@ -156,8 +156,8 @@ class RunCommand:
             cost = live.cost_usd
             self._unpriced = live.unpriced_calls - unpriced_before
             trouble = self._trouble_in(live)
-            if is_terminal() and monotonic() - began > LONG_SECONDS:
-                self._attention.call("The run has ended.")
+            if is_terminal():
+                self._attention.tell_end(began)
         if cost is not None and before is not None:
             cost -= before
         return self._tell(ready, answer, cost, trouble)

@@ -13,10 +13,12 @@ from amplifier_foundation.replay import assert_replays, diff, fork, replay, to_t
 from amplifier_foundation.store import SessionStore
 from amplifier_journal.errors import JournalError
 from amplifier_journal.plain import build_error
+from amplifier_journal.readings.items import Question, items_of
 from amplifier_journal.replay.cassette import read_cassette
 from amplifier_journal.replay.playback_queue import RecordedOrder
 from amplifier_journal.replay.recording import Recording
 from amplifier_journal.replay.replayer import replay_recording
+from amplifier_kit.questions import Asking, Reply
 from end_to_end.recorded_sessions import Answers, approvals, call, files, plan_of, record
 
 LIST = {"module": "tool-todo"}
@@ -293,3 +295,74 @@ async def test_a_grant_for_a_scope_is_replayed_without_the_tool(
     assert [each.data["decision"] for each in records if each.kind == "approval"] == [lasting]
     assert (project / "c").exists()
     assert str(result) == "1 turn(s) replayed without a difference."
+
+
+class Replies:
+    """An approval system whose user says more than an option."""
+
+    def __init__(self, *replies: Reply) -> None:
+        self.replies = list(replies)
+        self.asked: list[Asking] = []
+
+    async def request_reply(self, asking: Asking) -> Reply:
+        self.asked.append(asking)
+        return self.replies.pop(0)
+
+
+async def test_a_reason_and_a_changed_command_are_recorded_and_replayed(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    unprotected = {"ask": False, "sandbox": "off: run commands unprotected"}
+    calls = [call("bash", command="touch one"), call("bash", command="touch two")]
+    plan = plan_of(
+        [*({"tool_calls": [each]} for each in calls), "Done."],
+        tools=({"module": "tool-bash", "config": unprotected},),
+        hooks=(approvals(tmp_path),),
+    )
+    ann = Replies(Reply("Allow once", edited="touch three"), Reply("Deny", reason="not two"))
+    async with open_live(plan, store=store, project=project, approval_system=ann) as live:
+        assert await live.execute("Make files.") == "Done."
+
+    assert [each.name for each in project.iterdir()] == ["three"]
+    records = list(store.read(live.session_id).records())
+    decided = [each.data for each in records if each.kind == "approval"]
+    assert [each.get("edited") for each in decided] == ["touch three", None]
+    assert [each.get("reason") for each in decided] == [None, "not two"]
+    ran = [each.data["input"] for each in records if each.kind == "tool.call"]
+    assert ran == [{"command": "touch three"}]
+    decisions = [each.decision for each in items_of(records) if isinstance(each, Question)]
+    assert decisions == ["Allow once, changed to: touch three", "Deny: not two"]
+    assert str(await replay(store.read(live.session_id))) == (
+        "1 turn(s) replayed without a difference."
+    )
+
+
+async def test_a_question_of_an_agent_names_it_and_replays(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    write = {"tool_calls": [call("write_file", file_path="verse", content="Roses are red.")]}
+    poet = {"module": "provider-mock", "config": {"script": [write, "Written."]}}
+    plan = plan_of(
+        [{"tool_calls": [call("task", prompt="A verse.", agent="poet")]}, "The poet wrote."],
+        tools=({"module": "tool-task"}, files(tmp_path / "saved")),
+        hooks=(approvals(tmp_path, rules=[{"tool": "task", "action": "allow"}]),),
+        agents={"poet": {"description": "Writes verses.", "providers": [poet]}},
+    )
+    ann = Replies(Reply("Allow once"))
+    async with open_live(plan, store=store, project=project, approval_system=ann) as live:
+        assert await live.execute("Have a verse written.") == "The poet wrote."
+
+    assert ann.asked[0].prompt.split("\n")[:2] == [
+        "Allow a new file verse? Asked by the agent poet.",
+        "  1 + Roses are red.",
+    ]
+    records = store.read(live.session_id).records()
+    child = next(each.data["session_id"] for each in records if each.kind == "child")
+    for session_id in (live.session_id, child):
+        assert str(await replay(store.read(session_id))) == (
+            "1 turn(s) replayed without a difference."
+        )

@@ -9,12 +9,11 @@ import os
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.history import FileHistory
 
-from amplifier_cli.attention import LONG_SECONDS, Attention
+from amplifier_cli.attention import Attention
 from amplifier_cli.chat.approvals import TerminalApprovals, TerminalNotices
 from amplifier_cli.chat.conversation import Conversation, remember_partial
 from amplifier_cli.chat.keys import Keys
@@ -176,9 +175,7 @@ class Chat:
         self.attention.title(f"{mark}amplifier: {self.project.name}")
 
     def _tell_end(self) -> None:
-        """Call the user who has probably turned to something else."""
-        if monotonic() - self.terminal.scene.attended_at > LONG_SECONDS:
-            self.attention.call("The turn has ended.")
+        self.attention.tell_end(self.terminal.scene.attended_at)
 
     def leave(self, *, fork: bool = False) -> None:
         """End the chat, or this session of it."""
