@@ -86,9 +86,9 @@ def write_line(line: bytes) -> None:
     """
     file = terminal_file(sys.stdout)
     if file.isatty():
-        from json import loads  # noqa: PLC0415 - every command imports this file, few read JSON
+        import json  # noqa: PLC0415 - every command imports this file, few read JSON
 
-        value = loads(line)
+        value = json.loads(line)
         _in_turn(lambda: say_json(value, indent=None))
         return
     # Past the buffer: what a closed pipe did not take would fail again at exit.
