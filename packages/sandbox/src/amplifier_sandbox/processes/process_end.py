@@ -41,11 +41,10 @@ def _close_at_end(process: int, descriptor: int) -> None:
 
 
 def _wait_without_reaping(process: int) -> None:
-    # Python has `waitid` on macOS since 3.13.
-    if sys.platform != "win32" and hasattr(os, "waitid"):
-        os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
-    elif sys.platform == "darwin":
-        with select.kqueue() as queue:
+    if sys.platform == "darwin":
+        # Python has `waitid` there only since 3.13.
+        queue = select.kqueue()
+        try:
             event = select.kevent(
                 process,
                 filter=select.KQ_FILTER_PROC,
@@ -53,3 +52,7 @@ def _wait_without_reaping(process: int) -> None:
                 fflags=select.KQ_NOTE_EXIT,
             )
             queue.control([event], 1)
+        finally:
+            queue.close()
+    elif sys.platform != "win32":
+        os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
