@@ -61,7 +61,8 @@ def boundary_hint(
 def _of_network(refused: Mapping[str, str]) -> str:
     inward = [f"{place} ({why})" for place, why in refused.items() if why != NOT_ASKED_FOR]
     if inward:
-        return f"The sandbox refused to connect to {', '.join(inward)}; no reason can change that."
+        places = ", ".join(inward)
+        return f"The sandbox did not connect to {places}; asking for it does not change that."
     hosts = dict.fromkeys(place.rpartition(":")[0] for place in refused)
     known = {each.host for each in registries()}
     wanted = [PACKAGES] if hosts.keys() <= known else list(hosts)

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from amplifier_sandbox.network.destinations import Destination
-from amplifier_sandbox.network.proxy import Proxy
+from amplifier_sandbox.network.proxy import OWN_PROXY_UNUSED, Proxy
 
 LOCAL = ("127.0.0.1", "::1")
 
@@ -53,6 +53,25 @@ async def ask(port: int, head: str, token: str = "") -> str:
 
 def local(port: int) -> Destination:
     return Destination("localhost", (port,), addresses=LOCAL)
+
+
+@pytest.mark.parametrize("has_proxy", [True, False])
+async def test_a_host_that_is_not_reached_is_explained_by_the_proxy_of_the_user(
+    proxy: tuple[Proxy, int], monkeypatch: pytest.MonkeyPatch, has_proxy: bool
+) -> None:
+    monkeypatch.delenv("https_proxy", raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.corp.example:3128" if has_proxy else "")
+    with socket.socket() as unused:
+        # Bound and not listening, so that nobody answers.
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        place = Destination("127.0.0.1", (port,), addresses=LOCAL)
+        async with proxy[0].admit([place]) as given:
+            answer = await ask(proxy[1], f"CONNECT 127.0.0.1:{port} HTTP/1.1", given.token)
+
+    assert answer.startswith("HTTP/1.1 502")
+    expected = {f"127.0.0.1:{port}": OWN_PROXY_UNUSED} if has_proxy else {}
+    assert given.refused == expected
 
 
 async def test_a_url_is_requested_and_its_answer_returned(

@@ -12,6 +12,7 @@ import asyncio
 import base64
 import binascii
 import logging
+import os
 import re
 import secrets
 import socket
@@ -27,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 NOT_ASKED_FOR = "it was not asked for"
 """Why a program may not connect to a place that the user could give it."""
+
+OWN_PROXY_UNUSED = "it was not reached directly, and HTTPS_PROXY of the user is not used here"
+"""Why a host may not answer in a network whose programs all have to use a proxy."""
 
 _LONGEST_HEAD = 32_768
 _HEAD_SECONDS = 30.0
@@ -132,6 +136,7 @@ class Proxy:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 far_reader, far_writer = await asyncio.open_connection(address, request.port)
         except (OSError, TimeoutError) as error:
+            _explain_failure(known, f"{request.host}:{request.port}")
             raise RefusedError(
                 f"{request.host}:{request.port} does not answer", "502 Bad Gateway"
             ) from error
@@ -159,6 +164,7 @@ async def _allowed_address(known: Pass, host: str, port: int) -> str:
     try:
         addresses = await look_up(host)
     except LookUpError as error:
+        _explain_failure(known, place)
         raise RefusedError(str(error), "502 Bad Gateway") from error
     shown = {address for each in covering for address in each.addresses}
     for address in addresses:
@@ -167,6 +173,11 @@ async def _allowed_address(known: Pass, host: str, port: int) -> str:
             known.refused[place] = f"its address {address} is not a public one"
             raise RefusedError(f"{place} has the address {address}, which is not a public one")
     return addresses[0]
+
+
+def _explain_failure(known: Pass, place: str) -> None:
+    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy")):
+        known.refused[place] = OWN_PROXY_UNUSED
 
 
 async def _read_request(reader: asyncio.StreamReader) -> _Request:
