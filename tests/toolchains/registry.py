@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import hashlib
 import io
 import json
+import socket
+import struct
 import tarfile
 import zipfile
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from threading import Thread
 from types import TracebackType
 from typing import Any
 
-# Commands reach `localhost` and 127.0.0.1 without the proxy: those are in their own network.
-HOST = "127.0.0.2"
+_GET_ADDRESS = 0x8915
 MODULE = "example.org/numbers"
 _RUST = "pub fn six() -> i64 { 6 }\n"
 _GO = "package numbers\n\nfunc Six() int { return 6 }\n"
+
+
+def _own_address() -> str:
+    """Return an address of this machine that commands reach through the proxy.
+
+    `localhost` and 127.0.0.1 are in their own network, and Go uses no proxy for any loopback
+    address; the last resort is one that only Go does not reach.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        for _, name in socket.if_nameindex():
+            with suppress(OSError):
+                found = fcntl.ioctl(control, _GET_ADDRESS, struct.pack("256s", name.encode()))
+                address = ip_address(found[20:24])
+                if address.is_private and not address.is_loopback and not address.is_link_local:
+                    return str(address)
+    return "127.0.0.2"
 
 
 class Registry:
@@ -40,8 +60,9 @@ class Registry:
                 """Stay quiet."""
 
         self.requested = requested
-        self._server = ThreadingHTTPServer((HOST, 0), Handler)
-        self.place = f"{HOST}:{self._server.server_address[1]}"
+        self.host = _own_address()
+        self._server = ThreadingHTTPServer((self.host, 0), Handler)
+        self.place = f"{self.host}:{self._server.server_address[1]}"
         files |= _crates(f"http://{self.place}/crates")
         files |= _modules()
 
