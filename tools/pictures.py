@@ -143,7 +143,7 @@ class Stage:
             screen.press("Enter")
             screen.wait_for("python3 -m unittest", "1 Allow once")
             screen.press("1")
-            screen.wait_for("edit_file", "price * count", "1 Allow once")
+            screen.wait_for("Allow this edit of cart.py?", "1 Allow once")
             screen.type("then have it reviewed")
             screen.press("Enter")
             screen.wait_for("next", "have it reviewed", "1 Allow once")

@@ -195,7 +195,8 @@ class Keys:
 
     def _type_letter(self, event: KeyPressEvent) -> None:
         """Begin a message with the letter, because another key has followed it."""
-        self._terminal.buffer.insert_text(self._drop_letter() + event.data)
+        typed = event.data if event.data.isprintable() else ""
+        self._terminal.buffer.insert_text(self._drop_letter() + typed)
 
     def _drop_letter(self) -> str:
         letter = self._letter
