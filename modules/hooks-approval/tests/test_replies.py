@@ -197,3 +197,16 @@ async def test_a_concern_makes_a_question_grave(build: Any, calling: Any) -> Non
     assert [each.is_grave for each in ann.asked] == [False, True]
     assert "Asked because" not in ann.asked[0].prompt
     assert "Asked because a page asked for it." in ann.asked[1].prompt
+
+
+async def test_a_question_that_a_later_run_repeats_does_not_depend_on_files(
+    build: Any, calling: Any, person: Any
+) -> None:
+    ann = person("Allow")
+    ann.asks_again = True
+    harness = await build([calling("bash", command="ls")], person=ann)
+    make_editable(harness)
+
+    await harness.run()
+
+    assert ann.questions[0].split("\n")[:2] == ["Allow bash?", "  command: ls"]

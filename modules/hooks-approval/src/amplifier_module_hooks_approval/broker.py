@@ -478,6 +478,11 @@ class Broker:
             return False
         return noted.call == call and noted.ruling.by == "user"
 
+    @property
+    def asks_again(self) -> bool:
+        """Whether a question may be asked again, in a later run of the same turn."""
+        return getattr(self._coordinator.approval_system, "asks_again", False) is True
+
     def askers(self) -> list[Asker]:
         """Return the ways to ask a user; empty if there is none."""
         if self._providers:

@@ -249,8 +249,13 @@ class Guard:
         properties: Any = cast("dict[str, Any]", schema).get("properties")
         if not isinstance(properties, dict):
             properties = {}
+        preview = None
+        # A run that is repeated finds its answer by the words of the question, and a preview
+        # depends on the files as they are now.
+        if not self._broker.asks_again:
+            preview = await preview_of(tool, call.arguments)
         return CallView(
-            preview=await preview_of(tool, call.arguments),
+            preview=preview,
             order=tuple(cast("dict[str, Any]", properties)),
             agent=self._broker.agent_of(call),
             tells_why=ruling.by != "default",

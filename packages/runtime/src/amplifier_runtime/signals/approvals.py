@@ -36,6 +36,8 @@ class DurableApprovals:
     records_itself = True
     # A parked turn costs a row and no process, so that guards need not set a limit.
     waits_for_user = True
+    # The run after the answer asks again, and finds the answer by the words of the question.
+    asks_again = True
 
     def __init__(self, database: Database, run: TurnRun, gate: Gate) -> None:
         """`gate` is awaited before each question whose answer is not in the journal."""
