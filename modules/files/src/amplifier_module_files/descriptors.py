@@ -6,10 +6,13 @@ Without a limit, readable files would be reported as unreadable when descriptors
 from __future__ import annotations
 
 import errno
-import resource
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from threading import Condition
+
+if sys.platform != "win32":
+    import resource
 
 _SHARE = 4
 """Searches take this part of what the process may open; the rest is for everything else."""
@@ -48,6 +51,8 @@ class DescriptorPool:
 
 def pool_of_this_process() -> DescriptorPool:
     """Return a pool with a share of the descriptors that this process may open."""
+    if sys.platform == "win32":
+        return DescriptorPool(_MOST)
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return DescriptorPool(_MOST)

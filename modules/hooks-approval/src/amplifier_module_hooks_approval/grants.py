@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +18,8 @@ from amplifier_module_hooks_approval.config import Scope
 from amplifier_module_hooks_approval.rules import Call, matches
 from amplifier_sandbox.home import expanded
 from amplifier_sandbox.ownership import exposure_of
+from amplifier_sandbox.platforms.locks import locked
+from amplifier_sandbox.platforms.opening import open_itself
 
 _MOST_BYTES = 4_000_000
 
@@ -116,8 +116,7 @@ class GrantFile:
             GrantsError: it is damaged, or somebody else could have written it.
         """
         try:
-            # O_NONBLOCK, because opening a pipe in its place would wait for ever.
-            fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = open_itself(self.path, os.O_RDONLY)
         except FileNotFoundError:
             self._seen = None
             return []
@@ -144,7 +143,8 @@ class GrantFile:
         """
         try:
             make_private_folder(self.path.parent)
-            with _locked(self.path.with_name(f"{self.path.name}.lock")):
+            # A file of its own: the grants are replaced, and a lock on them would be lost.
+            with locked(self.path.with_name(f"{self.path.name}.lock")):
                 write_whole(self.path, _GRANTS.dump_json(edit(self.read()), indent=2))
         except OSError as error:
             raise GrantsError(f"{self.path} cannot be written: {error.strerror}") from error
@@ -232,12 +232,3 @@ def _parsed(data: bytes, name: str) -> list[Grant]:
         return _GRANTS.validate_json(data)
     except ValidationError as error:
         raise GrantsError(f"{name} is damaged: {error.errors()[0]['msg']}") from error
-
-
-@contextmanager
-def _locked(path: Path) -> Generator[None]:
-    """Keep other processes from changing the file at the same time."""
-    # A file of its own: the grants are replaced as a file, and a lock on them would be lost.
-    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import stat
+import sys
 import threading
 import time
 from collections import Counter, deque
@@ -15,10 +16,16 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import NamedTuple
 
-from amplifier_kit.durable_files import append_whole, make_private_folder
+from amplifier_kit.durable_files import (
+    append_whole,
+    make_private_folder,
+    read_from,
+    sync_content,
+)
 from amplifier_kit.secrets.scrubber import Scrubber
 from amplifier_module_hooks_logging.config import LoggingConfig
 from amplifier_module_hooks_logging.records import Entry, Renderer
+from amplifier_sandbox.platforms.opening import open_itself
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +72,7 @@ class EventFile:
     def sync(self) -> None:
         """Flush what was appended to disk."""
         if self._fd is not None:
-            os.fdatasync(self._fd)
+            sync_content(self._fd)
 
     def close(self) -> None:
         """Close the file; appending opens it again."""
@@ -77,16 +84,16 @@ class EventFile:
     def _open(self) -> int:
         if self._fd is None:
             make_private_folder(self.path.parent)
-            # O_NOFOLLOW: a link in the folder must not redirect the log to another file.
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._fd = os.open(self.path, flags, 0o600)
+            # A link in the folder must not redirect the log to another file.
+            self._fd = open_itself(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
             if not stat.S_ISREG(os.fstat(self._fd).st_mode):
                 self.close()
                 raise OSError("not a regular file")
             # The mode above applies only to a new file; an old one may be open to others.
-            os.fchmod(self._fd, 0o600)
+            if sys.platform != "win32":
+                os.fchmod(self._fd, 0o600)
             self._size = os.fstat(self._fd).st_size
-            if self._size and os.pread(self._fd, 1, self._size - 1) != b"\n":
+            if self._size and read_from(self._fd, self._size - 1) != b"\n":
                 # A crash left half a line; the next record must not be appended to it.
                 append_whole(self._fd, b"\n")
                 self._size += 1

@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
+from amplifier_sandbox.platforms.opening import open_itself
 from amplifier_sandbox.processes.toolchains import Toolchains
 
 _CANNOT_RUN = 126
@@ -62,8 +63,7 @@ def _what_it_needs(name: str, workspace: Path) -> str | None:
         if program.is_symlink():
             return str(folder / program.readlink())
         # The command may have made it a link or a pipe by now.
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with os.fdopen(os.open(program, flags), "rb", buffering=0) as file:
+        with os.fdopen(open_itself(program, os.O_RDONLY), "rb", buffering=0) as file:
             first = (file.read(_LONGEST_SHEBANG) or b"").partition(b"\n")[0]
     except (OSError, ValueError):
         return None

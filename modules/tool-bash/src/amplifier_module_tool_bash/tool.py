@@ -59,8 +59,8 @@ _STATEMENT = (
 )
 # Linux limits one argument to 128 KiB (MAX_ARG_STRLEN).
 _LONGEST_COMMAND_BYTES = 100_000
-# The exit code of a shell whose program was ended by SIGXFSZ.
-_FILE_TOO_LARGE = 128 + signal.SIGXFSZ
+# The exit code of a shell whose program was ended by SIGXFSZ: 25 on Linux and on macOS.
+_FILE_TOO_LARGE = 128 + 25
 # Time for the tool to end a command and report it, before the loop cancels the tool.
 _MARGIN_SECONDS = 5.0
 

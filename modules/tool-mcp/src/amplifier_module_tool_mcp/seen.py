@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +16,7 @@ import jsonschema_rs
 from amplifier_kit.durable_files import make_private_folder, write_whole
 from amplifier_sandbox.home import expanded
 from amplifier_sandbox.ownership import exposure_of
+from amplifier_sandbox.platforms.locks import locked
 from amplifier_sandbox.visible_text import exact, hidden_in, visible
 
 _PROSE = ("description", "title", "$comment")
@@ -199,10 +198,8 @@ class SeenRecord:
         try:
             make_private_folder(self._path.parent)
             lock_path = self._path.with_name(f"{self._path.name}.lock")
-            descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "r+b") as lock:
-                # Sessions that approve tools at the same time must not lose each other's.
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            # Sessions that approve tools at the same time must not lose each other's.
+            with locked(lock_path):
                 servers = self._read()
                 if servers.get(server, {}).get("source") != source:
                     servers[server] = {"source": source, "tools": {}}

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from signal import SIGKILL
+from signal import Signals
 from types import TracebackType
 from typing import Any
 
@@ -25,6 +24,7 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
+from amplifier_sandbox.platforms.signals import KILL, end_group
 from amplifier_sandbox.processes.sandbox import LaunchSpec
 from amplifier_sandbox.visible_text import visible
 
@@ -331,7 +331,7 @@ class ServerProcess:
                 # In `finally` and without an await before it: a cancelled task still kills.
                 self._kill(process, self._launch.kill_signal)
             if not await self._is_gone(process, _KILL_SECONDS):
-                self._kill(process, SIGKILL)
+                self._kill(process, KILL)
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
@@ -350,7 +350,6 @@ class ServerProcess:
             await asyncio.sleep(_POLL_SECONDS)
         return True
 
-    def _kill(self, process: Process, number: int) -> None:
+    def _kill(self, process: Process, number: Signals) -> None:
         if process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
+            end_group(process.pid, number)

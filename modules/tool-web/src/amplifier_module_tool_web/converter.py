@@ -11,14 +11,16 @@ from __future__ import annotations
 import html
 import json
 import re
-import resource
 import sys
 
 from html_to_markdown import ConversionOptions, InlineDataMedia, convert
 
 from amplifier_sandbox.processes.launcher import restrict_this_process
 
-LIMITS = {resource.RLIMIT_DATA: 40 << 20, resource.RLIMIT_CPU: 10, resource.RLIMIT_CORE: 0}
+if sys.platform != "win32":
+    import resource
+
+    LIMITS = {resource.RLIMIT_DATA: 40 << 20, resource.RLIMIT_CPU: 10, resource.RLIMIT_CORE: 0}
 MOST_CHARACTERS = 1_000_000
 
 _HEAD = 65_536
@@ -39,6 +41,8 @@ def main(kind: str, charset: str, url: str, instructions: str) -> None:
 
     `instructions` is the seccomp filter in hexadecimal, or empty where there is none.
     """
+    if sys.platform == "win32":
+        raise OSError("Windows has no limits for a process that reads a hostile page")
     for limit, value in LIMITS.items():
         resource.setrlimit(limit, (value, value))
     page = sys.stdin.buffer.read()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
-import signal
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -38,6 +37,7 @@ from amplifier_foundation.prepare import (
 from amplifier_foundation.session_options import opens_sandbox
 from amplifier_foundation.short_ids import short_id
 from amplifier_foundation.store.errors import SessionHeldError
+from amplifier_sandbox.platforms.signals import on_signals
 from amplifier_sandbox.visible_text import json_text
 
 if TYPE_CHECKING:
@@ -217,9 +217,9 @@ class RunCommand:
                 stopping.append(loop.create_task(live.cancel(immediate=True)))
 
         # Replaces the handler of `asyncio.run`, which would cancel this task instead of the turn.
-        loop.add_signal_handler(signal.SIGINT, stop)
         try:
-            return await turn
+            with on_signals(stop, only_interrupt=True):
+                return await turn
         except BaseException:
             # After a Ctrl-C, any error is a consequence of it; `CancelledError` of the second one
             # is a BaseException.
@@ -228,7 +228,6 @@ class RunCommand:
             self._report.stop_reason = "cancelled"
             return None
         finally:
-            loop.remove_signal_handler(signal.SIGINT)
             for each in stopping:
                 with suppress(asyncio.CancelledError):
                     await each

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-import termios
 import time
 import unicodedata
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TypeVar
 
 import click
 
 from amplifier_cli.output import say, styled, terminal_file, unstyled
+from amplifier_cli.platform_terminal import forget_typed_ahead
 from amplifier_cli.render.plain import one_line
 from amplifier_sandbox.visible_text import visible
 
@@ -87,12 +87,6 @@ def screen_size() -> tuple[int, int]:
 def is_terminal() -> bool:
     """Whether a user can be asked: stdin and stderr are terminals."""
     return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def forget_typed_ahead() -> None:
-    """Discard unread input: it was typed before the question was on the screen."""
-    with suppress(termios.error, OSError, ValueError):
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 def confirm(question: str) -> None:

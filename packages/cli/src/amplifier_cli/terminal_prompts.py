@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
 from amplifier_cli.attention import Attention
 from amplifier_cli.output import control_terminal, only_the_question, say, say_now, styled
+from amplifier_cli.platform_terminal import forget_typed_ahead, read_line
 from amplifier_cli.question_pages import (
     NEXT_PAGE,
     denial,
@@ -18,26 +18,13 @@ from amplifier_cli.question_pages import (
     ringing,
     signed_rows,
 )
-from amplifier_cli.terminal import PAUSE_SECONDS, forget_typed_ahead, notice, screen_size
+from amplifier_cli.terminal import PAUSE_SECONDS, notice, screen_size
 from amplifier_kit.questions import Asking, Reply
 from amplifier_sandbox.visible_text import exact
 
 __all__ = ["Notices", "TerminalApproval", "read_line"]
 
 _BAR = "┃ "
-
-
-async def read_line() -> str:
-    """Wait for one line of the terminal; unlike a read in a thread, this can be cancelled."""
-    loop = asyncio.get_running_loop()
-    line: asyncio.Future[str] = loop.create_future()
-    descriptor = sys.stdin.fileno()
-    # `done`: the callback may run again before this task has removed it.
-    loop.add_reader(descriptor, lambda: line.done() or line.set_result(sys.stdin.readline()))
-    try:
-        return await line
-    finally:
-        loop.remove_reader(descriptor)
 
 
 class TerminalApproval:

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import stat
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,8 @@ def _read_file(path: Path) -> dict[str, str]:
 
 def _refuse_readable(path: Path, found: os.stat_result) -> None:
     # A file of another user is refused by `require_own`: here chmod is the fix, there it fails.
-    if found.st_uid == os.geteuid() and found.st_mode & 0o077:
+    # Windows has no modes; there `require_own` asks for the profile.
+    if sys.platform != "win32" and found.st_uid == os.geteuid() and found.st_mode & 0o077:
         mode = stat.S_IMODE(found.st_mode)
         raise SettingsError(
             f"The keys in `{path}` were not read.",

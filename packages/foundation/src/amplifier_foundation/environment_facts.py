@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import platform
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,12 +21,12 @@ def environment_facts(project: Path, *, here: Path, with_git: bool) -> str:
 
     Nothing is run for it: git would run what the configuration of a repository names.
     """
-    system = os.uname()
+    system = platform.uname()
     lines = [f"Folder: {project}"]
     if here != project and here.is_relative_to(project):
         lines.append(f"The user is in: {here.relative_to(project)}")
     lines.append(f"Date: {datetime.now(UTC).astimezone():%Y-%m-%d}")
-    lines.append(f"System: {system.sysname} {system.release} on {system.machine}")
+    lines.append(f"System: {system.system} {system.release} on {system.machine}")
     if with_git:
         lines.append(f"Git: {_git_state(project)}")
     return "\n".join(["When this session began:", *(f"- {line}" for line in lines)])

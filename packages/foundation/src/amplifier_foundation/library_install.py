@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +26,7 @@ from amplifier_foundation.sources.libraries import (
 )
 from amplifier_kit.durable_files import make_private_folder
 from amplifier_kit.secrets.known import is_secret_variable
+from amplifier_sandbox.platforms.locks import locked_folder
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -57,7 +56,8 @@ def install_libraries(home: Path, required: Mapping[str, list[Requirement]]) -> 
         _refuse_addresses(module_id, requirements)
     libraries = paths.libraries(home.resolve())
     make_private_folder(libraries)
-    with _alone(libraries):
+    # One process at a time: each adds to what is recorded.
+    with locked_folder(libraries):
         record = recorded_requirements(home)
         record |= {module_id: sorted(map(str, each)) for module_id, each in required.items()}
         folder = environment_folder(home)
@@ -72,17 +72,6 @@ def install_libraries(home: Path, required: Mapping[str, list[Requirement]]) -> 
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
     return _installed(library_folders(home))
-
-
-@contextmanager
-def _alone(folder: Path) -> Generator[None]:
-    """Let one process at a time install: each adds to what is recorded."""
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
 
 
 def _put_in_place(unfinished: Path, folder: Path) -> None:

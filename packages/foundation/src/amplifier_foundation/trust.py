@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Generator, Iterable
@@ -21,6 +20,7 @@ from amplifier_foundation.config.acting_files import (
 from amplifier_foundation.config.plain_files import open_plain
 from amplifier_foundation.errors import TrustError
 from amplifier_sandbox.ownership import exposure_of
+from amplifier_sandbox.platforms.locks import locked
 
 __all__ = ["Trust", "TrustStatus"]
 
@@ -214,9 +214,7 @@ class Trust:
         self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
         # A file of its own: writing replaces the record, and a lock on it would be lost with it.
         lock = self._file.with_name(f"{self._file.name}.lock")
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with locked(lock):
             yield
 
 

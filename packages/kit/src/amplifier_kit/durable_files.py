@@ -6,6 +6,7 @@ Every function here does blocking I/O.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
@@ -16,8 +17,10 @@ __all__ = [
     "append_new_lines",
     "append_whole",
     "make_private_folder",
+    "open_to_append",
     "read_from",
     "remove_unfinished",
+    "sync_content",
     "sync_folder",
     "write_whole",
 ]
@@ -64,6 +67,15 @@ def write_whole(
     return written
 
 
+def open_to_append(path: Path) -> int:
+    """Open a file of records, readable for its owner only; it is created if it is missing."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+    if sys.platform == "win32":
+        # Without it, Windows changes the ends of lines.
+        flags |= os.O_BINARY
+    return os.open(path, flags, 0o600)
+
+
 def append_whole(fd: int, data: bytes) -> None:
     """Append all of `data` to a file opened for appending, or none of it."""
     done = 0
@@ -104,8 +116,19 @@ def read_from(fd: int, start: int) -> bytes:
         return file.read()
 
 
+def sync_content(fd: int) -> None:
+    """Sync what is in a file to disk, and of its status only what reading it needs."""
+    if sys.platform == "linux":
+        os.fdatasync(fd)
+    else:
+        os.fsync(fd)
+
+
 def sync_folder(folder: Path) -> None:
     """Sync the names in a folder to disk; syncing a file does not cover its name."""
+    if sys.platform == "win32":
+        # Windows opens no folders; NTFS has a journal of its names.
+        return
     fd = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(fd)

@@ -1,21 +1,24 @@
 """The writer's lock: one process at a time writes a file, with a fence number of its own.
 
-The lock is an `flock` on a file beside the one that is written; the lock file also names its
+The lock is one on a file beside the one that is written; the lock file also names its
 holder. A takeover from a live process replaces the lock file: the old holder's lock is then on a
 file without a name, which it notices before it writes.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
+import platform
+import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+
+from amplifier_sandbox.platforms.locks import open_to_lock, try_lock
 
 _OPENING_SECONDS = 10.0
 _RETRY_SECONDS = 0.02
@@ -68,14 +71,15 @@ class WriterLock:
         """Lock the file at `path`, or take the lock over; call this inside `opening`.
 
         Raises:
-            HeldError: another process holds it and `takeover` is False.
+            HeldError: another process holds it and `takeover` is False, or this is Windows.
         """
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         # Read before a takeover replaces the file: fence numbers continue from its number.
         holder = _read_holder(fd)
-        if not _try_lock(fd):
+        if not try_lock(fd):
             os.close(fd)
-            if not takeover:
+            # Windows does not replace a file that another process has open.
+            if not takeover or sys.platform == "win32":
                 raise HeldError(path, holder)
             fd = _put_in_place(path)
         return cls(path, fd, holder.fence)
@@ -84,9 +88,10 @@ class WriterLock:
         """Write this process and its fence to the lock file, durably; return the holder."""
         self.fence = fence
         since = datetime.now(UTC).isoformat(timespec="seconds")
-        holder = Holder(os.getpid(), os.uname().nodename, since, fence, session_id)
+        holder = Holder(os.getpid(), platform.node(), since, fence, session_id)
         os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, json.dumps(holder._asdict()).encode(), 0)
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        os.write(self._fd, json.dumps(holder._asdict()).encode())
         os.fsync(self._fd)
         return holder
 
@@ -104,7 +109,7 @@ class WriterLock:
             raise LostError(Path(self._name))
 
     def release(self) -> None:
-        """Release the lock: closing the file drops its `flock`."""
+        """Release the lock: closing the file drops it."""
         os.close(self._fd)
 
 
@@ -115,11 +120,11 @@ def opening(folder: Path) -> Generator[None]:
     Raises:
         HeldError: another process took longer than that.
     """
-    fd = os.open(folder, os.O_RDONLY)
+    fd = open_to_lock(folder)
     try:
-        # Polling, because `flock` has no timeout of its own.
+        # Polling, because locks have no timeout of their own.
         deadline = time.monotonic() + _OPENING_SECONDS
-        while not _try_lock(fd):
+        while not try_lock(fd):
             if time.monotonic() > deadline:
                 raise HeldError(folder, Holder(0, "", "", 0, ""))
             time.sleep(_RETRY_SECONDS)
@@ -136,7 +141,7 @@ def read_holder(path: Path) -> Holder | None:
         return None
     try:
         # Even this shared lock would make a concurrent `acquire` fail, hence `opening`.
-        if _try_lock(fd, fcntl.LOCK_SH):
+        if try_lock(fd, shared=True):
             return None
         return _read_holder(fd)
     finally:
@@ -148,17 +153,9 @@ def _put_in_place(path: Path) -> int:
     replacement = path.with_name(f"{path.name}.{os.getpid()}")
     fd = os.open(replacement, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
     # Locked before it gets its name, so that no other process can lock it first.
-    _try_lock(fd)
+    try_lock(fd)
     replacement.replace(path)
     return fd
-
-
-def _try_lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
-    try:
-        fcntl.flock(fd, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _identity(stat: os.stat_result) -> tuple[int, int]:
@@ -168,7 +165,8 @@ def _identity(stat: os.stat_result) -> tuple[int, int]:
 def _read_holder(fd: int) -> Holder:
     """Parse the lock file; the pid is 0 if it was never signed."""
     try:
-        said: Any = json.loads(os.pread(fd, 4_096, 0))
+        os.lseek(fd, 0, os.SEEK_SET)
+        said: Any = json.loads(os.read(fd, 4_096))
     except ValueError:
         said = {}
     if isinstance(said, dict):

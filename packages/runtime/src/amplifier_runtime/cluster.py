@@ -115,6 +115,10 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 def main(workers: int = WORKERS) -> int:
     """Run a cluster until Ctrl-C or SIGTERM."""
+    if sys.platform == "win32":
+        # Raises, with the reason.
+        LocalPostgres()
+        return 1
     # SIGINT too: a shell starts background processes with it ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)

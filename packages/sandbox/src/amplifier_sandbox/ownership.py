@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amplifier_sandbox.home import amplifier_home
+from amplifier_sandbox.platforms.users import home_of_account, in_profile
 
 # Of macOS; whoever is in it can become root. Homebrew lets it write to its folders.
 _ADMINISTRATORS = 80
@@ -41,7 +42,10 @@ def exposure_of(path: Path, status: os.stat_result | None = None) -> Exposure | 
     As sshd does with its keys: the file and each folder above it, up to the home folder, must
     belong to this user or to root and must not be writable by others, or by a group that has others
     in it. `status` is that of the open file, so that the file cannot be replaced after the check.
+    On Windows, it must be in the user's profile.
     """
+    if sys.platform == "win32":
+        return None if in_profile(path) else _outside_of_profile(path)
     given = _absolute(path)
     real = _real(given)
     # Both names: whoever can replace a link on the way decides what is read, too.
@@ -63,7 +67,7 @@ def exposure_of(path: Path, status: os.stat_result | None = None) -> Exposure | 
 def exposure_in(folder: Path) -> Exposure | None:
     """Return what lets another user change a folder or anything in it, except in `.git`."""
     exposure = exposure_of(folder)
-    if exposure is not None:
+    if exposure is not None or sys.platform == "win32":
         return exposure
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name != ".git"]
@@ -88,7 +92,13 @@ def _chain(path: Path) -> Iterator[Path]:
     yield from reversed(places)
 
 
+def _outside_of_profile(path: Path) -> Exposure:
+    why = f"`{path}` is not in your user profile, so other users may be able to write it."
+    return Exposure(path, why, r"set AMPLIFIER_HOME=%USERPROFILE%\.amplifier")
+
+
 def _judged(path: Path, status: os.stat_result) -> Exposure | None:
+    assert sys.platform != "win32"
     if status.st_uid not in (os.geteuid(), 0):
         why = f"`{path}` belongs to another user (uid {status.st_uid})."
         return Exposure(path, why, _way_out(path, status))
@@ -113,6 +123,7 @@ def _is_private_group(group: int) -> bool:
     import grp  # noqa: PLC0415 - only for what would be refused otherwise
     import pwd  # noqa: PLC0415 - as above
 
+    assert sys.platform != "win32"
     if sys.platform == "darwin" and group == _ADMINISTRATORS:
         return True
     user = os.geteuid()
@@ -131,6 +142,7 @@ def _way_out(path: Path, status: os.stat_result) -> str:
     """Return a command that works for this user, whoever owns the file."""
     import shlex  # noqa: PLC0415 - every start checks, few are refused
 
+    assert sys.platform != "win32"
     if status.st_uid == os.geteuid():
         return f"chmod go-w {shlex.quote(str(path))}"
     if is_own_place(path) and path.parent.stat().st_uid == os.geteuid():
@@ -149,11 +161,13 @@ def _free_name(path: Path) -> Path:
 
 def _another_home() -> str:
     """Return a folder that would be accepted: in the user's own home, else a temporary one."""
-    import pwd  # noqa: PLC0415 - as above
     import shlex  # noqa: PLC0415 - as above
 
-    with suppress(KeyError, OSError):
-        own = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    assert sys.platform != "win32"
+    own = home_of_account()
+    if own is None:
+        return '"$(mktemp -d)"'
+    with suppress(OSError):
         safe = own.is_dir() and not own.stat().st_mode & _WRITABLE_BY_OTHERS
         if safe and own.stat().st_uid == os.geteuid() and own not in amplifier_home().parents:
             return shlex.quote(str(own / ".amplifier"))

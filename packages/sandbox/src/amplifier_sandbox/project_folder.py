@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from amplifier_sandbox.home import amplifier_home
+from amplifier_sandbox.platforms.users import home_of_account, is_users
 
 _OWN_FILES = "the folder of Amplifier's own keys, settings and logs"
 _MARKS = (".git", ".amplifier")
@@ -24,13 +24,10 @@ def project_root(folder: Path) -> Path:
         if why_not_a_project(candidate) is not None:
             break
         # Another user's `/tmp/.git` must not make all of `/tmp` the project.
-        if any((candidate / mark).exists() for mark in _MARKS) and _is_own(candidate):
+        has_mark = any((candidate / mark).exists() for mark in _MARKS)
+        if has_mark and is_users(candidate, candidate.stat()):
             return candidate
     return folder
-
-
-def _is_own(folder: Path) -> bool:
-    return folder.stat().st_uid == os.geteuid()
 
 
 def why_not_a_project(folder: Path) -> str | None:
@@ -56,14 +53,15 @@ def why_not_a_project(folder: Path) -> str | None:
 def _user_homes() -> list[Path]:
     """Return the home folder that HOME names and the one of the user database."""
     # Another HOME does not change which files the process can read.
-    found = [_real_path(Path.home), _real_path(lambda: Path(pwd.getpwuid(os.geteuid()).pw_dir))]
+    found = [_real_path(Path.home), _real_path(home_of_account)]
     # The home of a user without one, as in some containers, is `/`.
     return [home for home in found if home is not None and home.parent != home]
 
 
-def _real_path(find: Callable[[], Path]) -> Path | None:
-    with suppress(RuntimeError, KeyError):
-        return Path(os.path.realpath(find()))
+def _real_path(find: Callable[[], Path | None]) -> Path | None:
+    with suppress(RuntimeError):
+        found = find()
+        return None if found is None else Path(os.path.realpath(found))
     return None
 
 

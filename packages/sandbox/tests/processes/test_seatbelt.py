@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from amplifier_sandbox.network.proxy import Pass
 from amplifier_sandbox.network.session_network import NetworkAccess
 from amplifier_sandbox.ownership import exposure_of
-from amplifier_sandbox.processes import disk_use, process_end, seatbelt
+from amplifier_sandbox.platforms import process_end, process_table
+from amplifier_sandbox.processes import disk_use, seatbelt
 from amplifier_sandbox.processes.bubblewrap import LASTING_HOME, bubblewrap_command
 from amplifier_sandbox.processes.limits import Limits, SandboxError
 from amplifier_sandbox.processes.sandbox import Sandbox
@@ -497,7 +498,7 @@ def test_processes_are_counted_alike_with_and_without_files_of_processes(
         assert process.stdout.readline() == b"ready\n"
         try:
             memory, count = disk_use.use_of([process.pid])
-            monkeypatch.setattr(disk_use, "has_proc", lambda: False)
+            monkeypatch.setattr(process_table, "has_proc", lambda: False)
             listed_memory, listed_count = disk_use.use_of([process.pid])
         finally:
             os.killpg(process.pid, 9)

@@ -13,6 +13,7 @@ from amplifier_kit.durable_files import (
     append_new_lines,
     append_whole,
     make_private_folder,
+    open_to_append,
     read_from,
     sync_folder,
 )
@@ -72,7 +73,7 @@ class MessageLog:
             with opening(path.parent), ExitStack() as undo:
                 lock = WriterLock.acquire(path.with_name(f"{path.name}.lock"), takeover=takeover)
                 undo.callback(lock.release)
-                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+                fd = open_to_append(path)
                 undo.callback(os.close, fd)
                 log = cls(fd, lock, path, scrubber)
                 log._load(session_id)

@@ -7,15 +7,20 @@ be killed. It is started by path, because importing its package would load what 
 from __future__ import annotations
 
 import re
-import resource
 import sys
 from pathlib import Path
 
-LIMITS = {resource.RLIMIT_DATA: 512 << 20, resource.RLIMIT_CPU: 600, resource.RLIMIT_CORE: 0}
+if sys.platform != "win32":
+    import resource
+
+    LIMITS = {resource.RLIMIT_DATA: 512 << 20, resource.RLIMIT_CPU: 600, resource.RLIMIT_CORE: 0}
 
 
 def main(pattern: str, ignore_case: str, *paths: str) -> int:
     """Write `path NUL line:column:text` for every line that matches; the column is in bytes."""
+    if sys.platform == "win32":
+        sys.stderr.write("Windows has no limits for a process that searches")
+        return 2
     for limit, value in LIMITS.items():
         resource.setrlimit(limit, (value, value))
     try:

@@ -72,7 +72,10 @@ class Matching:
         try:
             if os.fstat(fd).st_size > limit:
                 return f"above {limit:,} bytes"
-            if b"\0" in os.pread(fd, _HEAD_BYTES, 0):
+            head = os.read(fd, _HEAD_BYTES)
+            # On macOS the program that is given the descriptor reads on from this place.
+            os.lseek(fd, 0, os.SEEK_SET)
+            if b"\0" in head:
                 return "binary"
             return None
         except OSError:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 from amplifier_module_files.tool_search.inputs import Grep
 from amplifier_sandbox.own.programs import find_program
+from amplifier_sandbox.platforms.signals import end_group
 
 # How long to wait for a search that was stopped.
 _PATIENCE_SECONDS = 2.0
@@ -60,8 +58,7 @@ class Stop:
         with self._lock:
             self.is_set = True
             if self._process is not None and self._process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
+                end_group(self._process.pid)
 
     def start(self, command: list[str], fds: Collection[int]) -> subprocess.Popen[bytes]:
         """Start a program on open files, in its own process group."""

@@ -41,7 +41,7 @@ class PrivateHistory(FileHistory):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # FileHistory would create it with the umask; prompts may contain secrets. The chmod is for
         # a file that exists with another mode.
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         path.chmod(0o600)
         super().__init__(str(path))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from typing import Any
 
 from amplifier_cli.attention import Attention
@@ -23,6 +21,7 @@ from amplifier_cli.terminal_prompts import TerminalApproval, read_line
 from amplifier_foundation.prepare import PreparedSession, open_session
 from amplifier_foundation.short_ids import short_id
 from amplifier_journal.readings.items import Items, Notice, Prompt
+from amplifier_sandbox.platforms.signals import on_signals
 
 
 class PlainChat:
@@ -74,24 +73,25 @@ class PlainChat:
         observer = Observer(self._scene, self._put, self._keeper.keep_words, results, Usage())
         detach = observer.attach(live.session.coordinator.hooks)
         conversation = Conversation(live, self._scene, observer, self._put)
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, conversation.stop)
         try:
-            if self._prompt.strip():
-                say(f"> {self._prompt}")
-                conversation.say(self._prompt)
-                await conversation.settle()
-            while True:
-                say("> ", nl=False)
-                line = await read_line()
-                if not line or line.strip() == "/quit":
-                    break
-                if line.strip():
-                    conversation.say(line.strip())
-                    await conversation.settle()
+            with on_signals(conversation.stop, only_interrupt=True):
+                await self._answer_lines(conversation)
         finally:
-            loop.remove_signal_handler(signal.SIGINT)
             detach()
+
+    async def _answer_lines(self, conversation: Conversation) -> None:
+        if self._prompt.strip():
+            say(f"> {self._prompt}")
+            conversation.say(self._prompt)
+            await conversation.settle()
+        while True:
+            say("> ", nl=False)
+            line = await read_line()
+            if not line or line.strip() == "/quit":
+                break
+            if line.strip():
+                conversation.say(line.strip())
+                await conversation.settle()
 
     def _show_earlier(self, session_id: str) -> str:
         reading = Items()

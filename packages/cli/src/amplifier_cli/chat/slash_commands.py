@@ -21,7 +21,6 @@ from amplifier_foundation.rewind import tell_model
 from amplifier_foundation.session_options import model_key
 from amplifier_foundation.short_ids import short_id
 from amplifier_journal.readings.items import Notice, items_of
-from amplifier_kit.durable_files import append_whole
 from amplifier_sandbox.visible_text import visible
 
 _CHARACTERS_PER_TOKEN = 4
@@ -279,14 +278,13 @@ async def leave(chat: Chat, argument: str) -> None:
 def _write_new(folder: Path, name: str, text: str) -> Path:
     """Write a new file that only its owner can read; refuse to overwrite one."""
     path = folder / Path(name).expanduser()
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
-        append_whole(descriptor, text.encode())
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode())
     except OSError:
         path.unlink(missing_ok=True)
         raise
-    finally:
-        os.close(descriptor)
     return path
 
 

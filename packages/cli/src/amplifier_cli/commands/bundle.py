@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +23,7 @@ from amplifier_cli.terminal import (
     screen_width,
     working,
 )
+from amplifier_sandbox.platforms.signals import end_group
 from amplifier_sandbox.visible_text import exact, json_text
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def mount_all(bundle: str, seconds: float) -> MountReport:
         finally:
             if process.poll() is None:
                 # The group includes processes that the modules started.
-                os.killpg(process.pid, signal.SIGKILL)
+                end_group(process.pid)
                 process.wait()
         return _read(report, why)
 

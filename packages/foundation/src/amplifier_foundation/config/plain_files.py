@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_sandbox.ownership import Exposure, exposure_in, exposure_of, is_own_place
+from amplifier_sandbox.platforms.opening import open_without_waiting
 
 __all__ = ["is_file", "is_folder", "open_plain", "require_own", "require_own_folder"]
 
@@ -35,8 +36,7 @@ def is_folder(path: Path) -> bool:
 
 def open_plain(path: Path) -> BinaryIO:
     """Open a file to read it; raises OSError for folders, pipes and devices."""
-    # Without O_NONBLOCK, opening a pipe without a writer would wait for ever.
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    fd = open_without_waiting(path, os.O_RDONLY)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise OSError(errno.EINVAL, "It is not a plain file", str(path))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from amplifier_foundation.sources.errors import FetchError, RejectedArchiveError
 from amplifier_foundation.sources.fetch import Watch
 from amplifier_foundation.sources.uri import Source
 from amplifier_sandbox.own.programs import find_program, search_folders
+from amplifier_sandbox.platforms.signals import end_group
 
 __all__ = ["fetch_commit"]
 
@@ -183,7 +183,7 @@ class _Git:
         finally:
             if process.poll() is None:
                 # The whole group: git's transports run in processes of their own.
-                os.killpg(process.pid, signal.SIGKILL)
+                end_group(process.pid)
                 process.wait()
 
 

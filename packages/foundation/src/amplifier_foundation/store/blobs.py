@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from amplifier_kit.durable_files import make_private_folder, remove_unfinished, write_whole
+from amplifier_sandbox.platforms.locks import locked
 
 LARGE = 64 * 1024  # characters; a longer string does not stay in its record
 BLOB = "$blob"
@@ -50,12 +49,8 @@ class Blobs:
     def in_use(self, *, alone: bool = False) -> Generator[None]:
         """Keep blobs from being swept until their record is written; `alone` is for the sweep."""
         make_private_folder(self._folder)
-        fd = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        with locked(self._folder / ".lock", shared=not alone):
             yield
-        finally:
-            os.close(fd)
 
     def each(self) -> Iterator[tuple[str, Path, int]]:
         """Yield the name, file and size of every blob."""

@@ -201,11 +201,6 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PIECE = 1024 * 1024
 
 
-def open_log(path: Path) -> int:
-    """Open a log for appending, readable for its owner only."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-
-
 def append_whole(fd: int, line: bytes, still_ours: Callable[[], None]) -> None:
     """Append all of a line, or nothing of it.
 

@@ -63,39 +63,25 @@ def stamps(home: Path, sessions: str) -> dict[str, Stamp]:
     their files into folders beside ours.
     """
     found: dict[str, Stamp] = {}
-    try:
-        fd = os.open(home / sessions, os.O_RDONLY | os.O_DIRECTORY)
-    except (FileNotFoundError, NotADirectoryError):
-        return found
-    try:
-        # Every list does this for thousands of folders, so each system call counts.
-        for name in names(fd):
-            try:
-                stat = os.stat(f"{name}/{METADATA}", dir_fd=fd)
-            except OSError:
-                if _has_log(fd, name):
-                    found[f"{sessions}/{name}"] = 0
-            else:
-                found[f"{sessions}/{name}"] = hash((stat.st_mtime_ns, stat.st_ino, stat.st_size))
-    finally:
-        os.close(fd)
+    # Every list does this for thousands of folders, so each system call, and each Path, counts.
+    folder = os.fspath(home / sessions)
+    for name in names(folder):
+        try:
+            stat = os.stat(f"{folder}/{name}/{METADATA}")  # noqa: PTH116 - as above
+        except OSError:
+            if os.path.exists(f"{folder}/{name}/{LOG}"):  # noqa: PTH110 - as above
+                found[f"{sessions}/{name}"] = 0
+        else:
+            found[f"{sessions}/{name}"] = hash((stat.st_mtime_ns, stat.st_ino, stat.st_size))
     return found
 
 
-def names(folder: Path | int) -> list[str]:
+def names(folder: Path | str) -> list[str]:
     """Return the names in a folder, without those of unfinished or deleted entries (`.`)."""
     try:
         return [name for name in os.listdir(folder) if not name.startswith(".")]  # noqa: PTH208
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def _has_log(sessions: int, name: str) -> bool:
-    try:
-        os.stat(f"{name}/{LOG}", dir_fd=sessions)
-    except OSError:
-        return False
-    return True
 
 
 def _stamp(stat: os.stat_result) -> Stamp:

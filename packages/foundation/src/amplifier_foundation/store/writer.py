@@ -25,14 +25,13 @@ from amplifier_foundation.store.log_file import (
     Sieve,
     append_whole,
     encode_line,
-    open_log,
     read_lines,
     set_torn_aside,
     store_error,
 )
 from amplifier_foundation.store.metadata import write_metadata
 from amplifier_journal.records import Record, json_text, now
-from amplifier_kit.durable_files import remove_unfinished, sync_folder
+from amplifier_kit.durable_files import open_to_append, remove_unfinished, sync_folder
 
 Scrub = Callable[[Any], Any]
 
@@ -71,7 +70,7 @@ class SessionWriter:
         self._unsynced = self._changed = False
         self._failure: StoreError | None = None
         self._seq = self._bytes = 0
-        self._fd: int | None = open_log(folder / LOG)
+        self._fd: int | None = open_to_append(folder / LOG)
         try:
             self._load()
         except BaseException:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import fcntl
 import logging
-import os
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,6 +20,7 @@ from amplifier_runtime.database.clock import iso
 from amplifier_runtime.database.database import IDLE_SECONDS, persistently
 from amplifier_runtime.database.store import from_json, to_json
 from amplifier_runtime.errors import Fenced
+from amplifier_sandbox.platforms.locks import locked_folder
 
 __all__ = ["Engine", "Write", "make_tables"]
 
@@ -95,12 +94,8 @@ def _alone(url: str) -> Generator[None]:
         yield
         return
     # The folder and not the file: closing a descriptor of the file would release SQLite's locks.
-    folder = os.open(Path(address.database).absolute().parent, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+    with locked_folder(Path(address.database).absolute().parent):
         yield
-    finally:
-        os.close(folder)
 
 
 class Engine:

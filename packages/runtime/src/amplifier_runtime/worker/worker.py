@@ -7,7 +7,6 @@ import contextlib
 import itertools
 import logging
 import math
-import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,6 +30,7 @@ from amplifier_runtime.turns.plan_keys import PlanKeys
 from amplifier_runtime.turns.turn_run import DRAIN, Boundary, TurnPart
 from amplifier_runtime.turns.turn_runner import OpenSession, TurnRunner
 from amplifier_runtime.worker.liveness import DEAD_AFTER_SECONDS, Liveness, Observer, remove_retired
+from amplifier_sandbox.platforms.signals import on_signals
 
 __all__ = ["Worker", "WorkerSettings", "open_session", "run_worker"]
 
@@ -388,10 +388,18 @@ async def run_worker(
     Raises:
         LeaveTimeoutError: the database did not answer while it left.
     """
-    loop = asyncio.get_running_loop()
+    # Around the worker: a second signal must not end it while it drains.
+    with contextlib.ExitStack() as handlers:
+        await _run_until_left(settings, handlers, on_ready)
+
+
+async def _run_until_left(
+    settings: WorkerSettings,
+    handlers: contextlib.ExitStack,
+    on_ready: Callable[[Worker], None] | None,
+) -> None:
     async with Worker(settings) as worker:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, worker.leave)
+        handlers.enter_context(on_signals(worker.leave))
         if on_ready is not None:
             on_ready(worker)
         await worker.leaving.wait()

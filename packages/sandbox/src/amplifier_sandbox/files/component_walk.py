@@ -8,9 +8,11 @@ import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from amplifier_sandbox.platforms.opening import CLOSE_ON_EXEC, NO_FOLLOW, NO_WAIT, ONLY_FOLDER
+
 # Systems without O_PATH, such as macOS, open the place for reading.
-PLACE = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
-FOLDER = PLACE | os.O_DIRECTORY | os.O_CLOEXEC
+PLACE: int = getattr(os, "O_PATH", os.O_RDONLY | NO_WAIT)
+FOLDER = PLACE | ONLY_FOLDER | CLOSE_ON_EXEC
 
 # As many as Linux follows for one path.
 _MOST_LINKS = 40
@@ -116,7 +118,7 @@ class _Walk:
 def _opened(folder: int, part: str, flags: int, mode: int) -> int | str:
     """Open one part; return its descriptor, or the target if it is a link."""
     try:
-        fd = os.open(part, flags | os.O_NOFOLLOW, mode, dir_fd=folder)
+        fd = os.open(part, flags | NO_FOLLOW, mode, dir_fd=folder)
     except OSError as error:
         if error.errno not in _MAYBE_A_LINK:
             raise

@@ -18,6 +18,14 @@ from typing import Final, NamedTuple
 from amplifier_sandbox.files.component_walk import FOLDER, PLACE, closing, walk_beneath
 from amplifier_sandbox.files.names import RefusedError, require_sound, shown
 from amplifier_sandbox.files.own_files import OwnFiles
+from amplifier_sandbox.platforms.opening import (
+    CLOSE_ON_EXEC,
+    NO_FOLLOW,
+    NO_TERMINAL,
+    NO_WAIT,
+    ONLY_FOLDER,
+    open_folder,
+)
 
 # The same number on every architecture but alpha.
 _OPENAT2 = 437
@@ -53,7 +61,7 @@ def open_beneath(folder: int, name: str, flags: int, *, follow: bool, mode: int 
         RefusedError: by the rules `outside` and `link`.
         OSError: the kernel's other reasons.
     """
-    flags |= os.O_CLOEXEC
+    flags |= CLOSE_ON_EXEC
     tries = 0
     while True:
         tries += 1
@@ -88,7 +96,7 @@ def create_beneath(folder: int, name: str, mode: int = 0o666) -> int:
         ):
             os.mkdir(part, dir_fd=above)
         made /= part
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW
     return open_beneath(folder, name, flags, follow=False, mode=mode)
 
 
@@ -116,8 +124,8 @@ def _link(name: str) -> RefusedError:
     )
 
 
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-_READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+_READ = os.O_RDONLY | NO_WAIT | NO_TERMINAL
+_READ_FOLDER = os.O_RDONLY | ONLY_FOLDER
 _CHUNK = 1 << 20
 # All of a mode but the set-user-ID and set-group-ID bits.
 _KEPT_MODE = 0o1777
@@ -152,7 +160,7 @@ class Root:
         self.writable = writable
         self._own = own
         self._given = Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would follow links
-        self._fd = os.open(self.path, FOLDER)
+        self._fd = open_folder(self.path, FOLDER)
         # Closed only when no thread can still use it: the number of a closed descriptor is reused,
         # and a thread would work in another folder.
         weakref.finalize(self, os.close, self._fd)
@@ -346,13 +354,13 @@ def _read_all(name: str, fd: int, limit: int) -> bytes:
 
 
 def _write_new(folder: int, name: str, data: bytes, old: os.stat_result | None, mode: int) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | CLOSE_ON_EXEC
     # A replacement is private until it has the owner and mode of the old file.
     fd = os.open(name, flags, mode & _KEPT_MODE if old is None else 0o600, dir_fd=folder)
     with os.fdopen(fd, "wb") as file:
         file.write(data)
         file.flush()
-        if old is not None:
+        if old is not None and sys.platform != "win32":
             own = os.fstat(fd)
             if (old.st_uid, old.st_gid) != (own.st_uid, own.st_gid):
                 os.fchown(fd, old.st_uid, old.st_gid)

@@ -8,12 +8,14 @@ in it. They keep the namespaces alive; this program ends.
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import socket
 import struct
 import sys
 from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
 
 _NEW_USER_AND_NETWORK = 0x10000000 | 0x40000000
 _SET_FLAGS = 0x8914
@@ -22,6 +24,8 @@ _UP_AND_RUNNING = 0x1 | 0x40
 
 def main(descriptor: int) -> None:
     """Send the descriptors over the socket `descriptor`."""
+    if sys.platform == "win32":
+        raise OSError("Windows has no network namespaces")
     user, group = os.getuid(), os.getgid()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_NEW_USER_AND_NETWORK) != 0:

@@ -62,6 +62,8 @@ class SessionNetwork:
         Raises:
             NetworkError: they cannot be made here.
         """
+        if sys.platform != "linux":
+            raise NetworkError(f"{sys.platform} has no network namespaces; Linux has")
         nsenter = shutil.which("nsenter", path=_FOLDERS)
         if nsenter is None:
             raise NetworkError("`nsenter` of util-linux is not installed")

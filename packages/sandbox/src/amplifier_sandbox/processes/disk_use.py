@@ -3,74 +3,43 @@
 from __future__ import annotations
 
 import os
-import subprocess
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+import sys
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-# Fields of /proc/*/stat after the name: the parent, and the pages in memory.
-_PARENT = 1
-_PAGES = 21
-_PS_SECONDS = 10
+from amplifier_sandbox.platforms.process_table import process_table
 
 
 def use_of(programs: Collection[int]) -> tuple[int, int]:
     """Return the memory, in bytes, and the number of all processes at and below `programs`.
 
     Memory that processes share is counted for each of them, so the sum is never too small.
+
+    Raises:
+        OSError: the processes of this machine cannot be listed.
     """
     found = processes_below(programs)
     return sum(found.values()), len(found)
 
 
 def processes_below(programs: Collection[int]) -> dict[int, int]:
-    """Return the processes at and below `programs`, each with its memory in bytes."""
-    sizes: dict[int, int] = {}
+    """Return the processes at and below `programs`, each with its memory in bytes.
+
+    Raises:
+        OSError: the processes of this machine cannot be listed.
+    """
+    table = process_table()
     children: dict[int, list[int]] = {}
-    for process, parent, size in _from_proc() if has_proc() else _from_ps():
-        sizes[process] = size
-        children.setdefault(parent, []).append(process)
+    for number, entry in table.items():
+        children.setdefault(entry.parent, []).append(number)
     below: dict[int, int] = {}
-    found = [process for process in programs if process in sizes]
+    found = [process for process in programs if process in table]
     while found:
         process = found.pop()
-        below[process] = sizes[process]
+        below[process] = table[process].memory
         found += children.get(process, [])
     return below
-
-
-def has_proc() -> bool:
-    """Whether the system shows its processes as files, as Linux does."""
-    return os.path.isdir("/proc/self")  # noqa: PTH112 - four times a second
-
-
-def _from_proc() -> Iterator[tuple[int, int, int]]:
-    """Yield the number, the parent and the memory of every process."""
-    for folder in os.listdir("/proc"):  # noqa: PTH208 - thousands of names, no need for paths
-        if not folder.isdigit():
-            continue
-        with suppress(OSError, ValueError):
-            stat = Path("/proc", folder, "stat").read_bytes()
-            # The name of a program may have spaces and brackets in it; the later fields do not.
-            fields = stat[stat.rindex(b")") + 2 :].split()
-            yield int(folder), int(fields[_PARENT]), int(fields[_PAGES]) * _PAGE_BYTES
-
-
-def _from_ps() -> Iterator[tuple[int, int, int]]:
-    """Yield the same, as `ps` of POSIX prints it; the memory is in units of 1024 bytes."""
-    listed = subprocess.run(
-        ["/bin/ps", "-A", "-o", "pid=", "-o", "ppid=", "-o", "rss="],
-        check=True,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env={},
-        timeout=_PS_SECONDS,
-    )
-    for line in listed.stdout.splitlines():
-        process, parent, size = map(int, line.split())
-        yield process, parent, size * 1024
 
 
 # The largest reserve, as a fraction of the disk: one of 500 MB could never keep 1 GiB free.
@@ -118,6 +87,8 @@ class Space:
 
     @classmethod
     def _of(cls, path: Path, limits: DiskLimits) -> Space:
+        if sys.platform == "win32":
+            raise OSError("the space of a disk is not measured on Windows")
         found = os.statvfs(path)
         block = found.f_frsize
         return cls(

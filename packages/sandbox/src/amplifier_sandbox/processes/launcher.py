@@ -8,6 +8,7 @@ standard library, because every import slows the start of each confined program.
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
 import signal
@@ -45,7 +46,11 @@ _MAKE_DEVICES = (1 << 6) | (1 << 11)
 
 _KILL_ROUNDS = 200
 
-_libc = ctypes.CDLL(None, use_errno=True)
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    # Not at import: Windows has no such library.
+    return ctypes.CDLL(None, use_errno=True)
 
 
 class _Ruleset(ctypes.Structure):
@@ -73,12 +78,14 @@ def _checked(result: int) -> int:
 
 
 def _prctl(option: int, value: int) -> None:
-    _checked(_libc.prctl(option, *map(ctypes.c_ulong, (value, 0, 0, 0))))
+    _checked(_libc().prctl(option, *map(ctypes.c_ulong, (value, 0, 0, 0))))
 
 
 def landlock_version() -> int:
     """Return the kernel's version of Landlock; 0 if it has none."""
-    return max(0, _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1))
+    if sys.platform != "linux":
+        return 0
+    return max(0, _libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1))
 
 
 def restrict_files(plan: dict[str, Any]) -> None:
@@ -91,7 +98,7 @@ def restrict_files(plan: dict[str, Any]) -> None:
         _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS if version >= 6 else 0,
     )
     size = 8 if version < 4 else 16 if version < 6 else 24
-    made = _libc.syscall(_CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(size), 0)
+    made = _libc().syscall(_CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(size), 0)
     descriptor = _checked(made)
     for path in plan["read"]:
         _allow(descriptor, path, _READ)
@@ -99,17 +106,18 @@ def restrict_files(plan: dict[str, Any]) -> None:
         _allow(descriptor, path, handled & (_READ | _WRITE_FILE | _TRUNCATE | _IOCTL_DEVICE))
     for path in plan["write"]:
         _allow(descriptor, path, handled & ~_MAKE_DEVICES)
-    _checked(_libc.syscall(_RESTRICT_SELF, descriptor, 0))
+    _checked(_libc().syscall(_RESTRICT_SELF, descriptor, 0))
     os.close(descriptor)
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
+    assert sys.platform == "linux"
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         is_folder = Path(path).is_dir()
         # For a file, the kernel rejects rights that only folders have.
         rule = _PathBeneath(rights if is_folder else rights & _FILE_RIGHTS, descriptor)
-        added = _libc.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.byref(rule), 0)
+        added = _libc().syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.byref(rule), 0)
         _checked(added)
     finally:
         os.close(descriptor)
@@ -122,7 +130,7 @@ def drop_capabilities() -> None:
         with suppress(OSError):
             _prctl(_PR_CAPBSET_DROP, capability)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    _checked(_libc.capset(ctypes.byref(header), ctypes.byref((ctypes.c_uint32 * 6)())))
+    _checked(_libc().capset(ctypes.byref(header), ctypes.byref((ctypes.c_uint32 * 6)())))
 
 
 def filter_system_calls(program: bytes) -> None:
@@ -131,7 +139,7 @@ def filter_system_calls(program: bytes) -> None:
     filters = _FilterProgram(len(program) // 8, ctypes.addressof(instructions))
     address = ctypes.c_void_p(ctypes.addressof(filters))
     mode = ctypes.c_ulong(_SECCOMP_MODE_FILTER)
-    _checked(_libc.prctl(_PR_SET_SECCOMP, mode, address, ctypes.c_ulong(0), ctypes.c_ulong(0)))
+    _checked(_libc().prctl(_PR_SET_SECCOMP, mode, address, ctypes.c_ulong(0), ctypes.c_ulong(0)))
 
 
 def restrict_this_process(program: bytes) -> None:
@@ -142,6 +150,7 @@ def restrict_this_process(program: bytes) -> None:
 
 def _start(plan: dict[str, Any], argv: list[str]) -> None:
     """Become the program, confined as planned; never returns."""
+    assert sys.platform == "linux"
     try:
         # The program would inherit the signals that the launcher blocks.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -183,6 +192,7 @@ def _descendants() -> list[int]:
 
 def _kill_all() -> None:
     """Kill everything below this process; stopped first, so that nothing forks meanwhile."""
+    assert sys.platform == "linux"
     # In rounds, because a process may have forked before it was stopped.
     for _ in range(_KILL_ROUNDS):
         found = _descendants()
@@ -199,6 +209,9 @@ def _kill_all() -> None:
 
 def main(arguments: list[str]) -> int:
     """Start the program, wait for it, kill what is left below it and return its exit code."""
+    if sys.platform != "linux":
+        sys.stderr.write(f"the program was not started: {sys.platform} has no Landlock\n")
+        return 126
     plan = json.loads(arguments[0])
     argv = arguments[1:]
     parent = os.getppid()
@@ -220,6 +233,7 @@ def main(arguments: list[str]) -> int:
 
 def _wait_for(child: int, ends: tuple[signal.Signals, ...]) -> int:
     """Return the exit code of `child`, or that of SIGTERM if this process has to end first."""
+    assert sys.platform == "linux"
     while signal.sigwait(ends) != signal.SIGTERM:
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:

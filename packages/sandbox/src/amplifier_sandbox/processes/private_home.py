@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 
+from amplifier_sandbox.platforms.users import is_users
 from amplifier_sandbox.processes.limits import SandboxError
 
 _OWNER_ONLY = stat.S_IRWXU
@@ -23,7 +23,7 @@ def prepared_home(folder: Path) -> Path:
     try:
         folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
         status = folder.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        if not stat.S_ISDIR(status.st_mode) or not is_users(folder, status):
             raise SandboxError(
                 f"`{folder}`, the home of commands, is not a folder of yours; remove it"
             )

@@ -7,14 +7,16 @@ import logging
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from amplifier_sandbox.platforms.process_end import end_of
+from amplifier_sandbox.platforms.signals import KILL, end_group
 from amplifier_sandbox.processes.disk_use import processes_below
-from amplifier_sandbox.processes.process_end import end_of
 from amplifier_sandbox.processes.sandbox import LaunchSpec
 
 logger = logging.getLogger(__name__)
@@ -82,7 +84,9 @@ class Program:
         self._open: dict[str, int] = {}
         for name, pipe in (("stdout", self._process.stdout), ("stderr", self._process.stderr)):
             if pipe is not None:
-                os.set_blocking(pipe.fileno(), False)
+                # Windows has neither; there the line above has raised.
+                if sys.platform != "win32":
+                    os.set_blocking(pipe.fileno(), False)
                 self._open[name] = pipe.fileno()
                 self._loop.add_reader(pipe.fileno(), self._read, name)
 
@@ -121,7 +125,7 @@ class Program:
         if self._launch.group is not None:
             self._launch.group.kill()
         # Before `wait` reaps the process, after which another group could have its number.
-        self._signal(signal.SIGKILL)
+        self._signal(KILL)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_PATIENCE_SECONDS)
         for name in list(self._open):
@@ -144,16 +148,14 @@ class Program:
         return descriptor
 
     def _signal(self, number: signal.Signals) -> None:
-        # macOS answers EPERM if all that is left of a group has ended and was not waited for.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
+        end_group(self._process.pid, number)
 
     def _kill_below(self) -> None:
         """Kill what the program has started; stopped first, so that nothing continues meanwhile."""
         self._signal(signal.SIGSTOP)
         try:
             self._kill_new_ones({self.pid})
-        except (OSError, ValueError, subprocess.SubprocessError):
+        except OSError:
             # Those of the group are killed in any case.
             logger.exception("processes cannot be listed program=%s", self.pid)
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Literal, Self
 
 from amplifier_sandbox.network.session_network import NetworkAccess
+from amplifier_sandbox.platforms.signals import KILL
+from amplifier_sandbox.platforms.users import is_administrator
 from amplifier_sandbox.processes import bubblewrap, launcher, seatbelt
 from amplifier_sandbox.processes.control_groups import ControlGroup, ControlGroups
 from amplifier_sandbox.processes.limits import Limits, SandboxError, limited, limited_processes
@@ -104,7 +106,7 @@ class LaunchSpec:
     env: dict[str, str]
     cwd: str
     pass_fds: tuple[int, ...] = ()
-    kill_signal: signal.Signals = signal.SIGKILL
+    kill_signal: signal.Signals = KILL
     # Whether its processes are killed one by one, because nothing else ends those of other groups.
     kills_below: bool = False
     group: ControlGroup | None = None
@@ -425,7 +427,7 @@ class Sandbox:
         yield f"Memory is {together if groups.counts_memory else 'limited for each process only'}."
         if groups.counts_processes:
             yield f"Processes are {together}."
-        elif os.getuid() == 0:
+        elif is_administrator():
             yield "The number of processes is not limited: for root it takes a control group."
         else:
             yield "Processes are counted for the user inside."
@@ -496,6 +498,8 @@ def _readable_parts(toolchains: Toolchains) -> Iterator[Path]:
 
 def _filter_descriptor(stack: ExitStack, program: bytes) -> int:
     """Return an open file with the system call filter, for one reader."""
+    if sys.platform != "linux":
+        raise OSError(f"{sys.platform} has no system call filter")
     descriptor = os.memfd_create("system-call-filter")
     stack.callback(os.close, descriptor)
     os.write(descriptor, program)

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import errno
 import platform
-import socket
 import stat
 import struct
 from functools import cache
 
 from amplifier_sandbox.processes.limits import SandboxError
 
+# Address families by their numbers on Linux; other systems have other ones, or lack them.
+_AF_UNIX = 1
+_AF_INET = 2
+_AF_INET6 = 10
+_AF_NETLINK = 16
 # The numbers on x86_64 and on aarch64; None where an architecture has no such call.
 _Numbers = tuple[int | None, int | None]
 
@@ -246,9 +250,9 @@ def _start(machine: str | None) -> tuple[_Program, int]:
 
 
 def _families(*, network: bool, unix: bool) -> tuple[int, ...]:
-    local = (socket.AF_UNIX,) if unix else ()
+    local = (_AF_UNIX,) if unix else ()
     if network:
-        internet = (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
+        internet = (_AF_INET, _AF_INET6, _AF_NETLINK)
     else:
         internet = ()
     return (*local, *internet)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from amplifier_sandbox.platforms.locks import lock, try_lock
 from amplifier_sandbox.processes.limits import SandboxError
 from amplifier_sandbox.project_folder import why_not_a_project
 
@@ -31,6 +32,8 @@ class Placeholder:
         self._path = path
         self._content = content
         self._descriptor = -1
+        if sys.platform == "win32":
+            raise SandboxError("Windows has no sandbox, so no path is protected in one")
         kind = os.O_DIRECTORY if content is None else 0
         # Another process may remove it before this one has its lock: then try again.
         while self._descriptor < 0:
@@ -41,7 +44,7 @@ class Placeholder:
                 descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | kind)
             except FileNotFoundError:
                 continue
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            lock(descriptor, shared=True)
             if _is_at(descriptor, path):
                 self._descriptor = descriptor
             else:
@@ -54,12 +57,12 @@ class Placeholder:
         descriptor = self._descriptor
         self._descriptor = -1
         try:
-            if self._path in _made:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Who does not get the lock alone has left the removal to another program.
+            if self._path in _made and try_lock(descriptor):
                 _made.discard(self._path)
                 self._remove()
         except OSError:
-            # It is shared, or has got content that is not ours to remove.
+            # It has got content that is not ours to remove.
             return
         finally:
             os.close(descriptor)

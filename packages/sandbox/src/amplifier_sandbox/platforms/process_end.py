@@ -8,13 +8,20 @@ import sys
 import threading
 from contextlib import suppress
 
+__all__ = ["end_of", "has_process_descriptors"]
+
 
 def end_of(process: int) -> int:
     """Return a descriptor that becomes readable when a child process ends; the caller closes it.
 
     The child stays a zombie, so that its number, and that of its group, is not used again before
     the caller has sent its signals.
+
+    Raises:
+        OSError: there are no more descriptors, or this is Windows, where nothing watches an end.
     """
+    if sys.platform == "win32":
+        raise OSError("the end of a process cannot be watched on Windows")
     if sys.platform == "linux" and has_process_descriptors():
         return os.pidfd_open(process)
     reading, writing = os.pipe()
