@@ -16,6 +16,9 @@ from amplifier_sandbox.processes.seccomp import (
     filter_program,
 )
 
+# By their numbers on Linux: the filter is for its kernel, whatever this test runs on.
+AF_NETLINK, SOCK_NONBLOCK, SOCK_CLOEXEC = 16, 0o4000, 0o2000000
+
 ALLOW, KILL, DENY = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM
 NOT_THERE = 0x00050000 | errno.ENOSYS
 MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
@@ -100,13 +103,13 @@ def test_only_unix_sockets_can_be_made_without_the_network(machine: str, family:
 def test_with_the_network_internet_sockets_can_be_made(machine: str) -> None:
     families = [f for f in range(46) if judged(machine, "socket", f, network=True) == ALLOW]
 
-    assert families == [socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK]
+    assert families == [socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, AF_NETLINK]
 
 
 @pytest.mark.attack("review H6")
 @every_machine
 def test_without_unix_sockets_there_are_only_pairs_that_stay_pairs(machine: str) -> None:
-    nonblocking = socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+    nonblocking = SOCK_NONBLOCK | SOCK_CLOEXEC
     for network in (False, True):
         assert judged(machine, "socket", socket.AF_UNIX, network=network, unix=False) == DENY
         for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
