@@ -21,6 +21,8 @@ from amplifier_foundation.rewind import tell_model
 from amplifier_foundation.session_options import model_key
 from amplifier_foundation.short_ids import short_id
 from amplifier_journal.readings.items import Notice, items_of
+from amplifier_kit.durable_files import append_whole
+from amplifier_sandbox.platforms.opening import open_itself
 from amplifier_sandbox.visible_text import visible
 
 _CHARACTERS_PER_TOKEN = 4
@@ -278,13 +280,14 @@ async def leave(chat: Chat, argument: str) -> None:
 def _write_new(folder: Path, name: str, text: str) -> Path:
     """Write a new file that only its owner can read; refuse to overwrite one."""
     path = folder / Path(name).expanduser()
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    descriptor = open_itself(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode())
+        append_whole(descriptor, text.encode())
     except OSError:
         path.unlink(missing_ok=True)
         raise
+    finally:
+        os.close(descriptor)
     return path
 
 
