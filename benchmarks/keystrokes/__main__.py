@@ -93,6 +93,26 @@ def _deny_with_reason(keys: Keyboard) -> None:
     keys.screen.wait_for("Done.", "ready")
 
 
+def _change_with_digits(keys: Keyboard) -> None:
+    keys.asked("python3 -c")
+    keys.press("3")
+    keys.screen.wait_for("Done.", "ready")
+    keys.text("print the version instead")
+    keys.press("Enter")
+    keys.asked("python3 -VV")
+    keys.press("1")
+    keys.screen.wait_for("All right.", "ready")
+
+
+def _change(keys: Keyboard) -> None:
+    keys.asked("python3 -c")
+    keys.press("e")
+    keys.screen.wait_for("Enter runs it")
+    keys.text(" # changed")
+    keys.press("Enter")
+    keys.screen.wait_for("Done.", "ready")
+
+
 def _measure(script: list[Said], work: Callable[[Keyboard], None]) -> Count:
     with tempfile.TemporaryDirectory(prefix="k") as folder, ModelServer(script) as server:
         run = ChatRun(Path(folder), server)
@@ -117,7 +137,16 @@ def main() -> int:
     once = _measure([test, done], lambda keys: _allow(keys, allow))
     deny = _deny_with_digits if digits else _deny_with_reason
     said = _measure([test, done, Said(["All right."])], deny)
-    for name, count in (("fix and test", fix), ("allow", once), ("deny with a reason", said)):
+    again = Said(calls=[("bash", {"command": "python3 -VV > version"})])
+    change = _change_with_digits if digits else _change
+    changed = _measure([test, done, again, Said(["All right."])], change)
+    counts = {
+        "fix and test": fix,
+        "allow": once,
+        "deny with a reason": said,
+        "change the command": changed,
+    }
+    for name, count in counts.items():
         print(f"{name}: {count.keys} keys, {count.requests} model calls")
     return 0
 

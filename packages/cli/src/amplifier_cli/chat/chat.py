@@ -50,6 +50,7 @@ HISTORY = "chat-history"
 _HINT_IDLE = "/help"
 _HINT_BUSY = "esc stops"
 _HINT_ASKS = "esc denies"
+_HINT_ENTRY = "esc goes back"
 # What can be said to a plan, and the mode that it is carried out in.
 _AFTER_PLAN = {
     "Yes, ask before changes": "ask",
@@ -324,7 +325,7 @@ class Chat:
         return Meter(
             state=state,
             mode="" if self.grants is None else self.grants.mode,
-            hint=_HINT_ASKS if scene.asks else _HINT_BUSY if running else _HINT_IDLE,
+            hint=self._hint(running=running),
             model=self.model,
             session=self.live.session_id,
             tokens=self.usage.context if self.usage.context is not None else 0,
@@ -334,6 +335,12 @@ class Chat:
             budget=_dollar_limit(self.budget()),
             queued=len(scene.queue),
         )
+
+    def _hint(self, *, running: bool) -> str:
+        asks = self.terminal.scene.asks
+        if asks is not None:
+            return _HINT_ASKS if asks.entry == "message" else _HINT_ENTRY
+        return _HINT_BUSY if running else _HINT_IDLE
 
 
 def _dollar_limit(status: dict[str, Any] | None) -> Decimal | None:
