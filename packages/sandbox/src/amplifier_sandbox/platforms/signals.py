@@ -14,14 +14,17 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-__all__ = ["KILL", "end_group", "on_signals"]
+__all__ = ["KILL", "STOP", "end_group", "on_signals"]
 
 if sys.platform == "win32":
     # It ends a process at once there, as SIGKILL does elsewhere.
     KILL = signal.SIGTERM
+    # Nothing stops a process for a while.
+    STOP = KILL
     _ASKED_TO_END = (signal.SIGINT, signal.SIGBREAK)
 else:
     KILL = signal.SIGKILL
+    STOP = signal.SIGSTOP
     _ASKED_TO_END = (signal.SIGINT, signal.SIGTERM)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from amplifier_sandbox.platforms.process_end import end_of
-from amplifier_sandbox.platforms.signals import KILL, end_group
+from amplifier_sandbox.platforms.signals import KILL, STOP, end_group
 from amplifier_sandbox.processes.disk_use import processes_below
 from amplifier_sandbox.processes.sandbox import LaunchSpec
 
@@ -152,7 +152,7 @@ class Program:
 
     def _kill_below(self) -> None:
         """Kill what the program has started; stopped first, so that nothing continues meanwhile."""
-        self._signal(signal.SIGSTOP)
+        self._signal(STOP)
         try:
             self._kill_new_ones({self.pid})
         except OSError:
@@ -162,7 +162,7 @@ class Program:
     def _kill_new_ones(self, killed: set[int]) -> None:
         # In rounds, because a process may have forked before it was stopped.
         while found := processes_below([self.pid]).keys() - killed:
-            for number in (signal.SIGSTOP, signal.SIGKILL):
+            for number in (STOP, KILL):
                 for process in found:
                     with suppress(ProcessLookupError, PermissionError):
                         os.kill(process, number)

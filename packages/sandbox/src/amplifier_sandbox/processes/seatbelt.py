@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from amplifier_sandbox.open_path import path_of
+from amplifier_sandbox.platforms.opening import open_itself
 
 # The one that is part of macOS; PATH is never searched.
 PROGRAM = "/usr/bin/sandbox-exec"
@@ -246,7 +247,7 @@ def _folders_above(paths: Iterable[Path]) -> list[Path]:
 def _as_on_disk(path: Path) -> str:
     """Return a path as the kernel spells it: on most disks of macOS, the case does not matter."""
     with suppress(OSError):
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = open_itself(path, os.O_RDONLY)
         try:
             return str(path_of(fd) or path)
         finally:
