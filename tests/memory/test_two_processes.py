@@ -8,14 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from amplifier_module_contexts.context_persistent.errors import ContextInUseError
 from amplifier_module_contexts.context_persistent.message_log import MessageLog
-from amplifier_sandbox.platforms.process_end import ProcessEnd
+from amplifier_sandbox.platforms.process_end import end_of
 
 PROGRAM = Path(__file__).with_name("holding_program.py")
 
@@ -73,8 +72,9 @@ def test_the_second_process_is_refused_with_the_holder_s_identity(
 def test_the_lock_of_a_killed_process_is_free(holder: Holder, path: Path) -> None:
     holder.add("one")
     os.kill(holder.pid, signal.SIGKILL)
-    with closing(ProcessEnd(holder.pid)) as end:
-        select.select([end], [], [])
+    end = end_of(holder.pid)
+    select.select([end], [], [])
+    os.close(end)
 
     log = MessageLog.open(path, "s")
     log.close()

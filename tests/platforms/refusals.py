@@ -14,7 +14,7 @@ from amplifier_runtime.database.local_postgres import LocalPostgres
 from amplifier_sandbox.files.rooted import Root
 from amplifier_sandbox.network.session_network import SessionNetwork
 from amplifier_sandbox.ownership import exposure_of
-from amplifier_sandbox.platforms.process_end import ProcessEnd
+from amplifier_sandbox.platforms.process_end import end_of
 from amplifier_sandbox.platforms.process_table import process_table
 from amplifier_sandbox.processes.sandbox import Sandbox
 
@@ -29,7 +29,7 @@ def main() -> None:
         "files": lambda: Root(folder),
         "postgres": LocalPostgres,
         "processes": process_table,
-        "process end": lambda: ProcessEnd(1),
+        "process end": lambda: end_of(1),
     }
     told: dict[str, str] = {}
     for name, call in calls.items():

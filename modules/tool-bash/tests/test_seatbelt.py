@@ -156,5 +156,5 @@ async def test_the_model_is_told_what_is_different(tool: BashTool) -> None:
     ],
 )
 def test_a_denial_is_recognised_as_the_boundary(said: str, hint: str) -> None:
-    assert hint in (boundary_hint({}, said, denies=True) or "")
-    assert boundary_hint({}, said) is None
+    assert hint in (boundary_hint({}, said, "make", [], denies=True) or "")
+    assert boundary_hint({}, said, "make", []) is None

@@ -24,7 +24,7 @@ from amplifier_foundation.sources import (
     UnpinnedError,
     fetch,
 )
-from amplifier_sandbox.platforms.process_end import ProcessEnd
+from amplifier_sandbox.platforms.process_end import end_of
 
 Resolvers = Callable[..., SourceResolver]
 Locked = Callable[..., None]
@@ -288,13 +288,13 @@ def has_text(file: Path) -> bool:
 def has_ended(process: int) -> bool:
     """Tell whether a process ends soon: one that was killed may still be on its way out."""
     try:
-        end = ProcessEnd(process)
+        end = end_of(process)
     except ProcessLookupError:
         return True
     try:
         return bool(select.select([end], [], [], 5)[0])
     finally:
-        end.close()
+        os.close(end)
 
 
 def test_a_fetch_that_takes_too_long_is_ended_with_all_its_processes_and_told_meanwhile(
