@@ -55,7 +55,7 @@ lint: ## ruff
 
 types: ## pyright, strict, and the source as on macOS and Windows; mypy, strict, for the examples
 	$(RUN) -m pyright --project pyproject.toml
-	@for each in Darwin Windows; do echo "pyright as on $$each"; $(RUN) -m pyright --pythonplatform $$each $(SRC) || exit 1; done
+	printf 'Darwin\nWindows\n' | xargs -P 2 -I PLATFORM $(RUN) -m pyright --pythonplatform PLATFORM $(SRC)
 	$(RUN) -m mypy
 
 arrows: ## who may import whom, and is every import declared?

@@ -167,8 +167,8 @@ def test_a_disk_that_cannot_sync_says_so_and_never_says_saved_again(
 def test_a_write_that_fails_keeps_the_log_sound(
     store: SessionStore, home: Path, log: Path, error: str
 ) -> None:
-    # The first write is the line of the new writer.
-    command = traced(f"write:error={error}:when=3", APPEND, home, "3")
+    # The first write is to the lock, the second is the line of the new writer.
+    command = traced(f"write:error={error}:when=4", APPEND, home, "3")
 
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
