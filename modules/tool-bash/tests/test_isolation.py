@@ -98,6 +98,8 @@ async def test_the_environment_is_the_allow_list(bash: Any) -> None:
     proxies = {f"{kind}_proxy" for kind in ("http", "https", "all", "no")}
     expected = {"HOME", "LANG", "PATH", "PWD", "SHLVL", "TERM", "_"}
     expected |= proxies | {name.upper() for name in proxies}
+    # So that package managers do not repeat requests that are refused.
+    expected |= {"CARGO_NET_RETRY", "PIP_RETRIES", "UV_HTTP_RETRIES", "npm_config_fetch_retries"}
     assert {name for name in found if not _CERTIFICATES.search(name)} == expected
 
 
