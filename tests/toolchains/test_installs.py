@@ -60,7 +60,7 @@ def test_a_dependency_is_installed_after_one_question_used_and_committed(
     assert again["exit_code"] == 0, again
     # One about the installation and one about the commit; none about the same installation again.
     assert len(questions) == 2, questions
-    assert "it needs network to packages" in questions[0]
+    assert "it needs network to the package registries" in questions[0]
     if name in FROM_REGISTRY:
         assert f"{registry.place}={registry.host}" in questions[0]
         assert registry.requested
