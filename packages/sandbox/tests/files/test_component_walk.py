@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amplifier_sandbox.files import rooted
@@ -85,6 +85,8 @@ def outcome(root: Path, name: str, kind: str, *, follow: bool) -> tuple[Any, ...
     kind=st.sampled_from(sorted(FLAGS)),
     follow=st.booleans(),
 )
+@example(tree=[], name="a/", kind="new", follow=False)
+@example(tree=[("b", "a")], name="/b/", kind="new", follow=True)
 def test_every_name_has_the_answer_of_the_kernel(
     tmp_path_factory: pytest.TempPathFactory,
     tree: list[tuple[str, bytes | str | None]],

@@ -42,6 +42,13 @@ def walk_beneath(folder: int, name: str, flags: int, *, follow: bool, mode: int 
         OSError: EXDEV if the name leads out of `folder`; ELOOP if a link is in the way, or more
             than can be followed; EAGAIN if something was moved meanwhile; else the kernel's reason.
     """
+    stem = name.rstrip("/")
+    last = stem.rpartition("/")[2]
+    if flags & os.O_CREAT and stem != name and last not in ("", ".", ".."):
+        # What ends in a slash is a folder, which the kernel does not create as a file. It looks at
+        # the folders above first.
+        os.close(walk_beneath(folder, stem.removesuffix(last), FOLDER, follow=follow))
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     walk = _Walk(folder, name)
     try:
         walk.add(name)
