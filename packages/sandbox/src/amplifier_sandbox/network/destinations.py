@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from dataclasses import dataclass, replace
 
@@ -26,8 +25,6 @@ _REGISTRIES = (
     "sum.golang.org",
 )
 _WEB = (80, 443)
-# A question waits for it.
-_PIN_SECONDS = 4.0
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 # The last label is not a number: `127.1` is an address for some systems.
 _NAME = re.compile(
@@ -92,9 +89,10 @@ async def pinned(destination: Destination) -> Destination:
     One that nobody may allow is left out, and so the host stays out of reach.
     """
     try:
-        async with asyncio.timeout(_PIN_SECONDS):
-            addresses = await look_up(destination.host)
-    except (LookUpError, TimeoutError):
+        # It waits longer than the five seconds after which resolvers ask again: a host without its
+        # address would be another widening, and refused.
+        addresses = await look_up(destination.host)
+    except LookUpError:
         return destination
     private = sorted(each for each in addresses if not is_public(each) and may_be_allowed(each))
     return replace(destination, addresses=tuple(private))
