@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +25,7 @@ from amplifier_sandbox.processes.limits import Limits, SandboxError
 from amplifier_sandbox.processes.sandbox import Sandbox
 from amplifier_sandbox.processes.seatbelt import seatbelt_command
 from amplifier_sandbox.processes.toolchains import Toolchains
+from amplifier_sandbox.processes.visible_paths import VisiblePaths
 from amplifier_sandbox.processes.workspace import why_not_given
 from linux_masks import mask_as_macos
 
@@ -162,6 +164,7 @@ PLACES = [
 ]
 PATHS = st.lists(st.sampled_from(PLACES), max_size=3, unique=True)
 HOME = Path("/private/home")
+PROJECT = Path("/users/me/project")
 TEMPORARY = Path("/private/temporary")
 
 
@@ -181,38 +184,40 @@ def test_every_path_is_as_open_as_bubblewrap_mounts_it(
     writable: list[Path],
     toolchains: list[Path],
 ) -> None:
-    policy: dict[str, Any] = {
-        "workspace": workspace,
-        "protected": [each for each in protected if each.is_relative_to(workspace)],
-        "mount_points": [],
-        "hidden": hidden,
-        "read_only": read_only,
-        "writable": writable,
-        "toolchains": toolchains,
-        "links": [],
-        "home": HOME,
-        "network": False,
-    }
-    argv = bubblewrap_command("bwrap", **policy, limits=Limits(), seccomp_descriptor=3)
+    paths = VisiblePaths(
+        toolchains=toolchains,
+        links=[],
+        read_only=read_only,
+        workspace=workspace,
+        writable=writable,
+        protected=[each for each in protected if each.is_relative_to(workspace)],
+        above_protected=[],
+        hidden=hidden,
+    )
+    argv = bubblewrap_command(
+        "bwrap", paths, home=HOME, network=False, limits=Limits(), seccomp_descriptor=3
+    )
     mounts = Mounts(argv, HOME)
-    profile = Profile(seatbelt_command("sandbox-exec", **policy, temporary=TEMPORARY))
+    profile = Profile(command(paths))
 
     for path in (*PLACES, BASE, *(place / "deep" / "file" for place in PLACES), HOME / "file"):
         assert access(profile, path) == mounts.access(path), path
 
 
-def policy(**more: Any) -> dict[str, Any]:
-    """Return the arguments of a profile that opens a workspace and nothing else."""
-    plain: dict[str, Any] = dict.fromkeys(
-        ("mount_points", "protected", "hidden", "read_only", "writable", "toolchains", "links"), ()
-    )
-    plain |= {"workspace": Path("/users/me/project"), "home": HOME, "temporary": TEMPORARY}
-    return {**plain, "network": False, **more}
+def command(paths: VisiblePaths, *, network: bool | int = False) -> list[str]:
+    return seatbelt_command("sandbox-exec", paths, home=HOME, temporary=TEMPORARY, network=network)
+
+
+def only_workspace(**more: Any) -> VisiblePaths:
+    """Return the paths of a program that sees a workspace and nothing else."""
+    given: dict[str, Any] = dict.fromkeys((each.name for each in fields(VisiblePaths)), ())
+    given |= {"workspace": PROJECT, **more}
+    return VisiblePaths(**given)
 
 
 @pytest.fixture
 def plain() -> Profile:
-    return Profile(seatbelt_command("sandbox-exec", **policy()))
+    return Profile(command(only_workspace()))
 
 
 def test_a_profile_denies_what_it_does_not_name(plain: Profile) -> None:
@@ -263,9 +268,9 @@ def test_the_folders_on_the_way_can_be_looked_at_and_not_listed(plain: Profile) 
 
 @pytest.mark.attack("S3")
 def test_a_folder_above_a_protected_path_cannot_be_moved_away() -> None:
-    workspace = Path("/users/me/project")
-    given = policy(protected=[workspace / "own/code"], mount_points=[workspace / "own"])
-    profile = Profile(seatbelt_command("sandbox-exec", **given))
+    workspace = PROJECT
+    paths = only_workspace(protected=[workspace / "own/code"], above_protected=[workspace / "own"])
+    profile = Profile(command(paths))
 
     for held in ("own/code/x", "own/code", "own", "."):
         assert not profile.allows("file-write-unlink", os.path.normpath(workspace / held))
@@ -287,9 +292,9 @@ def test_the_name_of_a_folder_is_never_part_of_the_text(tmp_path: Path, name: st
     workspace = tmp_path / name
     workspace.mkdir()
 
-    argv = seatbelt_command("sandbox-exec", **policy(workspace=workspace, protected=[workspace]))
+    argv = command(only_workspace(workspace=workspace, protected=[workspace]))
 
-    other = seatbelt_command("sandbox-exec", **policy(protected=[BASE]))
+    other = command(only_workspace(protected=[BASE]))
     assert without_folders_above(argv[2]) == without_folders_above(other[2])
     assert access(Profile(argv), workspace / "x") == "read"
 
@@ -303,13 +308,13 @@ def test_a_path_is_spelled_as_on_the_disk(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(seatbelt, "path_of", path_of)
 
-    argv = seatbelt_command("sandbox-exec", **policy(workspace=tmp_path / "project"))
+    argv = command(only_workspace(workspace=tmp_path / "project"))
 
     assert f"WRITABLE_0={spelled}" in argv
 
 
 def network_rules(network: bool | int) -> list[list[Any]]:
-    profile = Profile(seatbelt_command("sandbox-exec", **policy(network=network)))
+    profile = Profile(command(only_workspace(), network=network))
     return [rule for rule in profile.rules if any("network" in str(each) for each in rule[1:2])]
 
 

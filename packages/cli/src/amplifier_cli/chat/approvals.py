@@ -108,15 +108,13 @@ class TerminalApprovals:
     async def _answer(self, asks: OpenQuestion, asking: Asking, *, takes_reason: bool) -> str:
         """Show the question, page by page if it has several, and return the chosen option."""
         asks.takes_reason = takes_reason
-        asks.editable = asking.editable
         columns, rows = self._size()
         pages = pages_of(asking.prompt, columns, rows)
         deny = asking.options[denial(asking.options)]
-        # Only all of a text can be changed.
-        asks.editable = None
         for page in pages[:-1]:
             if await self._show(asks, Question(page, (NEXT_PAGE, deny)), asking) != NEXT_PAGE:
                 return deny
+        # On the last page, when all of the text was shown.
         asks.editable = asking.editable
         if len(pages) == 1:
             last = Question(asking.prompt, asking.options)

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 from amplifier_sandbox.files.names import RefusedError, shown
-from amplifier_sandbox.open_path import path_of
 from amplifier_sandbox.own.paths import hidden_paths, own_paths
+from amplifier_sandbox.platforms.open_path import path_of
 
 _Identity = tuple[int, int]
 

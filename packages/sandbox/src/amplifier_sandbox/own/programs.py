@@ -7,6 +7,7 @@ have come with the workspace or from a tool.
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 # Only the system's installer writes here, so these count even if a workspace contains them.
@@ -26,6 +27,16 @@ def find_program(name: str, *workspaces: Path) -> str | None:
         if is_apart and os.access(program, os.X_OK) and program.is_file():
             return str(program)
     return None
+
+
+def is_roots_program(path: Path) -> bool:
+    """Whether a program is there that only root can have installed."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    is_roots = found.st_uid == 0 and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return is_roots and os.access(path, os.X_OK)
 
 
 def search_folders(*workspaces: Path) -> list[str]:

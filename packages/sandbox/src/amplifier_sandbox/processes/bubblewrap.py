@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
+from amplifier_sandbox.own.programs import is_roots_program
 from amplifier_sandbox.processes.limits import Limits
+from amplifier_sandbox.processes.visible_paths import VisiblePaths
 
 # PATH is never searched: a workspace could have a fake `bwrap` that confines nothing.
 TRUSTED_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
@@ -52,12 +52,7 @@ def find_bubblewrap(folders: Sequence[str] = TRUSTED_FOLDERS) -> str | None:
     """Return the path of a bubblewrap that only root can have installed."""
     for folder in folders:
         path = Path(folder, "bwrap")
-        try:
-            found = path.stat()
-        except OSError:
-            continue
-        is_roots = found.st_uid == 0 and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        if is_roots and os.access(path, os.X_OK):
+        if is_roots_program(path):
             return str(path)
     return None
 
@@ -74,15 +69,8 @@ def system_paths(*, network: bool) -> tuple[str, ...]:
 
 def bubblewrap_command(
     program: str,
+    paths: VisiblePaths,
     *,
-    workspace: Path,
-    mount_points: Sequence[Path],
-    protected: Sequence[Path],
-    hidden: Sequence[Path],
-    read_only: Sequence[Path],
-    writable: Sequence[Path],
-    toolchains: Sequence[Path],
-    links: Sequence[tuple[Path, str]],
     home: Path | None,
     network: bool,
     limits: Limits,
@@ -90,10 +78,7 @@ def bubblewrap_command(
 ) -> list[str]:
     """Return the command line up to the program that is to run inside.
 
-    `protected` are existing paths in the workspace that stay read-only. `mount_points` are the
-    folders above them, because a mount point cannot be renamed. `hidden` are existing paths that
-    appear empty. `toolchains` are read-only, too, and may be gone; `links` are symbolic links to
-    create. `home` is a folder that the program can write to and that outlives it.
+    `home` is a folder that the program can write to and that outlives it.
     """
     size = str(limits.temporary_bytes)
     arguments = [program, *_ISOLATION, *([] if network else ["--unshare-net"])]
@@ -103,25 +88,26 @@ def bubblewrap_command(
     arguments += ["--remount-ro", "/dev"]
     arguments += ["--perms", "1777", "--size", size, "--tmpfs", "/tmp", "--dir", HOME]
     # A later mount covers an earlier one, so the order from here on matters.
-    arguments += _binds("--ro-bind-try", toolchains)
-    arguments += _binds("--ro-bind", read_only)
-    mounted = [*toolchains, *read_only, workspace, *writable]
-    for place, target in links:
+    arguments += _binds("--ro-bind-try", paths.toolchains)
+    arguments += _binds("--ro-bind", paths.read_only)
+    changeable = [paths.workspace, *paths.writable]
+    mounted = [*paths.toolchains, *paths.read_only, *changeable]
+    for place, target in paths.links:
         # Below a mount it exists already, and a mount is there that could not be created below it.
         if not any(place.is_relative_to(each) or each.is_relative_to(place) for each in mounted):
             arguments += ["--symlink", target, str(place)]
     if home is not None:
         arguments += ["--bind", str(home), LASTING_HOME]
-    arguments += _binds("--bind", [workspace, *writable, *mount_points])
-    arguments += _binds("--ro-bind", protected)
-    for path in hidden:
+    arguments += _binds("--bind", [*changeable, *paths.above_protected])
+    arguments += _binds("--ro-bind", paths.protected)
+    for path in paths.hidden:
         is_folder = path.is_dir()
         if is_folder:
             empty = ["--tmpfs", str(path), "--remount-ro"]
         else:
             empty = ["--ro-bind", "/dev/null"]
         arguments += [*empty, str(path)]
-    arguments += ["--remount-ro", "/", "--chdir", str(workspace)]
+    arguments += ["--remount-ro", "/", "--chdir", str(paths.workspace)]
     return [*arguments, "--seccomp", str(seccomp_descriptor), "--"]
 
 

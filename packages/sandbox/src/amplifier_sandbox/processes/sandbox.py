@@ -24,12 +24,8 @@ from amplifier_sandbox.processes.limits import Limits, SandboxError, limited, li
 from amplifier_sandbox.processes.own_code import OwnCode
 from amplifier_sandbox.processes.seccomp import filter_program
 from amplifier_sandbox.processes.toolchains import NO_TOOLCHAINS, Toolchains
-from amplifier_sandbox.processes.workspace import (
-    Held,
-    ProtectedPaths,
-    checked_workspace,
-    existing_paths,
-)
+from amplifier_sandbox.processes.visible_paths import VisiblePaths
+from amplifier_sandbox.processes.workspace import ProtectedPaths, checked_workspace, existing_paths
 
 Level = Literal["bubblewrap", "seatbelt", "landlock", "none"]
 
@@ -308,7 +304,6 @@ class Sandbox:
         return launch
 
     def _bubblewrap(self, request: _Request, stack: ExitStack) -> LaunchSpec:
-        held = _held(request, stack)
         network = request.network
         # Abstract unix sockets are part of the network namespace: with the machine's network, a
         # program could connect to those of the user (tmux, docker).
@@ -316,14 +311,7 @@ class Sandbox:
         descriptor = _filter_descriptor(stack, program)
         argv = bubblewrap.bubblewrap_command(
             self.program,
-            workspace=request.workspace,
-            mount_points=held.folders_above,
-            protected=held.paths,
-            hidden=held.hidden,
-            read_only=request.read_only,
-            writable=request.writable,
-            toolchains=request.toolchains.shown,
-            links=request.toolchains.links,
+            _visible_paths(request, stack),
             home=request.home,
             network=network is not False,
             limits=request.limits,
@@ -340,7 +328,6 @@ class Sandbox:
         )
 
     def _seatbelt(self, request: _Request, stack: ExitStack) -> LaunchSpec:
-        held = _held(request, stack)
         temporary = _temporary_folder(stack)
         if request.home is None:
             home = temporary / "home"
@@ -351,16 +338,11 @@ class Sandbox:
         env = {**request.env, "HOME": str(home), "TMPDIR": str(temporary)}
         if isinstance(network, NetworkAccess):
             env |= network.env
+        paths = _visible_paths(request, stack)
+        existing = [path for path in paths.toolchains if path.exists()]
         argv = seatbelt.seatbelt_command(
             self.program,
-            workspace=request.workspace,
-            mount_points=held.folders_above,
-            protected=held.paths,
-            hidden=held.hidden,
-            read_only=request.read_only,
-            writable=request.writable,
-            toolchains=[path for path in request.toolchains.shown if path.exists()],
-            links=request.toolchains.links,
+            replace(paths, toolchains=existing),
             home=home,
             temporary=temporary,
             network=network.port if isinstance(network, NetworkAccess) else network,
@@ -463,13 +445,21 @@ class Sandbox:
         return done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
 
 
-def _held(request: _Request, stack: ExitStack) -> Held:
-    """Return the paths in the workspace that are read-only or empty inside."""
+def _visible_paths(request: _Request, stack: ExitStack) -> VisiblePaths:
+    """Return what the program sees; placeholders of protected paths are removed with `stack`."""
     held = request.protected.hold(request.workspace, stack)
     if request.own_code is not None:
         request.own_code.hold(held, stack)
-    held.hidden += [path for path in request.toolchains.hidden if path.exists()]
-    return held
+    return VisiblePaths(
+        toolchains=request.toolchains.shown,
+        links=request.toolchains.links,
+        read_only=request.read_only,
+        workspace=request.workspace,
+        writable=request.writable,
+        protected=held.paths,
+        above_protected=held.folders_above,
+        hidden=[*held.hidden, *(path for path in request.toolchains.hidden if path.exists())],
+    )
 
 
 def _temporary_folder(stack: ExitStack) -> Path:

@@ -8,14 +8,15 @@ not look.
 from __future__ import annotations
 
 import os
-import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from amplifier_sandbox.open_path import path_of
+from amplifier_sandbox.own.programs import is_roots_program
+from amplifier_sandbox.platforms.open_path import path_of
 from amplifier_sandbox.platforms.opening import open_itself
+from amplifier_sandbox.processes.visible_paths import VisiblePaths
 
 # The one that is part of macOS; PATH is never searched.
 PROGRAM = "/usr/bin/sandbox-exec"
@@ -104,52 +105,37 @@ def is_macos() -> bool:
 
 def find_seatbelt(program: str = PROGRAM) -> str | None:
     """Return the path of `sandbox-exec`, if only root can have installed it."""
-    try:
-        found = Path(program).stat()
-    except OSError:
-        return None
-    is_roots = found.st_uid == 0 and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return program if is_roots and os.access(program, os.X_OK) else None
+    return program if is_roots_program(Path(program)) else None
 
 
 def seatbelt_command(
-    program: str,
-    *,
-    workspace: Path,
-    mount_points: Sequence[Path],
-    protected: Sequence[Path],
-    hidden: Sequence[Path],
-    read_only: Sequence[Path],
-    writable: Sequence[Path],
-    toolchains: Sequence[Path],
-    links: Sequence[tuple[Path, str]],
-    home: Path,
-    temporary: Path,
-    network: bool | int,
+    program: str, paths: VisiblePaths, *, home: Path, temporary: Path, network: bool | int
 ) -> list[str]:
     """Return the command line up to the program that is to run inside.
 
-    The paths are those that bubblewrap mounts, and mean the same. `home` and `temporary` are
-    folders of the program. `network` is whether it has the machine's network, or the one port of
-    localhost that it may connect to.
+    `home` and `temporary` are folders of the program. `network` is whether it has the machine's
+    network, or the one port of localhost that it may connect to.
     """
     profile = _Profile()
     profile.add("(version 1)", "(deny default)")
     _add_processes(profile)
     _add_system(profile, with_network=network is not False)
-    readable = [*toolchains, *read_only]
-    changeable = [workspace, *writable]
+    readable = [*paths.toolchains, *paths.read_only]
+    changeable = [paths.workspace, *paths.writable]
     seen = [*readable, *changeable, home, temporary]
-    profile.rule("allow", "file-read*", "literal", "LINK", [place for place, _ in links])
-    above = [*seen, *(place for place, _ in links)]
+    linked = [place for place, _ in paths.links]
+    profile.rule("allow", "file-read*", "literal", "LINK", linked)
+    above = [*seen, *linked]
     profile.rule("allow", "file-read-metadata", "literal", "ABOVE", _folders_above(above))
     profile.rule("allow", _READ, "subpath", "READABLE", readable)
     profile.rule("allow", f"{_READ} file-write*", "subpath", "WRITABLE", changeable)
     # From here on, what was allowed above is taken back.
-    profile.rule("deny", "file-write*", "subpath", "PROTECTED", protected)
+    profile.rule("deny", "file-write*", "subpath", "PROTECTED", paths.protected)
     # A folder above a protected path cannot be moved, which would take the path with it.
-    profile.rule("deny", "file-write-unlink", "literal", "HELD", [*mount_points, *changeable])
-    profile.rule("deny", f"{_READ} file-write*", "subpath", "HIDDEN", hidden)
+    profile.rule(
+        "deny", "file-write-unlink", "literal", "HELD", [*paths.above_protected, *changeable]
+    )
+    profile.rule("deny", f"{_READ} file-write*", "subpath", "HIDDEN", paths.hidden)
     # After what is hidden, because the home of commands is in AMPLIFIER_HOME.
     profile.rule("allow", f"{_READ} file-write*", "subpath", "OWN", [home, temporary])
     profile.add("(deny file-write-setugid)")
