@@ -180,7 +180,7 @@ async def test_a_question_of_an_agent_says_so(build: Any, calling: Any, person: 
     ]
 
 
-async def test_a_concern_makes_a_question_grave(build: Any, calling: Any) -> None:
+async def test_a_concern_makes_a_question_risky(build: Any, calling: Any) -> None:
     ann = Replying(Reply("Deny"), Reply("Deny"))
     harness = await build(
         [calling("bash", command="ls")], [calling("bash", command="pwd")], person=ann
@@ -194,7 +194,7 @@ async def test_a_concern_makes_a_question_grave(build: Any, calling: Any) -> Non
     harness.coordinator.hooks.register("tool:pre", worry, priority=5)
     await harness.run()
 
-    assert [each.is_grave for each in ann.asked] == [False, True]
+    assert [each.is_risky for each in ann.asked] == [False, True]
     assert "Asked because" not in ann.asked[0].prompt
     assert "Asked because a page asked for it." in ann.asked[1].prompt
 

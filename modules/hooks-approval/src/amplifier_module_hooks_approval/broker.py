@@ -249,7 +249,7 @@ def _asking(question: Question, timeout: float) -> Asking:
         tuple(_options(question)),
         timeout,
         editable=None if alone is None else alone.editable,
-        is_grave=any(each.view.is_grave for each in question.asked),
+        is_risky=any(each.view.is_risky for each in question.asked),
         call_id=None if alone is None else alone.call.call_id,
     )
 

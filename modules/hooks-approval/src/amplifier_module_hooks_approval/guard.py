@@ -118,8 +118,8 @@ class Guard:
         offers = {} if concerns else self._offers(call, ruling, missing, scopes)
         self._broker.forget_edit(call)
         # Text from outside may have asked for it, or nothing limits what it does.
-        is_grave = bool(concerns) or any(each.kind == "outside_sandbox" for each in missing)
-        result = await self._ask(call, effect, ruling, offers, is_grave=is_grave)
+        is_risky = bool(concerns) or any(each.kind == "outside_sandbox" for each in missing)
+        result = await self._ask(call, effect, ruling, offers, is_risky=is_risky)
         edited = self._broker.edit_of(call)
         if result.action == "deny" or edited is None:
             return result
@@ -218,7 +218,7 @@ class Guard:
         ruling: Ruling,
         offers: dict[str, list[Grant]],
         *,
-        is_grave: bool,
+        is_risky: bool,
     ) -> HookResult:
         if (parked := self._broker.parked_answer(call)) is not None:
             return await self._conclude(call, *parked)
@@ -228,7 +228,7 @@ class Guard:
         usual = next(iter(offers.values()), list[Grant]())
         covers = " and ".join(each.words for each in usual)
         lasts = usual[0].lasts if usual else ""
-        view = await self._view(call, ruling, is_grave)
+        view = await self._view(call, ruling, is_risky)
         request_id, answer = await self._broker.ask(
             Asked(call, ruling.words, covers, tuple(offers), lasts, view),
             effect,
@@ -240,7 +240,7 @@ class Guard:
                 await self._remember(call, offer, answer)
         return await self._conclude(call, request_id, answer)
 
-    async def _view(self, call: Call, ruling: Ruling, is_grave: bool) -> CallView:
+    async def _view(self, call: Call, ruling: Ruling, is_risky: bool) -> CallView:
         """Return how the call is shown to the user."""
         tool = self._tool(call)
         schema: Any = getattr(tool, "input_schema", None)
@@ -259,7 +259,7 @@ class Guard:
             order=tuple(cast("dict[str, Any]", properties)),
             agent=self._broker.agent_of(call),
             tells_why=ruling.by != "default",
-            is_grave=is_grave,
+            is_risky=is_risky,
         )
 
     async def _without_anybody(self, call: Call, ruling: Ruling) -> HookResult:

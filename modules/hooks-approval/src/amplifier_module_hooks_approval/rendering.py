@@ -34,7 +34,7 @@ class CallView:
     agent: str = ""
     # Whether the reason for the question says more than that everything is asked about.
     tells_why: bool = True
-    is_grave: bool = False
+    is_risky: bool = False
 
 
 def title_of(call: Call, view: CallView) -> str:

@@ -51,14 +51,14 @@ def letters_of(options: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def suggestion(options: Sequence[str], *, is_grave: bool) -> int:
+def suggestion(options: Sequence[str], *, is_risky: bool) -> int:
     """Return the index of the option that Enter takes at first.
 
-    It allows once, as users expect it; a question about more than the usual is denied.
+    It allows once, as users expect it; what is risky is denied.
     """
     if options[0] == NEXT_PAGE:
         return 0
-    if is_grave:
+    if is_risky:
         return denial(options)
     return letters_of(options).get("y", denial(options))
 

@@ -38,7 +38,7 @@ def test_letters_are_for_what_the_options_do(options: list[str], letters: dict[s
 
 
 @pytest.mark.parametrize(
-    ("options", "is_grave", "suggested"),
+    ("options", "is_risky", "suggested"),
     [
         (SCOPED, False, "Allow once"),
         (SCOPED, True, "Deny"),
@@ -46,8 +46,8 @@ def test_letters_are_for_what_the_options_do(options: list[str], letters: dict[s
         (["Stop", "Continue"], False, "Continue"),
     ],
 )
-def test_what_enter_takes_at_first(options: list[str], is_grave: bool, suggested: str) -> None:
-    assert options[suggestion(options, is_grave=is_grave)] == suggested
+def test_what_enter_takes_at_first(options: list[str], is_risky: bool, suggested: str) -> None:
+    assert options[suggestion(options, is_risky=is_risky)] == suggested
 
 
 @pytest.mark.parametrize("is_open", [True, False])

@@ -87,8 +87,9 @@ async def preview_of(tool: Any, tool_input: Any) -> Preview | None:
 class Asking:
     """One question. `prompt` has all of it; `call_id` is the call that it is about, if it is one.
 
-    `editable` is a text that the user may change, such as the command. An `is_grave` question is
-    about more than the usual: an app should not suggest to allow it.
+    `editable` is a text that the user may change, such as the command. What a question
+    asks for `is_risky` if a guard has concerns or the call would leave the sandbox: an app should
+    not suggest to allow it.
     """
 
     prompt: str
@@ -96,7 +97,7 @@ class Asking:
     timeout: float
     default: Literal["allow", "deny"] = "deny"
     editable: str | None = None
-    is_grave: bool = False
+    is_risky: bool = False
     call_id: str | None = None
 
 

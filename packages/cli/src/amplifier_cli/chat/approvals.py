@@ -49,7 +49,7 @@ class TerminalApprovals:
             ApprovalTimeoutError: nobody answered within `timeout` seconds.
         """
         # Who asks this way does not say how much is at stake.
-        asking = Asking(prompt, tuple(options), timeout, default, is_grave=default == "deny")
+        asking = Asking(prompt, tuple(options), timeout, default, is_risky=default == "deny")
         return (await self._ask(asking, takes_reason=False)).option
 
     async def request_reply(self, asking: Asking) -> Reply:
@@ -65,7 +65,7 @@ class TerminalApprovals:
         question = Question(asking.prompt, asking.options)
         decision = ""
         timeout = asking.timeout
-        chosen = suggestion(question.options, is_grave=asking.is_grave)
+        chosen = suggestion(question.options, is_risky=asking.is_risky)
         asks = OpenQuestion(question, math.inf, loop.create_future(), chosen)
         self._scene.questions.append(asks)
         try:
@@ -125,7 +125,7 @@ class TerminalApprovals:
     async def _show(self, asks: OpenQuestion, shown: Question, asking: Asking) -> str:
         asks.question = shown
         asks.answer = asyncio.get_running_loop().create_future()
-        asks.chosen = suggestion(shown.options, is_grave=asking.is_grave)
+        asks.chosen = suggestion(shown.options, is_risky=asking.is_risky)
         # Keys answer a page only after it was drawn.
         asks.drawn_at = None
         self._put(shown)
