@@ -50,7 +50,7 @@ def start(environment: dict[str, str], project: Path) -> Start:
             [sys.executable, "-m", "amplifier_cli", "run", "--events", *arguments],
             env=environment,
             cwd=project,
-            # `communicate` does not return what a buffer has read ahead of the lines that were taken.
+            # `communicate` does not return what a buffer has read ahead.
             bufsize=0,
             stdin=subprocess.DEVNULL,
             stdout=stdout,
