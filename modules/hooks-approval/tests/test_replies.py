@@ -180,7 +180,19 @@ async def test_a_question_of_an_agent_says_so(build: Any, calling: Any, person: 
     ]
 
 
-async def test_a_concern_makes_a_question_risky(build: Any, calling: Any) -> None:
+@pytest.mark.parametrize(("mode", "suggested"), [("ask", "once"), ("auto", "lasting")])
+async def test_a_mode_decides_which_answer_is_suggested(
+    build: Any, calling: Any, mode: str, suggested: str
+) -> None:
+    ann = Replying(Reply("Deny"))
+    harness = await build([calling("bash", command="ls")], person=ann, mode=mode)
+
+    await harness.run()
+
+    assert [each.suggests for each in ann.asked] == [suggested]
+
+
+async def test_a_concern_suggests_to_deny(build: Any, calling: Any) -> None:
     ann = Replying(Reply("Deny"), Reply("Deny"))
     harness = await build(
         [calling("bash", command="ls")], [calling("bash", command="pwd")], person=ann
@@ -194,7 +206,7 @@ async def test_a_concern_makes_a_question_risky(build: Any, calling: Any) -> Non
     harness.coordinator.hooks.register("tool:pre", worry, priority=5)
     await harness.run()
 
-    assert [each.is_risky for each in ann.asked] == [False, True]
+    assert [each.suggests for each in ann.asked] == ["once", "deny"]
     assert "Asked because" not in ann.asked[0].prompt
     assert "Asked because a page asked for it." in ann.asked[1].prompt
 

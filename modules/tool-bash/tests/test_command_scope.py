@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from amplifier_module_tool_bash.command_scope import command_scope
+from amplifier_module_tool_bash.config import UNPROTECTED
 
 
 @pytest.mark.parametrize(
@@ -128,6 +129,18 @@ def test_more_than_one_plain_command_has_no_scope(line: str) -> None:
 )
 def test_a_program_that_runs_what_it_is_given_has_no_scope(line: str) -> None:
     assert command_scope(line) is None
+
+
+@pytest.mark.parametrize(
+    ("config", "edits_files"),
+    [({}, True), ({"network": True}, False), ({"sandbox": UNPROTECTED}, False)],
+)
+async def test_a_command_changes_only_files_unless_it_has_more(
+    mounted: Any, config: dict[str, Any], edits_files: bool
+) -> None:
+    tool = await mounted(**config)
+
+    assert tool.edits_files is edits_files
 
 
 async def test_the_tool_names_the_scope_of_a_call(mounted: Any) -> None:

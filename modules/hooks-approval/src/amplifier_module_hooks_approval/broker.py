@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.interfaces import ApprovalRequest
 from amplifier_kit.notices import Level, show
-from amplifier_kit.questions import Asking, Reply, reply_of
+from amplifier_kit.questions import Asking, Reply, Suggestion, reply_of
 from amplifier_kit.turn_events import MODE_CHANGED
 from amplifier_module_hooks_approval.config import Mode
 from amplifier_module_hooks_approval.grants import Grants
@@ -249,9 +249,14 @@ def _asking(question: Question, timeout: float) -> Asking:
         tuple(_options(question)),
         timeout,
         editable=None if alone is None else alone.editable,
-        is_risky=any(each.view.is_risky for each in question.asked),
+        suggests=_suggestion(question),
         call_id=None if alone is None else alone.call.call_id,
     )
+
+
+def _suggestion(question: Question) -> Suggestion:
+    suggested: list[Suggestion] = [each.view.suggests for each in question.asked]
+    return "deny" if "deny" in suggested else suggested[0]
 
 
 def _with_reply(answer: Answer, reply: Reply, question: Question) -> Answer:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from amplifier_core.effects import Effect, declaration_of
 from amplifier_core.models import HookResult
-from amplifier_kit.questions import preview_of
+from amplifier_kit.questions import Suggestion, preview_of
 from amplifier_kit.texts import shorten
 from amplifier_kit.widenings import CallScope, Widening, call_scopes_of, widenings_of
 from amplifier_module_hooks_approval.broker import NAME, Answer, Asked, Broker
@@ -117,9 +117,9 @@ class Guard:
         # Nothing is offered to remember with a concern: it overrides a grant that allows.
         offers = {} if concerns else self._offers(call, ruling, missing, scopes)
         self._broker.forget_edit(call)
-        # Text from outside may have asked for it, or nothing limits what it does.
-        is_risky = bool(concerns) or any(each.kind == "outside_sandbox" for each in missing)
-        result = await self._ask(call, effect, ruling, offers, is_risky=is_risky)
+        result = await self._ask(
+            call, effect, ruling, offers, suggests=self._suggestion(concerns, missing)
+        )
         edited = self._broker.edit_of(call)
         if result.action == "deny" or edited is None:
             return result
@@ -218,7 +218,7 @@ class Guard:
         ruling: Ruling,
         offers: dict[str, list[Grant]],
         *,
-        is_risky: bool,
+        suggests: Suggestion,
     ) -> HookResult:
         if (parked := self._broker.parked_answer(call)) is not None:
             return await self._conclude(call, *parked)
@@ -228,7 +228,7 @@ class Guard:
         usual = next(iter(offers.values()), list[Grant]())
         covers = " and ".join(each.words for each in usual)
         lasts = usual[0].lasts if usual else ""
-        view = await self._view(call, ruling, is_risky)
+        view = await self._view(call, ruling, suggests)
         request_id, answer = await self._broker.ask(
             Asked(call, ruling.words, covers, tuple(offers), lasts, view),
             effect,
@@ -240,7 +240,14 @@ class Guard:
                 await self._remember(call, offer, answer)
         return await self._conclude(call, request_id, answer)
 
-    async def _view(self, call: Call, ruling: Ruling, is_risky: bool) -> CallView:
+    def _suggestion(self, concerns: list[str], missing: list[Widening]) -> Suggestion:
+        # Text from outside may have asked for it, or nothing limits what it does.
+        if concerns or any(each.kind == "outside_sandbox" for each in missing):
+            return "deny"
+        # In this mode the user wants to be asked as little as possible.
+        return "lasting" if self._broker.mode == "auto" else "once"
+
+    async def _view(self, call: Call, ruling: Ruling, suggests: Suggestion) -> CallView:
         """Return how the call is shown to the user."""
         tool = self._tool(call)
         schema: Any = getattr(tool, "input_schema", None)
@@ -259,7 +266,7 @@ class Guard:
             order=tuple(cast("dict[str, Any]", properties)),
             agent=self._broker.agent_of(call),
             tells_why=ruling.by != "default",
-            is_risky=is_risky,
+            suggests=suggests,
         )
 
     async def _without_anybody(self, call: Call, ruling: Ruling) -> HookResult:

@@ -3,7 +3,7 @@
 Tools tell the guard what it has to know:
 
 - `is_bounded`: calls can change nothing outside of the workspace, except by a widening;
-- `edits_files`: calls change files of the workspace, and nothing else;
+- `edits_files`: calls change files of the workspace, and nothing else, except by a widening;
 - `only_reads(input)`: this call changes nothing.
 """
 
@@ -17,7 +17,7 @@ from amplifier_module_hooks_approval.rules import Call, Ruling
 
 MODES: dict[Mode, str] = {
     "ask": "asks before a call that changes something",
-    "edits": "edits files of the workspace without asking",
+    "edits": "changes files of the workspace without asking",
     "plan": "reads only, and ends with a plan",
     "auto": "does all that is inside of the sandbox without asking",
 }
@@ -49,5 +49,6 @@ def allowed_by(mode: Mode, tool: Any) -> Ruling | None:
     if mode == "auto" and getattr(tool, "is_bounded", None) is True:
         return Ruling("allow", "mode", "the mode is `auto`, and it stays inside of the sandbox")
     if mode == "edits" and getattr(tool, "edits_files", None) is True:
-        return Ruling("allow", "mode", "the mode is `edits`, and it edits a file of the workspace")
+        words = "the mode is `edits`, and it changes only files of the workspace"
+        return Ruling("allow", "mode", words)
     return None

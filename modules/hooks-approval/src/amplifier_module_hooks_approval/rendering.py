@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
-from amplifier_kit.questions import Preview, diff_lines, seen_line
+from amplifier_kit.questions import Preview, Suggestion, diff_lines, seen_line
 from amplifier_module_hooks_approval.rules import Call, canonical
 from amplifier_sandbox.visible_text import exact
 
@@ -34,7 +34,7 @@ class CallView:
     agent: str = ""
     # Whether the reason for the question says more than that everything is asked about.
     tells_why: bool = True
-    is_risky: bool = False
+    suggests: Suggestion = "once"
 
 
 def title_of(call: Call, view: CallView) -> str:

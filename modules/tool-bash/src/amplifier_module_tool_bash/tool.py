@@ -118,6 +118,8 @@ class BashTool:
         # Whether a command can change nothing outside, except by what it asks for.
         self._has_sandbox = sandbox.level != "none"
         self.is_bounded = self._has_sandbox and not settings.network
+        # Without a network, all it can do is to change files of the workspace.
+        self.edits_files = self.is_bounded
         self.deadline_seconds: float | None = settings.max_timeout_seconds + _MARGIN_SECONDS
         self.description = _describe(settings, sandbox)
         self.input_schema: dict[str, Any] = {

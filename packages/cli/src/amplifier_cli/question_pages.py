@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 
-from amplifier_kit.questions import is_lasting
+from amplifier_kit.questions import Suggestion, is_lasting
 from amplifier_sandbox.visible_text import exact
 
 NEXT_PAGE = "Show the next page"
@@ -51,16 +51,18 @@ def letters_of(options: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def suggestion(options: Sequence[str], *, is_risky: bool) -> int:
-    """Return the index of the option that Enter takes at first.
-
-    It allows once, as users expect it; what is risky is denied.
-    """
+def suggestion(options: Sequence[str], suggests: Suggestion) -> int:
+    """Return the index of the option that Enter takes at first."""
     if options[0] == NEXT_PAGE:
         return 0
-    if is_risky:
-        return denial(options)
-    return letters_of(options).get("y", denial(options))
+    deny = denial(options)
+    if suggests == "deny":
+        return deny
+    letters = letters_of(options)
+    once = letters.get("y", deny)
+    if suggests == "lasting":
+        return letters.get("a", once)
+    return once
 
 
 def pages_of(prompt: str, columns: int, rows: int) -> list[str]:

@@ -11,6 +11,7 @@ from amplifier_cli.chat.line_renderer import LineRenderer
 from amplifier_cli.chat.live_view import OpenQuestion, Scene
 from amplifier_cli.question_pages import NEXT_PAGE, letters_of, signed_rows, suggestion
 from amplifier_journal.readings.items import Question
+from amplifier_kit.questions import Suggestion
 
 SCOPED = [
     "Allow once",
@@ -38,16 +39,20 @@ def test_letters_are_for_what_the_options_do(options: list[str], letters: dict[s
 
 
 @pytest.mark.parametrize(
-    ("options", "is_risky", "suggested"),
+    ("options", "suggests", "suggested"),
     [
-        (SCOPED, False, "Allow once"),
-        (SCOPED, True, "Deny"),
-        ([NEXT_PAGE, "Deny"], True, NEXT_PAGE),
-        (["Stop", "Continue"], False, "Continue"),
+        (SCOPED, "once", "Allow once"),
+        (SCOPED, "lasting", SCOPED[1]),
+        (SCOPED, "deny", "Deny"),
+        (["Allow once", "Deny"], "lasting", "Allow once"),
+        ([NEXT_PAGE, "Deny"], "deny", NEXT_PAGE),
+        (["Stop", "Continue"], "once", "Continue"),
     ],
 )
-def test_what_enter_takes_at_first(options: list[str], is_risky: bool, suggested: str) -> None:
-    assert options[suggestion(options, is_risky=is_risky)] == suggested
+def test_what_enter_takes_at_first(
+    options: list[str], suggests: Suggestion, suggested: str
+) -> None:
+    assert options[suggestion(options, suggests)] == suggested
 
 
 @pytest.mark.parametrize("is_open", [True, False])

@@ -14,7 +14,7 @@ import logging
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from amplifier_sandbox.visible_text import exact
 
@@ -23,6 +23,7 @@ __all__ = [
     "Asking",
     "Preview",
     "Reply",
+    "Suggestion",
     "diff_lines",
     "is_diff",
     "is_lasting",
@@ -35,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 PREVIEW = "preview_call"
 """The method of a tool that returns a preview; its answers are recorded."""
+
+Suggestion: TypeAlias = Literal["once", "lasting", "deny"]
 
 # A preview that takes longer is given up, and the arguments are shown instead.
 _LONGEST_SECONDS = 3.0
@@ -87,9 +90,8 @@ async def preview_of(tool: Any, tool_input: Any) -> Preview | None:
 class Asking:
     """One question. `prompt` has all of it; `call_id` is the call that it is about, if it is one.
 
-    `editable` is a text that the user may change, such as the command. What a question
-    asks for `is_risky` if a guard has concerns or the call would leave the sandbox: an app should
-    not suggest to allow it.
+    `editable` is a text that the user may change, such as the command. `suggests` is
+    the kind of answer that an app should have selected at first.
     """
 
     prompt: str
@@ -97,7 +99,7 @@ class Asking:
     timeout: float
     default: Literal["allow", "deny"] = "deny"
     editable: str | None = None
-    is_risky: bool = False
+    suggests: Suggestion = "once"
     call_id: str | None = None
 
 

@@ -14,7 +14,7 @@ from amplifier_cli.question_pages import NEXT_PAGE, denial, pages_of, ringing, s
 from amplifier_cli.render.pieces import Decision, Shown
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_journal.readings.items import Question, decision_text, notice_of
-from amplifier_kit.questions import Asking, Reply
+from amplifier_kit.questions import Asking, Reply, Suggestion
 
 
 class TerminalApprovals:
@@ -49,7 +49,8 @@ class TerminalApprovals:
             ApprovalTimeoutError: nobody answered within `timeout` seconds.
         """
         # Who asks this way does not say how much is at stake.
-        asking = Asking(prompt, tuple(options), timeout, default, is_risky=default == "deny")
+        suggests: Suggestion = "deny" if default == "deny" else "once"
+        asking = Asking(prompt, tuple(options), timeout, default, suggests=suggests)
         return (await self._ask(asking, takes_reason=False)).option
 
     async def request_reply(self, asking: Asking) -> Reply:
@@ -65,7 +66,7 @@ class TerminalApprovals:
         question = Question(asking.prompt, asking.options)
         decision = ""
         timeout = asking.timeout
-        chosen = suggestion(question.options, is_risky=asking.is_risky)
+        chosen = suggestion(question.options, asking.suggests)
         asks = OpenQuestion(question, math.inf, loop.create_future(), chosen)
         self._scene.questions.append(asks)
         try:
@@ -125,7 +126,7 @@ class TerminalApprovals:
     async def _show(self, asks: OpenQuestion, shown: Question, asking: Asking) -> str:
         asks.question = shown
         asks.answer = asyncio.get_running_loop().create_future()
-        asks.chosen = suggestion(shown.options, is_risky=asking.is_risky)
+        asks.chosen = suggestion(shown.options, asking.suggests)
         # Keys answer a page only after it was drawn.
         asks.drawn_at = None
         self._put(shown)
