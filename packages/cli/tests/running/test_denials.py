@@ -139,6 +139,7 @@ def test_a_run_without_warnings_leaves_no_log_file(tmp_path: Path) -> None:
     [
         (["--deny", "wirte_file"], "There is no tool `wirte_file` to deny."),
         (["--allow", "network:"], "`--allow network:` opens nothing."),
+        (["--allow", "netwrok:pypi.org"], "`--allow netwrok:pypi.org` opens nothing."),
         (["--allow", "outside_sandbox"], "decided call by call"),
     ],
 )

@@ -57,7 +57,8 @@ def opens_sandbox(allowed: str) -> bool:
         SettingsError: it is, and opens nothing.
     """
     kind = allowed.partition(":")[0]
-    if kind not in _OPENINGS:
+    # No tool has a colon in its name.
+    if kind not in _OPENINGS and ":" not in allowed:
         return False
     if _OPENED.fullmatch(allowed):
         return True

@@ -174,7 +174,11 @@ async def show_grants(chat: Chat, argument: str) -> None:
         return
     granted: list[dict[str, Any]] = chat.grants.list()
     word, _, number = argument.partition(" ")
-    if word == "revoke" and number.isdecimal() and 1 <= int(number) <= len(granted):
+    if word == "revoke" and number.isdecimal():
+        if not 1 <= int(number) <= len(granted):
+            told = f"There is no number {number}; /grants lists what can be revoked."
+            chat.terminal.put(Notice(told, "warning"))
+            return
         chosen = granted[int(number) - 1]
         await asyncio.to_thread(chat.grants.revoke, chosen["id"])
         chat.terminal.put(Notice(f"Revoked: {one_line(chosen['matches'])}"))
