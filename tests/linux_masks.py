@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,15 +13,15 @@ from amplifier_sandbox.files import component_walk, rooted
 from amplifier_sandbox.platforms import process_end, process_table
 from amplifier_sandbox.processes import seatbelt
 
-_PLACE = os.O_RDONLY | os.O_NONBLOCK
-
 
 def mask_path_resolution(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide `openat2` and O_PATH, as on macOS."""
+    assert sys.platform != "win32", "Windows has nothing of this to hide"
+    place = os.O_RDONLY | os.O_NONBLOCK
     monkeypatch.setattr(rooted, "kernel_resolves_beneath", lambda: False)
     for module in (component_walk, rooted):
-        monkeypatch.setattr(module, "PLACE", _PLACE)
-        monkeypatch.setattr(module, "FOLDER", _PLACE | os.O_DIRECTORY | os.O_CLOEXEC)
+        monkeypatch.setattr(module, "PLACE", place)
+        monkeypatch.setattr(module, "FOLDER", place | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 _FAKE = """#!/bin/sh

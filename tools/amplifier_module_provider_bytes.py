@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from amplifier_core.message_models import (
 )
 from amplifier_core.models import ProviderInfo, ToolResult
 from amplifier_kit.calls.block_stream import BlockStream
+from amplifier_sandbox.platforms.signals import KILL
 
 __amplifier_module_type__ = "provider"
 
@@ -47,7 +47,7 @@ class Script:
         """Kill this process if this is the place for it."""
         if place == self._killed_at and not self._killed.exists():
             self._killed.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), KILL)
 
 
 class Model:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import traceback
 from collections import Counter
 from pathlib import Path
@@ -78,6 +79,7 @@ class FileRuns:
 
     def _is_killed(self, session: Session) -> bool:
         """Run the first turn in a process that is killed in it; False when it came to its end."""
+        assert sys.platform != "win32", "Windows has no fork"
         child = os.fork()
         if child == 0:
             try:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Coroutine
@@ -53,6 +54,7 @@ class DatabaseRuns:
 
     def _in_process(self, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
         """Run `work` in a process of its own; whether that was killed."""
+        assert sys.platform != "win32", "Windows has no fork"
         child = os.fork()
         if child == 0:
             try:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pwd
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from tracked_files import tracked_files
+
+if sys.platform != "win32":
+    import pwd
 
 PYTHONS = ("3.11", "3.12", "3.13")
 
@@ -91,6 +94,7 @@ class User(NamedTuple):
 
 def users() -> list[User]:
     """Return who runs the tests: the current user, after an ordinary one if that is root."""
+    assert sys.platform != "win32", "Windows has no users that a process can change to"
     current = pwd.getpwuid(os.geteuid()).pw_name
     if os.geteuid() != 0:
         return [User(current)]
@@ -135,6 +139,7 @@ def prepare(version: str, program: Path, root: Path, base: Path, everybody: list
 
 def _reachable(base: Path, others: list[User]) -> Path:
     """Return `base`, or a folder for temporary files when another user cannot get there."""
+    assert sys.platform != "win32", "Windows has no users that a process can change to"
     base.mkdir(parents=True, exist_ok=True)
     if all(_can(user, ["test", "-x", str(base)]) for user in others):
         return base

@@ -138,6 +138,7 @@ class Run:
         self.mutant = mutant
         self.kernel = kernel
         self._deadline = time.monotonic() + LIMIT
+        assert sys.platform != "win32", "Windows has no fork"
         self._process = os.fork()
         if self._process == 0:
             # Whatever a mutant raises, this child must not return into the code of its parent.
@@ -150,6 +151,7 @@ class Run:
 
     def poll(self) -> str | None:
         """Return what became of the mutant, None while nobody knows."""
+        assert sys.platform != "win32", "Windows has no fork"
         process, status = os.waitpid(self._process, os.WNOHANG)
         if process:
             code = os.waitstatus_to_exitcode(status)
@@ -202,6 +204,7 @@ class Judges:
         raise SystemExit("mutants: the tests fail without any mutant")
 
     def _measured(self, kernel: KernelCopy, notes: Path) -> Reach | None:
+        assert sys.platform != "win32", "Windows has no fork"
         process = os.fork()
         if process == 0:
             try:

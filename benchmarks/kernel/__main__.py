@@ -12,6 +12,9 @@ from pathlib import Path
 from benchmarks.kernel import environments, report, runner
 from benchmarks.kernel.bars import select
 
+if sys.platform == "win32":
+    raise SystemExit("Windows does not tell the load of the machine; run the benchmark in WSL.")
+
 BUDGET, ROUNDS = 1.0, 3
 QUICK_BUDGET, QUICK_ROUNDS = 0.3, 1
 

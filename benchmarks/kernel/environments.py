@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from amplifier_sandbox.platforms.locks import locked
 
 ROOT = Path(__file__).resolve().parents[2]
 ORIGINAL = "amplifier-core==2.0.2"
@@ -67,9 +68,8 @@ def prepare(name: str, arguments: list[str], *, state: list[str]) -> Path:
     stamp = folder / "built-from.txt"
     wanted = "\n".join([sys.version, *arguments, *state])
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f"{name}.lock").open("w") as lock:
-        # Tests that run at the same time need the same environment.
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    # Tests that run at the same time need the same environment.
+    with locked(folder.parent / f"{name}.lock"):
         if stamp.is_file() and stamp.read_text("utf-8") == wanted:
             return python
         print(f"building the environment `{name}` ...", file=sys.stderr, flush=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import resource
 import statistics
 import subprocess
 import sys
 
 from benchmarks.kernel.measure import Figure
+
+if sys.platform != "win32":
+    import resource
 
 KERNEL = (
     "import amplifier_core as kernel; kernel.AmplifierSession, kernel.HookRegistry, "
@@ -47,6 +49,7 @@ def measure(subject: str, references: dict[str, str], *, budget: float) -> dict[
 
 
 def _cpu_ms(statement: str) -> float:
+    assert sys.platform != "win32", "Windows does not add up the CPU time of children"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     # Isolated: neither the folder this runs in nor the environment adds to the search path.
     subprocess.run([sys.executable, "-I", "-c", statement], check=True, capture_output=True)

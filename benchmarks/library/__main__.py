@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,11 @@ from pathlib import Path
 from benchmarks.kernel.environments import ROOT, SetupError
 from benchmarks.library.environments import prepare_amplifier, prepare_pydantic_ai
 from benchmarks.library.statements import sizes
+
+if sys.platform == "win32":
+    raise SystemExit("Windows does not tell the load of the machine; run the benchmark in WSL.")
+else:
+    import resource
 
 GOALS = {"CPU of a turn": 0.25, "memory kept of a session": 1.0, "import": 0.5}
 """The most that ours may be, as a share of the other."""

@@ -14,6 +14,9 @@ from pathlib import Path
 
 from amplifier_runtime.database.local_postgres import LocalPostgres
 
+if sys.platform == "win32":
+    raise SystemExit("Windows does not tell the load of the machine; run the benchmark in WSL.")
+
 BAR = 1.5
 """How many times as long as bare DBOS steps with the same writes a durable turn may take."""
 TURNS, CONCURRENCY, ROUNDS = 200, 8, 5

@@ -34,7 +34,6 @@ PLAN: dict[str, Any] = {"session": {"orchestrator": "loop-basic", "context": "co
 ASK = "Ask me first."
 """The prompt of a turn that waits for a person before its tools run."""
 NAMES = ("left", "right")
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Model:
@@ -100,11 +99,12 @@ def start(url: str, concurrency: int, seconds: float = 0.0) -> subprocess.Popen[
 
 def cpu_seconds(pids: Sequence[int]) -> float:
     """Return what processes have used so far."""
+    assert sys.platform == "linux", "only Linux has /proc"
     total = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         total += int(fields[11]) + int(fields[12])
-    return total / _TICKS
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def resident_mb(pid: int) -> float:

@@ -136,6 +136,8 @@ async def measure(url: str, sessions: int, approvals: int) -> bool:
 
 def main(sessions: int, approvals: int) -> int:
     """Measure; the exit code is the verdict."""
+    if sys.platform != "linux":
+        sys.exit("Only Linux has /proc, which tells the CPU of workers; on Windows, use WSL.")
     load = os.getloadavg()[0]
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {load:.1f}")
     with LocalPostgres() as server:

@@ -14,7 +14,6 @@ import asyncio
 import math
 import os
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -34,6 +33,11 @@ from amplifier_runtime.log.reader import LogReader
 from amplifier_runtime.log.session_log import SessionLog
 from amplifier_runtime.turns.turn_run import TurnPart, TurnRun
 from amplifier_runtime.worker.worker import WorkerSettings, run_worker
+
+if sys.platform == "win32":
+    raise SystemExit("Windows does not tell the load of the machine; run the benchmark in WSL.")
+else:
+    import resource
 
 BAR = 100.0
 """Milliseconds until 99 of 100 are seen."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import signal
 import statistics
 import subprocess
 import sys
@@ -86,7 +85,7 @@ async def measure(url: str, notes: Path) -> list[float]:
     for worker in workers:
         await asyncio.sleep(random.uniform(0.0, 2.0))
         [session] = noted(notes, worker.pid)
-        worker.send_signal(signal.SIGKILL)
+        worker.kill()
         killed[session] = time.time()
         worker.wait()
     await until(lambda: len(noted(notes, survivor.pid)) == TOGETHER)

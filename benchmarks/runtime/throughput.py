@@ -112,6 +112,8 @@ def tell(
 
 def main(turns: int) -> None:
     """Measure and print."""
+    if sys.platform != "linux":
+        sys.exit("Only Linux has /proc, which tells the CPU of workers; on Windows, use WSL.")
     busy = os.getloadavg()[0]
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {busy:.1f}")
     print(f"{turns} turns of two model calls and two unsafe tools, with all parts of a worker")

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import os
 import platform
-import pty
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+if sys.platform != "linux":
+    raise SystemExit("Only Linux has /proc, which tells the CPU of a chat; on Windows, use WSL.")
+else:
+    import pty
 
 ROUNDS = 15
 BARS = {"--version": 100, "chat to prompt": 400, "run to exit": 450}

@@ -9,6 +9,9 @@ import sys
 
 from benchmarks.streaming.measure import TOKENS, measure
 
+if sys.platform == "win32":
+    raise SystemExit("Windows does not tell the load of the machine; run the benchmark in WSL.")
+
 BAR = 5.0
 """Microseconds per token that the loop and the hooks may add for one subscriber."""
 

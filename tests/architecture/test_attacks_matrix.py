@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 import attacks_matrix
+from amplifier_sandbox.platforms.users import is_administrator
 from attacks_matrix import Row, counted, table
 from matrix_machine import find_python, users
 
@@ -60,6 +60,6 @@ def test_root_runs_the_tests_as_an_ordinary_user_first() -> None:
     found = users()
 
     assert found[-1].uid is None
-    if os.geteuid() == 0:
+    if is_administrator():
         assert [user.name for user in found] == ["nobody", "root"]
         assert found[0].uid != 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
 import sys
 from collections.abc import Generator
@@ -16,6 +15,9 @@ import pytest
 from attacks.machine import Machine
 from end_to_end.model_server import ModelServer, Said
 from tmux_screen import TmuxScreen
+
+if sys.platform != "win32":
+    import pty
 
 WRITE = ("write_file", {"file_path": "out.txt", "content": "written"})
 EDIT = {"file_path": "notes.txt", "old_string": "one", "new_string": "two"}
@@ -105,6 +107,8 @@ def test_a_question_in_a_run_rings_the_bell_and_says_how_to_change_its_time(
 
 def run_in_terminal(machine: Machine, *arguments: str) -> bytes:
     """Run the command in a terminal without a user, and return every byte that it wrote there."""
+    if sys.platform == "win32":
+        pytest.skip("Python opens no terminals on Windows")
     mine, its = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "amplifier_cli", *arguments],

@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -16,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from amplifier_runtime.cluster import cluster
 from amplifier_runtime.database.local_postgres import LocalPostgres
+from amplifier_sandbox.platforms.users import is_administrator
 
 pytestmark = [pytest.mark.fleet, pytest.mark.attack("review M14")]
 
@@ -52,7 +54,7 @@ def test_nobody_connects_without_the_password(server: LocalPostgres, role: str) 
 
 
 @pytest.mark.parametrize("role", _ROLES)
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.skipif(not is_administrator(), reason="only root can be another user")
 def test_another_user_of_the_machine_runs_no_program(
     server: LocalPostgres, role: str, tmp_path: Path
 ) -> None:
@@ -117,6 +119,8 @@ def test_every_line_of_the_server_asks_for_a_password(server: LocalPostgres) -> 
 
 
 def test_the_password_is_in_a_private_file_and_not_in_the_address(server: LocalPostgres) -> None:
+    if sys.platform == "win32":
+        pytest.skip("Windows has no owners and modes of files")
     address = sa.make_url(server.create_database("file"))
     assert address.password is None
     assert "passfile" in address.query

@@ -16,6 +16,7 @@ import pytest
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.database.migrate import migrate
+from amplifier_sandbox.platforms.users import is_administrator
 from attacks.machine import Machine
 
 PLAN: dict[str, Any] = {
@@ -123,7 +124,7 @@ def test_a_file_that_others_could_have_written_is_refused_and_the_next_step_work
 
 @pytest.mark.slow
 @pytest.mark.attack("review M7")
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.skipif(not is_administrator(), reason="only root can be another user")
 def test_another_user_cannot_read_a_prompt(umask: int, tmp_path: Path) -> None:
     # Nothing above protects it: as if the folder were one that others may enter.
     folder = tmp_path / "data"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import shlex
 import subprocess
 import sys
@@ -17,6 +16,9 @@ import pytest
 
 from attacks.machine import Machine, write
 from end_to_end.model_server import ModelServer, Said
+
+if sys.platform != "win32":
+    import pty
 
 APPROVAL = "hooks-approval"
 SECRET = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6"
@@ -239,6 +241,8 @@ def test_a_chat_does_not_start_without_its_guard(machine: Machine, command: str,
 
 def at_a_terminal(environment: dict[str, str], folder: Path, *arguments: str) -> tuple[int, str]:
     """Run the command at a terminal; nobody types anything."""
+    if sys.platform == "win32":
+        pytest.skip("Python opens no terminals on Windows")
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "amplifier_cli", *arguments]
     with subprocess.Popen(

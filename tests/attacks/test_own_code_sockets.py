@@ -38,6 +38,12 @@ print(two.recv(4))
 """
 
 
+def _unix_socket(kind: socket.SocketKind) -> socket.socket:
+    if sys.platform == "win32":
+        pytest.skip("Python has no Unix sockets on Windows")
+    return socket.socket(socket.AF_UNIX, kind)
+
+
 @pytest.fixture
 def listeners(machine: Machine) -> Iterator[dict[str, list[socket.socket]]]:
     """Sockets of the user: outside of the project, inside of it, and without a file."""
@@ -51,7 +57,7 @@ def listeners(machine: Machine) -> Iterator[dict[str, list[socket.socket]]]:
     with contextlib.ExitStack() as stack:
         for name, address in addresses.items():
             for kind, ending in ((socket.SOCK_STREAM, ""), (socket.SOCK_DGRAM, "d")):
-                listener = stack.enter_context(socket.socket(socket.AF_UNIX, kind))
+                listener = stack.enter_context(_unix_socket(kind))
                 listener.bind(address + ending)
                 listener.setblocking(False)
                 if kind == socket.SOCK_STREAM:

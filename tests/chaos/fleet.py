@@ -13,7 +13,7 @@ import sys
 import time
 from dataclasses import dataclass
 from decimal import Decimal
-from multiprocessing.context import ForkServerProcess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from amplifier_kit.calls.settings import Pricing
@@ -90,13 +90,15 @@ class Fleet:
     def __init__(self, place: Workplace, size: int) -> None:
         self.size = size
         self._place = place
-        self._processes: dict[int, ForkServerProcess] = {}
+        self._processes: dict[int, BaseProcess] = {}
         self._paused: set[int] = set()
+        assert sys.platform != "win32", "Windows has no fork server"
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["chaos.fleet"])
 
     def start(self, slot: int) -> None:
         """Put a new worker at a place."""
+        assert sys.platform != "win32", "Windows has no fork server"
         process = self._context.Process(target=work, args=(self._place,), daemon=True)
         process.start()
         self._processes[slot] = process
@@ -130,11 +132,13 @@ class Fleet:
 
     def pause(self, slot: int) -> None:
         """Stop the worker at a place where it is."""
+        assert sys.platform != "win32", "Windows does not stop a process for a while"
         self._paused.add(slot)
         self._signal(slot, signal.SIGSTOP)
 
     def resume(self, slot: int) -> None:
         """Let it go on."""
+        assert sys.platform != "win32", "Windows does not stop a process for a while"
         self._signal(slot, signal.SIGCONT)
         self._paused.discard(slot)
 

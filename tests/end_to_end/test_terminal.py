@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from amplifier_sandbox.platforms.signals import KILL
 from end_to_end.chat_runs import ChatRun, assert_looks_like, conversation, normalised
 from end_to_end.model_server import ModelServer, Said
 
@@ -371,7 +371,7 @@ def test_nothing_is_missing_after_a_kill(tmp_path: Path, moment: str) -> None:
                 screen.wait_for("1 Allow once")
                 screen.press("1")
             before = conversation(screen.wait_for(awaited) and screen.text(scrollback=True))
-            os.kill(screen.pid, signal.SIGKILL)
+            os.kill(screen.pid, KILL)
             screen.wait_for_end()
         gate.set()
         with run.chat("--resume", "last") as screen:

@@ -14,6 +14,9 @@ import sys
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_contexts.context_persistent import mount
 
+if sys.platform == "win32":
+    raise SystemExit("Windows has no fork.")
+
 _ROLES = ("user", "assistant", "tool")
 
 

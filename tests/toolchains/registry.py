@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import hashlib
 import io
 import json
 import socket
 import struct
+import sys
 import tarfile
 import zipfile
 from contextlib import suppress
@@ -17,6 +17,9 @@ from ipaddress import ip_address
 from threading import Thread
 from types import TracebackType
 from typing import Any
+
+if sys.platform != "win32":
+    import fcntl
 
 _GET_ADDRESS = 0x8915
 MODULE = "example.org/numbers"
@@ -30,6 +33,7 @@ def _own_address() -> str:
     `localhost` and 127.0.0.1 are in their own network, and Go uses no proxy for any loopback
     address; the last resort is one that only Go does not reach.
     """
+    assert sys.platform != "win32", "Windows has no ioctl"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         for _, name in socket.if_nameindex():
             with suppress(OSError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
@@ -17,12 +17,17 @@ import pytest
 from amplifier_core.testing import MockCoordinator, wait_for
 from amplifier_module_hooks_logging import mount, writer
 
+if sys.platform != "win32":
+    import resource
+
 Open = Callable[..., Awaitable[Any]]
 
 
 @contextmanager
 def files_of_at_most(size: int) -> Generator[None]:
     """Let the operating system refuse to let files grow, as it does on a full disk."""
+    if sys.platform == "win32":
+        pytest.skip("Windows has no limit of the size of files")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

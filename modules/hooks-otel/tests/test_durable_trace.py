@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from amplifier import Agent, ToolEnded
 from amplifier_core.testing import wait_for
+from amplifier_sandbox.platforms.signals import KILL
 
 TRACER = TracerProvider().get_tracer("app")
 
@@ -94,7 +95,7 @@ async def test_after_a_worker_is_killed_the_next_one_continues_the_trace(
     async with agent.durable(url) as durable:
         with TRACER.start_as_current_span("POST /ask") as span:
             turn = await durable.submit("c1", "Hi")
-        with worker(url, tmp_path, ends_by=signal.SIGKILL):
+        with worker(url, tmp_path, ends_by=KILL):
             async for event in turn.stream():
                 if isinstance(event, ToolEnded):
                     break

@@ -167,7 +167,8 @@ class Internet:
         """Lead connections to the public address to the public site, and stop all others."""
 
         def call(own: socket.socket, address: Any) -> Any:
-            if own.type != socket.SOCK_STREAM or own.family == socket.AF_UNIX:
+            is_internet = own.family in (socket.AF_INET, socket.AF_INET6)
+            if own.type != socket.SOCK_STREAM or not is_internet:
                 return connect(own, address)
             self.connections.append((address[0], address[1]))
             if address[0] == PUBLIC:

@@ -26,6 +26,7 @@ from amplifier import (
 )
 from amplifier.testing import ScriptedModel
 from amplifier_runtime.errors import NoDatabaseError, NotFoundError, SessionBusyError
+from amplifier_sandbox.platforms.signals import KILL
 from end_to_end.shop import (
     Deps,
     Ticket,
@@ -251,7 +252,7 @@ async def test_a_turn_whose_worker_is_killed_continues_on_another(url: str, tmp_
 
     async with agent.durable(url) as durable:
         turn = await durable.submit("c1", "Pay.")
-        with worker_process(url, tmp_path, ends_by=signal.SIGKILL):
+        with worker_process(url, tmp_path, ends_by=KILL):
             async for event in turn.stream():
                 if isinstance(event, ToolEnded):
                     break

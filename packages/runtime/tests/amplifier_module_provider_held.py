@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
 from runtime_stage import PaymentModel, Trace, TracedTool
+
+from amplifier_sandbox.platforms.signals import KILL
 
 __amplifier_module_type__ = "provider"
 
@@ -25,7 +26,7 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
     async def reached(place: str) -> None:
         trace.note("reached", session_id, place)
         if config.get("poison") and place == "begin pay":
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), KILL)
         while place == config.get("hold_at") and not (folder / "release").exists():  # noqa: ASYNC110 - a file
             await asyncio.sleep(0.02)
 

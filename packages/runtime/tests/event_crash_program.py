@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database
 from amplifier_runtime.log.session_log import SessionLog
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
+from amplifier_sandbox.platforms.signals import KILL
 
 QUICK: dict[str, Any] = {"beat_seconds": 0.1, "dead_after_seconds": 0.4, "poll_seconds": 0.05}
 
@@ -39,7 +39,7 @@ class KillPoint:
     def __call__(self, name: str) -> None:
         self._trace.note("place", name)
         if self._count == self._at:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), KILL)
         self._count += 1
 
     async def inside(self, name: str) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sqlite3
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
@@ -184,6 +185,7 @@ async def pause(pid: int, database: Database) -> None:
 
     There it would hold up everybody until it continues. PostgreSQL gives such a one up.
     """
+    assert sys.platform != "win32", "Windows does not stop a process for a while"
     while True:
         os.kill(pid, signal.SIGSTOP)
         await until(lambda: is_stopped(pid))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections import Counter
 from collections.abc import Callable, Generator
 from decimal import Decimal
@@ -19,6 +18,7 @@ from warm_workers import WarmWorker
 from amplifier_runtime.client import Client
 from amplifier_runtime.database.database import Database, all_of
 from amplifier_runtime.limits.budgets import Budgets
+from amplifier_sandbox.platforms.signals import KILL
 
 USAGE = {"input_tokens": 3_000, "output_tokens": 200, "total_tokens": 3_200}
 USED = Decimal(3 * 3_000 + 15 * 200) / 1_000_000
@@ -108,7 +108,7 @@ async def test_a_killed_childs_turn_is_finished_by_another_worker_and_once(
         await up(database, number)
     turn = await client.submit("root", "Start.", idempotency_key="k")
     victim = await pid_of(database, "t.parent_turn_id IS NOT NULL")
-    os.kill(victim, signal.SIGKILL)
+    os.kill(victim, KILL)
     assert await result(client, turn.turn_id) == "Answer 0. Answer 1."
     children = await rows(
         database, "SELECT state, answer, crashes FROM turns WHERE parent_turn_id IS NOT NULL"

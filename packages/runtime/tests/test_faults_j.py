@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import uuid
 from collections import Counter
 from collections.abc import Generator, Sequence
@@ -98,6 +99,8 @@ def workers(url: str, database: Database, tmp_path: Path) -> Generator[Workers]:
 async def test_a_session_that_kills_its_workers_is_parked_and_the_others_go_on(
     database: Database, workers: Workers
 ) -> None:
+    if sys.platform == "win32":
+        pytest.skip("on Windows no exit code says that a process was killed")
     client = Client(database, "t")
     await client.create_session("poison", workers.plan(poison=True))
     await client.create_session("healthy", workers.plan())
@@ -202,6 +205,8 @@ async def test_a_breaking_migration_is_refused_whole_until_the_old_workers_are_g
 async def test_a_worker_that_was_paused_over_a_breaking_migration_leaves_when_it_wakes(
     database: Database, workers: Workers, newer: NewerVersion
 ) -> None:
+    if sys.platform == "win32":
+        pytest.skip("Windows does not stop a process for a while")
     newer.add("0901_less.sql", f"{BREAKING}\nALTER TABLE turns RENAME COLUMN prompt TO said;\n")
     worker = workers.start().process
     await pause(worker.pid, database)

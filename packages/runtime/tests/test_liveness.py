@@ -20,6 +20,9 @@ from amplifier_runtime.database.database import IDLE_SECONDS, Connection, Databa
 from amplifier_runtime.database.store import Turn
 from amplifier_runtime.worker.liveness import Liveness, Observer
 
+if sys.platform == "win32":
+    raise pytest.skip.Exception("Windows has no fork server", allow_module_level=True)
+
 pytestmark = pytest.mark.slow
 
 

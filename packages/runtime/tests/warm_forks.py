@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
@@ -57,6 +58,7 @@ def _do_all(do: Callable[[str, T], None], place: str, tasks: Sequence[T]) -> Non
 
 
 def _begin(work: Callable[[], None]) -> int:
+    assert sys.platform != "win32", "Windows has no fork"
     process = os.fork()
     if process:
         return process

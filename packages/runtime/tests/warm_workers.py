@@ -5,19 +5,23 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Callable
-from multiprocessing.context import ForkServerProcess
+from multiprocessing.process import BaseProcess
 from typing import Any
 
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["children_program", "signals_program", "worker_program"])
+import pytest
 
 
 class WarmWorker:
     """One process, which runs `main` of a program."""
 
     def __init__(self, main: Callable[..., None], *arguments: Any) -> None:
-        self._process: ForkServerProcess = _FORKS.Process(target=main, args=arguments, daemon=True)
+        if sys.platform == "win32":
+            pytest.skip("Windows has no fork server")
+        forks = multiprocessing.get_context("forkserver")
+        forks.set_forkserver_preload(["children_program", "signals_program", "worker_program"])
+        self._process: BaseProcess = forks.Process(target=main, args=arguments, daemon=True)
         self._process.start()
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import pwd
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,9 @@ from amplifier_sandbox.files.names import RefusedError
 from amplifier_sandbox.files.rooted import Root
 from amplifier_sandbox.files.workspace import Workspace
 from amplifier_sandbox.project_folder import project_root, why_not_a_project
+
+if sys.platform != "win32":
+    import pwd
 
 
 @pytest.fixture
@@ -54,6 +57,8 @@ def test_a_home_folder_that_is_itself_a_link_is_found(
 
 
 def test_the_home_folder_of_the_user_database_counts_whatever_home_says(home: Path) -> None:
+    if sys.platform == "win32":
+        pytest.skip("Windows has no user database of this kind")
     own = Path(pwd.getpwuid(os.geteuid()).pw_dir)
     if own == Path("/") or not own.is_dir():
         pytest.skip("this user has no home folder")
@@ -138,6 +143,8 @@ def test_no_folder_above_the_home_folder_is_taken_for_a_project(home: Path) -> N
 def test_a_mark_of_another_user_is_passed_by(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if sys.platform == "win32":
+        pytest.skip("Windows has no owners of files")
     shared = tmp_path / "shared"
     (shared / ".git").mkdir(parents=True)
     mine = shared / "mine"

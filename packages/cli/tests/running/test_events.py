@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -13,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+if sys.platform != "win32":
+    import pty
 
 # Each starts the command, some of them twice.
 pytestmark = pytest.mark.slow
@@ -207,6 +209,8 @@ def test_a_session_that_does_not_open_prints_why_as_its_log_does(run: Run, home:
 
 
 def test_a_terminal_gets_no_control_characters(start: Start, home: Path) -> None:
+    if sys.platform == "win32":
+        pytest.skip("Python opens no terminals on Windows")
     scripted(home, ["Done.\u202e\x9b31m"])
     mine, theirs = pty.openpty()
     process = start("-q", "hello", stdout=theirs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -168,6 +169,8 @@ def test_a_link_is_held_to_where_it_leads_and_to_what_is_there(
 def test_what_cannot_be_held_to_its_content_keeps_a_folder_from_being_trusted(
     home: Path, project: Path, write: Write
 ) -> None:
+    if sys.platform == "win32":
+        pytest.skip("Windows has no pipes that are files")
     write("outside/settings.yaml", "bundle: x")
     trust = Trust()
     pipe = project / "AGENTS.md"
@@ -353,6 +356,8 @@ def test_a_record_that_others_could_have_written_is_refused(
 def test_a_pipe_or_a_folder_in_place_of_the_record_is_refused_at_once(
     trusted: Trust, home: Path, project: Path
 ) -> None:
+    if sys.platform == "win32":
+        pytest.skip("Windows has no pipes that are files")
     (home / "trust.json").unlink()
     os.mkfifo(home / "trust.json")
     with pytest.raises(TrustError, match="not a plain file"):

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import wait_for
+from amplifier_sandbox.platforms.users import is_administrator
 from amplifier_sandbox.processes import sandbox as sandbox_file
 from amplifier_sandbox.processes.bubblewrap import find_bubblewrap
 from amplifier_sandbox.processes.control_groups import ControlGroups
@@ -240,7 +241,7 @@ async def test_memory_is_counted_for_all_processes_together(
 @pytest.fixture
 def grouped(bubblewrap: Sandbox) -> Sandbox:
     """A sandbox with control groups; an ordinary user has them only where they were delegated."""
-    if os.geteuid() != 0 and not bubblewrap.groups.parents:
+    if not is_administrator() and not bubblewrap.groups.parents:
         pytest.skip("this user has no control groups")
     return bubblewrap
 
