@@ -8,18 +8,22 @@ their branches for another platform need what was not built for this one.
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import importlib.abc
 import importlib.machinery
 import os
 import runpy
 import select
+import shutil
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 # What the standard library imports while it still believes in Linux: its own branches for another
 # platform need modules that were not built for this one.
@@ -37,7 +41,7 @@ _FIRST_LIBRARIES = (
     *("opentelemetry.sdk.trace", "prompt_toolkit", "prompt_toolkit.input.defaults"),
     *("prompt_toolkit.output.defaults", "psycopg", "pydantic", "rich.console", "sqlalchemy"),
     *("dbos", "openai", "anthropic", "google.genai", "jsonschema_rs", "html_to_markdown"),
-    *("prompt_toolkit.application", "prompt_toolkit.shortcuts", "pytest", "hypothesis", "coverage"),
+    *("prompt_toolkit.application", "prompt_toolkit.shortcuts", "coverage"),
 )
 
 _ONLY_LINUX: dict[ModuleType, tuple[str, ...]] = {
@@ -71,6 +75,8 @@ _NOT_WINDOWS: dict[ModuleType, tuple[str, ...]] = {
 _MODULES_NOT_ON_WINDOWS = ("fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty")
 _PROGRAMS_OF_LINUX = ("bwrap", "nsenter", "systemd-run", "unshare")
 _FOLDERS_OF_LINUX = ("/proc", "/sys")
+# As macOS numbers it.
+_GET_PATH = 50
 
 
 def _console_of_windows(locks: ModuleType) -> ModuleType:
@@ -87,6 +93,48 @@ def _console_of_windows(locks: ModuleType) -> ModuleType:
     members = {"LK_NBLCK": 2, "locking": locking, "kbhit": lambda: False, "getwch": lambda: ""}
     made.__dict__.update(members)
     return made
+
+
+def _copy_nothing(*_: object, **__: object) -> None:
+    """Copy the extended attributes of a file where there are none."""
+
+
+class _Event(NamedTuple):
+    """What our code uses of `select.kevent`: the end of a process."""
+
+    ident: int
+    filter: int
+    flags: int
+    fflags: int
+
+
+def _add_what_macos_has(open_process: Callable[[int], int]) -> None:
+    """Add what our code uses of `kqueue` and F_GETPATH, on what this machine has for it."""
+    assert sys.platform == "linux"
+    names = ("KQ_FILTER_PROC", "KQ_EV_ADD", "KQ_EV_ONESHOT", "KQ_NOTE_EXIT")
+
+    class Queue:
+        def control(self, changes: Sequence[_Event], most: int) -> list[_Event]:
+            (event,) = changes
+            descriptor = open_process(event.ident)
+            try:
+                select.select([descriptor], [], [])
+            finally:
+                os.close(descriptor)
+            return [event]
+
+        def close(self) -> None:
+            """There is nothing to close."""
+
+    select.__dict__.update(dict.fromkeys(names, 1), kqueue=Queue, kevent=_Event)
+    plain = fcntl.fcntl
+
+    def control(descriptor: int, command: int, argument: int | bytes = 0) -> int | bytes:
+        if command == _GET_PATH:
+            return os.fsencode(Path(f"/proc/self/fd/{descriptor}").readlink()) + b"\0"
+        return plain(descriptor, command, argument)
+
+    fcntl.__dict__.update(F_GETPATH=_GET_PATH, fcntl=control)
 
 
 class _Missing(importlib.abc.MetaPathFinder):
@@ -135,10 +183,17 @@ def hide(platform: str, *, libraries: bool) -> None:
     """Make this process take its machine for `platform`."""
     if platform == "linux":
         return
+    assert sys.platform == "linux", "only on Linux can be hidden what only Linux has"
     _import(_FIRST)
     if libraries:
         _import(_FIRST_LIBRARIES)
+    process_end = os.pidfd_open
     _hide_attributes(_ONLY_LINUX)
+    # They looked for what is hidden now when they were imported.
+    tempfile.__dict__["_O_TMPFILE_WORKS"] = False
+    shutil.__dict__["_copyxattr"] = _copy_nothing
+    if platform == "darwin":
+        _add_what_macos_has(process_end)
     if platform == "win32":
         sys.modules["msvcrt"] = _console_of_windows(sys.modules["fcntl"])
         signal.__dict__["SIGBREAK"] = signal.SIGUSR1

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent
+REPOSITORY = FOLDER.parents[1]
 PLATFORMS = ("darwin", "win32")
 
 pytestmark = pytest.mark.slow
@@ -129,3 +130,15 @@ def test_what_windows_lacks_is_refused_by_name(tmp_path: Path) -> None:
     assert told["processes"] == "OSError: the processes of Windows cannot be listed here"
     assert told["process end"].startswith("OSError: the end of a process cannot be watched")
     assert "is not in your user profile" in told["exposure"]
+
+
+def test_suites_pass_without_what_only_linux_has(tmp_path: Path) -> None:
+    """A sample: `make test-masked` runs the suites of more packages."""
+    # The mask has imported the libraries before pytest could rewrite their asserts.
+    options = ("-q", "--assert=plain", "-p", "no:cacheprovider", "--color=no")
+    suites = ("packages/kit", "packages/agent")
+
+    done = run("darwin", "-m", "pytest", *options, *suites, home=tmp_path, cwd=REPOSITORY)
+
+    assert done.returncode == 0, done.stdout[-10_000:] + done.stderr
+    assert " passed" in done.stdout
