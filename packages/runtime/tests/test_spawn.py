@@ -230,12 +230,18 @@ _PARTS = {"orchestrator": "loop-basic", "context": "context-simple"}
 
 
 async def test_a_child_whose_caller_gives_up_is_ended(stage: Stage) -> None:
+    running = "SELECT 1 FROM children JOIN turns USING (turn_id) WHERE state = 'running'"
+
     async def work(tool: Spawns) -> str:
-        await asyncio.wait_for(tool.spawn("Wait.", agent="slow"), timeout=0.5)
+        spawning = asyncio.create_task(tool.spawn("Wait.", agent="slow"))
+        while not await stage.rows(running):  # noqa: ASYNC110 - the database sets no events
+            await asyncio.sleep(0.02)
+        await asyncio.wait_for(spawning, timeout=0.01)
         raise AssertionError("a slow child has answered")
 
     stage.plant(work)
-    turn = await stage.run(agents={"slow": says(SLOW)})
+    # The child has the only slot, so its caller waits for it when it runs.
+    turn = await stage.run(concurrency=1, agents={"slow": says(SLOW)})
 
     assert turn.answer is not None
     assert turn.answer.startswith("TimeoutError")
