@@ -235,15 +235,21 @@ async def test_what_cannot_be_open_is_refused(build: Any, wrong: str) -> None:
         await build(open=[wrong])
 
 
-async def test_without_anybody_to_ask_a_widening_is_denied_as_such(
-    build: Any, calling: Any
+@pytest.mark.parametrize(
+    ("config", "needs"),
+    [
+        ({"rules": ALLOW_ALL}, ["network:pypi.org"]),
+        ({}, ["bash", "network:pypi.org"]),
+    ],
+)
+async def test_without_anybody_to_ask_a_widening_is_denied_and_says_what_would_allow_it(
+    build: Any, calling: Any, config: dict[str, Any], needs: list[str]
 ) -> None:
-    harness = await build(
-        [calling("bash", "c1", command="x", network=["pypi.org"])], rules=ALLOW_ALL
-    )
+    harness = await build([calling("bash", "c1", command="x", network=["pypi.org"])], **config)
     _needing(harness)
 
     await harness.run()
 
     assert harness.ran() == []
-    assert harness.broker.explain("c1")["by"] == "boundary"
+    decided = harness.broker.explain("c1")
+    assert (decided["by"], decided["needs"]) == ("boundary", needs)

@@ -364,7 +364,8 @@ class Broker:
             return None
         call, ruling, at = found
         shown = {"tool": call.tool, "arguments": canonical(call.arguments), "digest": call.digest}
-        decided = {"action": ruling.action, "by": ruling.by, "rule": ruling.words}
+        needs = list(ruling.needs) or [call.tool]
+        decided = {"action": ruling.action, "by": ruling.by, "rule": ruling.words, "needs": needs}
         return {"session_id": call.session_id, **shown, **decided, "at": at.isoformat()}
 
     def waiting(self) -> list[dict[str, Any]]:

@@ -153,11 +153,18 @@ class Guard:
         return self._broker.grants.missing(asked, self._project, self._broker.now())
 
     def _is_open(self, widening: Widening) -> bool:
-        # The addresses of registries, in brackets, are not written by hand.
-        target = widening.target.partition(" (")[0]
-        relative = target.removeprefix(f"{self._project}/")
-        names = (widening.kind, f"{widening.kind}:{target}", f"{widening.kind}:{relative}")
+        kind, target = widening.kind, self._target(widening)
+        names = (kind, f"{kind}:{target}", self._short_name(widening))
         return any(name in self._config.open for name in names if name not in ("network", "write"))
+
+    def _short_name(self, widening: Widening) -> str:
+        """Return how `open` names a widening: `background`, `network:example.org`, `write:.git`."""
+        target = self._target(widening).removeprefix(f"{self._project}/")
+        return f"{widening.kind}:{target}" if target else widening.kind
+
+    def _target(self, widening: Widening) -> str:
+        # The addresses of registries, in brackets, are not written by hand.
+        return widening.target.partition(" (")[0]
 
     def _tool(self, call: Call) -> Any:
         session = self._broker.sessions.get(call.session_id)
@@ -206,7 +213,11 @@ class Guard:
         # Rules and patterns are about the call inside its sandbox. Only a grant for exactly this
         # call, which showed what it needs, includes its widenings.
         if missing and (grant is None or grant.digest is None):
-            return Ruling("ask", "boundary", "; ".join(map(_needed, missing)))
+            inside = self._by_mode(call, effect, ruling, [])
+            is_asked = inside.action == "ask" and grant is None
+            needs = [*([call.tool] if is_asked else []), *map(self._short_name, missing)]
+            words = "; ".join(map(_needed, missing))
+            return Ruling("ask", "boundary", words, needs=tuple(needs))
         if grant is None or grant.action == ruling.action:
             return ruling
         return _by_grant(grant)
@@ -280,7 +291,7 @@ class Guard:
         self._broker.tell(call, f"The call of {tool} was denied: there is nobody to ask.")
         words = f"it needs approval ({ruling.words}) and there is nobody to ask"
         by = ruling.by if ruling.by in ("concern", "boundary") else "nobody"
-        return await self._close(call, Ruling("deny", by, words))
+        return await self._close(call, Ruling("deny", by, words, needs=ruling.needs))
 
     async def _conclude(self, call: Call, request_id: str, answer: Answer) -> HookResult:
         session = self._broker.coordinator_of(call)

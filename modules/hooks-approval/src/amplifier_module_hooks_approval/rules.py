@@ -86,7 +86,10 @@ _UPWARDS = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
 
 
 class Ruling(NamedTuple):
-    """The decision about a call, and the rule that made it, in words."""
+    """The decision about a call, and the rule that made it, in words.
+
+    `needs` names what would have to be allowed: the tool, and widenings as `open` names them.
+    """
 
     action: Action
     by: Literal[
@@ -94,6 +97,7 @@ class Ruling(NamedTuple):
     ]
     words: str
     rule: Rule | None = None
+    needs: tuple[str, ...] = ()
 
 
 class RuleBook:

@@ -202,7 +202,15 @@ class RunCommand:
             # At a terminal the user denied the calls and need not be informed.
             return None
         grants: Any = live.session.coordinator.get_capability("approval.grants")
-        return denial_of(self._denied, self._report.deciders(grants), self._short_id())
+        by, needs = self._report.deciders(grants)
+        return denial_of(self._denied, by, needs, self._short_id(), self._given())
+
+    def _given(self) -> list[str]:
+        """Return the options about calls: a session that is resumed does not remember them."""
+        options = self._options
+        mode = [] if options.mode is None else ["--mode", options.mode]
+        allowed = [word for each in options.allow for word in ("--allow", each)]
+        return [*mode, *allowed, *(word for each in options.deny for word in ("--deny", each))]
 
     async def _execute(self, live: LiveSession, prompt: str) -> str | None:
         """Run the turn; the first Ctrl-C stops it and keeps its work, the second cancels it."""

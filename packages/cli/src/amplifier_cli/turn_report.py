@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -37,8 +38,18 @@ def listed(denied: list[dict[str, Any]], scrub: Callable[[str], str]) -> list[di
     return calls
 
 
-def denial_of(calls: list[dict[str, Any]], by: set[str], session: str) -> DeniedError:
-    """Return the error about denied calls; `by` is who decided, as hooks-approval names it."""
+def denial_of(
+    calls: list[dict[str, Any]],
+    by: set[str],
+    needs: list[str],
+    session: str,
+    given: Sequence[str] = (),
+) -> DeniedError:
+    """Return the error about denied calls.
+
+    `by` is who decided, and `needs` what would have to be allowed, as hooks-approval names them.
+    `given` are the options of this run that the next one needs again.
+    """
     named = [fitted(f"{each['tool']} {each['input']}".strip(), _LONGEST_NAMED) for each in calls]
     if len(named) > _MOST_NAMED:
         named[_MOST_NAMED:] = [f"and {len(named) - _MOST_NAMED} more"]
@@ -46,10 +57,10 @@ def denial_of(calls: list[dict[str, Any]], by: set[str], session: str) -> Denied
         count = "1 call was"
     else:
         count = f"{len(calls)} calls were"
-    tools = dict.fromkeys(str(each["tool"]) for each in calls)
-    # The next step has to work: `--allow` helps only if there was nobody to ask.
-    if by == {"nobody"}:
-        allow = " ".join(f"--allow {tool}" for tool in tools)
+    # The next step has to work: `--allow` helps only if there was nobody to ask, and not everything
+    # can be named by it.
+    if by and by <= {"nobody", "boundary"} and all(map(_can_be_allowed, needs)):
+        allow = shlex.join([*given, *(word for each in needs for word in ("--allow", each))])
         fix = f'amplifier run --resume {session} {allow} "Try again."'
     elif by and by <= {"nobody", "concern", "boundary"}:
         fix = f"amplifier continue {session}"
@@ -58,6 +69,10 @@ def denial_of(calls: list[dict[str, Any]], by: set[str], session: str) -> Denied
     else:
         fix = f"amplifier explain {session}"
     return DeniedError(f"{count} denied: {'; '.join(named)}", why=calls[0]["reason"], fix=fix)
+
+
+def _can_be_allowed(name: str) -> bool:
+    return name != "outside_sandbox" and not any(map(str.isspace, name))
 
 
 def guard_failure(failures: list[dict[str, Any]], scrub: Callable[[str], str]) -> GuardError:
@@ -101,13 +116,21 @@ class TurnReport:
         """The calls that were denied, each with `call_id`, `tool`, `input` and `reason`."""
         return list(self._denied.values())
 
-    def deciders(self, grants: Any) -> set[str]:
-        """Return who denied the calls, according to the capability `approval.grants`."""
-        found: set[str] = set()
+    def deciders(self, grants: Any) -> tuple[set[str], list[str]]:
+        """Return who denied the calls, and what would have to be allowed.
+
+        `grants` is the capability `approval.grants`, if there is one.
+        """
+        by: set[str] = set()
+        needs: dict[str, None] = {}
         for call_id in self._denied:
             decision = None if grants is None else grants.explain(call_id)
-            found.add("other" if decision is None else str(decision["by"]))
-        return found
+            if decision is None:
+                by.add("other")
+            else:
+                by.add(str(decision["by"]))
+                needs.update(dict.fromkeys(map(str, decision["needs"])))
+        return by, list(needs)
 
     def listen(self, hooks: Any, show_tool: Callable[[dict[str, Any]], None]) -> None:
         """Register for the events of a session; `show_tool` is called after each tool call."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -38,10 +40,10 @@ def test_a_denied_call_is_listed_in_short_and_without_secrets() -> None:
 @pytest.mark.parametrize(
     ("by", "fix"),
     [
-        ({"nobody"}, 'amplifier run --resume id --allow a --allow b "Try again."'),
+        ({"nobody"}, 'amplifier run --resume id --allow a --allow write:.git "Try again."'),
+        ({"boundary"}, 'amplifier run --resume id --allow a --allow write:.git "Try again."'),
         ({"nobody", "concern"}, "amplifier continue id"),
         ({"concern"}, "amplifier continue id"),
-        ({"boundary"}, "amplifier continue id"),
         ({"mode"}, 'amplifier run --resume id --mode edits "Carry out the plan."'),
         ({"rule"}, "amplifier explain id"),
         ({"nobody", "other"}, "amplifier explain id"),
@@ -49,15 +51,32 @@ def test_a_denied_call_is_listed_in_short_and_without_secrets() -> None:
     ],
 )
 def test_the_next_step_fits_who_denied(by: set[str], fix: str) -> None:
-    told = denial_of(calls("a", "b", "a"), by, "id")
+    told = denial_of(calls("a", "b", "a"), by, ["a", "write:.git"], "id")
 
     assert told.fix == fix
     assert told.message.startswith("3 calls were denied: a {")
     assert told.exit_code == 3
 
 
+@pytest.mark.parametrize("need", ["outside_sandbox", "write:my folder"])
+def test_what_no_option_can_allow_is_asked_in_a_chat(need: str) -> None:
+    assert denial_of(calls("a"), {"boundary"}, ["a", need], "id").fix == "amplifier continue id"
+
+
+def test_a_name_in_the_next_step_is_quoted() -> None:
+    told = denial_of(calls("a"), {"boundary"}, ["write:/a;b"], "id")
+
+    assert told.fix == "amplifier run --resume id --allow 'write:/a;b' \"Try again.\""
+
+
+def test_the_next_step_repeats_the_options_of_the_run() -> None:
+    told = denial_of(calls("a"), {"boundary"}, ["background"], "id", ["--mode", "edits"])
+
+    assert told.fix == 'amplifier run --resume id --mode edits --allow background "Try again."'
+
+
 def test_many_denied_calls_are_counted() -> None:
-    assert denial_of(calls(*"abcde"), {"rule"}, "id").message.endswith("; and 2 more")
+    assert denial_of(calls(*"abcde"), {"rule"}, [], "id").message.endswith("; and 2 more")
 
 
 def test_the_first_guard_that_failed_is_named_with_its_cause() -> None:
@@ -106,7 +125,7 @@ async def test_calls_of_sub_agents_are_heard_and_each_call_counts_once() -> None
     assert report.denied == [
         {"call_id": "1", "tool": "t", "input": {"a": 1}, "reason": "hooks-x: no"}
     ]
-    assert report.deciders(None) == {"other"}
+    assert report.deciders(None) == ({"other"}, [])
 
 
 def test_a_log_is_kept_until_it_has_a_file_and_the_file_has_no_secrets(
@@ -158,3 +177,33 @@ def test_a_tool_is_denied_by_its_name_or_a_pattern(amplifier: Command) -> None:
 
     assert done.returncode == 3
     assert "deny `write_*`" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [["--mode", "edits"], []], ids=["edits", "ask"])
+def test_the_next_step_opens_what_was_needed(
+    amplifier: Command, home: Path, project: Path, mode: list[str]
+) -> None:
+    commit = {
+        "command": "git commit --allow-empty -m made",
+        "write": [".git"],
+        "reason": "commit",
+    }
+    call = {"tool_calls": [{"name": "bash", "arguments": commit}]}
+    config = json.dumps({"script": [call, "One.", call, "Two."]})
+    settings = f"providers:\n- module: provider-mock\n  config: {config}\n"
+    home.mkdir(exist_ok=True)
+    (home / "settings.yaml").write_text(settings, encoding="utf-8")
+    git = ["git", "-C", str(project)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "config", "user.name", "a"], check=True)
+    subprocess.run([*git, "config", "user.email", "a@example.org"], check=True)
+
+    denied = amplifier("run", *mode, "Commit.")
+    [step] = [each for each in denied.stderr.splitlines() if each.startswith("next")]
+    again = amplifier(*shlex.split(step)[2:])
+
+    assert denied.returncode == 3
+    assert again.returncode == 0, again.stderr
+    said = subprocess.run([*git, "log", "--format=%s"], capture_output=True, text=True, check=True)
+    assert said.stdout == "made\n"
