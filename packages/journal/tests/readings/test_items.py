@@ -112,6 +112,18 @@ def test_a_denied_call_is_there_with_the_reason_and_once() -> None:
     assert [(each.state, each.said) for each in calls] == [("denied", "Denied by hook: not here")]
 
 
+def test_a_call_that_was_refused_before_it_was_announced_is_there_once() -> None:
+    failure = {"type": "ValueError", "msg": "`.git` is protected"}
+    facts = {"tool_call_id": "c", "tool_name": "write_file", "tool_input": {}, "error": failure}
+    said = {"role": "tool", "tool_call_id": "c", "content": "Error executing tool"}
+    refused = event("tool:error", **facts)
+    shown = items(PROMPT, refused, refused, Line("message", {"message": said}), ENDED)
+    calls = [each for each in shown if isinstance(each, ToolCall)]
+    assert [(each.name, each.state, each.error) for each in calls] == [
+        ("write_file", "failed", failure)
+    ]
+
+
 @pytest.mark.parametrize("kind", ["approval.asked", "asked"])
 def test_a_question_is_there_whether_it_was_answered_or_not(kind: str) -> None:
     facts = {"prompt": "Allow?", "options": ["Allow once", "Deny"]}

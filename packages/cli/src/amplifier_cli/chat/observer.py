@@ -66,6 +66,7 @@ class Observer:
         self._put = put
         self._keep = keep
         self._results = results
+        self._announced: set[str] = set()
         self._streamed = False
         self._handles: dict[str, Handle] = {
             "provider:request": self._request,
@@ -97,6 +98,7 @@ class Observer:
     def begin_turn(self) -> None:
         """Reset the text of the last turn."""
         self.said = self.partial = ""
+        self._announced.clear()
         self._streamed = False
         self._scene.begin("thinking")
 
@@ -181,7 +183,9 @@ class Observer:
 
     def _tool_pre(self, data: dict[str, Any]) -> None:
         name = str(data.get("tool_name"))
-        self._scene.begin_call(str(data.get("tool_call_id")), name, data.get("tool_input"))
+        call_id = str(data.get("tool_call_id"))
+        self._announced.add(call_id)
+        self._scene.begin_call(call_id, name, data.get("tool_input"))
         self._scene.begin(f"running {one_line(name)}")
 
     def _tool_output(self, data: dict[str, Any]) -> None:
@@ -203,6 +207,10 @@ class Observer:
         self._finish_tool(data, data.get("result"), None)
 
     def _tool_error(self, data: dict[str, Any]) -> None:
+        # A call that would fail is refused without `tool:pre`: a path that no tool writes, an
+        # unknown tool, arguments that do not fit.
+        if str(data.get("tool_call_id")) not in self._announced:
+            self._tool_pre(data)
         self._finish_tool(data, None, data.get("error"))
 
     def _finish_tool(self, data: dict[str, Any], result: Any, error: Any) -> None:

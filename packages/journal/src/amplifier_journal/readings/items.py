@@ -225,6 +225,7 @@ class Items:
     def __init__(self, calls_before: int = 0) -> None:
         self._calls = calls_before
         self._open: dict[str, ToolCall] = {}
+        self._announced: set[str] = set()
         # The model's tool call ids, by the ids of the recorded calls.
         self._call_ids: dict[str, str] = {}
         self._written: dict[str, list[str]] = {}
@@ -297,6 +298,7 @@ class Items:
 
     def _prompt(self, data: dict[str, Any]) -> Iterator[Item]:
         yield from self._rest()
+        self._announced.clear()
         self._said = ""
         self._in_turn = True
         yield Prompt(str(data.get("text", "")), data.get("turn"))
@@ -363,6 +365,7 @@ class Items:
 
     def _announce(self, call_id: str, name: Any, arguments: Any) -> ToolCall:
         self._calls += 1
+        self._announced.add(call_id)
         self._open[call_id] = ToolCall(self._calls, call_id, str(name), arguments)
         return self._open[call_id]
 
@@ -421,6 +424,10 @@ class Items:
             yield self._announce(call_id, facts.get("tool_name"), facts.get("tool_input"))
         elif name == "tool:output":
             self._written.setdefault(call_id, []).append(str(facts.get("text", "")))
+        elif name == "tool:error" and call_id not in self._announced:
+            # It was refused before it was announced: it would have failed.
+            self._announce(call_id, facts.get("tool_name"), facts.get("tool_input"))
+            yield self._open.pop(call_id).ended(None, facts.get("error"), 0.0)
         elif name == "approval:denied":
             yield from self._settle(call_id, f"Denied by hook: {facts.get('reason')}")
         elif name == "llm:stream_aborted":
