@@ -23,7 +23,7 @@ READINGS: dict[str, Callable[[], Any]] = {
 }
 LAST = 1_000
 ROUNDS = 5
-FEWEST_ROUNDS, MOST_ROUNDS = 3, 15
+FEWEST_ROUNDS, MOST_ROUNDS = 3, 40
 
 
 def best(work: Callable[[], object], rounds: int = ROUNDS) -> float:
