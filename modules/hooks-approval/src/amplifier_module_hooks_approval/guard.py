@@ -213,9 +213,11 @@ class Guard:
         # Rules and patterns are about the call inside its sandbox. Only a grant for exactly this
         # call, which showed what it needs, includes its widenings.
         if missing and (grant is None or grant.digest is None):
+            needs = [self._short_name(each) for each in missing]
+            # Opening the sandbox is not enough if the call would be asked about inside of it.
             inside = self._by_mode(call, effect, ruling, [])
-            is_asked = inside.action == "ask" and grant is None
-            needs = [*([call.tool] if is_asked else []), *map(self._short_name, missing)]
+            if inside.action == "ask" and grant is None:
+                needs.insert(0, call.tool)
             words = "; ".join(map(_needed, missing))
             return Ruling("ask", "boundary", words, needs=tuple(needs))
         if grant is None or grant.action == ruling.action:

@@ -207,10 +207,14 @@ class RunCommand:
 
     def _given(self) -> list[str]:
         """Return the options about calls: a session that is resumed does not remember them."""
-        options = self._options
-        mode = [] if options.mode is None else ["--mode", options.mode]
-        allowed = [word for each in options.allow for word in ("--allow", each)]
-        return [*mode, *allowed, *(word for each in options.deny for word in ("--deny", each))]
+        given: list[str] = []
+        if self._options.mode is not None:
+            given += ["--mode", self._options.mode]
+        for each in self._options.allow:
+            given += ["--allow", each]
+        for each in self._options.deny:
+            given += ["--deny", each]
+        return given
 
     async def _execute(self, live: LiveSession, prompt: str) -> str | None:
         """Run the turn; the first Ctrl-C stops it and keeps its work, the second cancels it."""

@@ -60,7 +60,10 @@ def denial_of(
     # The next step has to work: `--allow` helps only if there was nobody to ask, and not everything
     # can be named by it.
     if by and by <= {"nobody", "boundary"} and all(map(_can_be_allowed, needs)):
-        allow = shlex.join([*given, *(word for each in needs for word in ("--allow", each))])
+        options = list(given)
+        for each in needs:
+            options += ["--allow", each]
+        allow = shlex.join(options)
         fix = f'amplifier run --resume {session} {allow} "Try again."'
     elif by and by <= {"nobody", "concern", "boundary"}:
         fix = f"amplifier continue {session}"
