@@ -21,9 +21,14 @@ from amplifier_module_tool_mcp.seen import SeenRecord
 from amplifier_module_tool_mcp.server import Server
 from amplifier_module_tool_mcp.surroundings import Surroundings
 from amplifier_module_tool_mcp.tools import ToolRegistry
-from amplifier_sandbox.processes.sandbox import Sandbox
+from amplifier_module_tool_mcp.transports import Pace, ServerProcess
+from amplifier_sandbox.processes.sandbox import LaunchSpec, Sandbox
 
 SECRET = "sk-witness-7f3a9c"
+
+
+def open_descriptors() -> set[str]:
+    return {each.name for each in Path("/proc/self/fd").iterdir()}
 
 
 def pid_of(harness: Any) -> int:
@@ -177,6 +182,29 @@ async def test_a_cancelled_cleanup_still_leaves_no_process(harness: Any) -> None
     with pytest.raises(asyncio.CancelledError):
         await closing
     assert await wait_for(lambda: harness.processes() == [], timeout=120)
+    # What the cleanup left to do; a loop that closes before would lose the pipes.
+    assert await wait_for(lambda: asyncio.all_tasks() == {asyncio.current_task()}, timeout=120)
+
+
+async def test_pipes_are_closed_that_another_process_still_holds(tmp_path: Path) -> None:
+    if sys.platform != "linux":
+        pytest.skip("it reads /proc")
+    before = open_descriptors()
+    child = tmp_path / "child"
+    script = "setsid sleep 301 & echo $! > started; mv started child; read line"
+    launch = LaunchSpec(["/bin/sh", "-c", script], dict(os.environ), str(tmp_path))
+
+    async def report(what: str) -> None:
+        raise AssertionError(what)
+
+    server = ServerProcess(launch, asyncio.Event(), Pace(report))
+    async with server.streams(most_bytes=1_000, grace=120):
+        assert await wait_for(child.exists, timeout=120)
+
+    try:
+        assert await wait_for(lambda: open_descriptors() == before, timeout=10)
+    finally:
+        os.kill(int(child.read_text()), signal.SIGKILL)
 
 
 @pytest.mark.attack("M5")

@@ -6,9 +6,9 @@ import asyncio
 import json
 import logging
 import time
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from signal import Signals
 from types import TracebackType
 from typing import Any
@@ -247,8 +247,12 @@ class ServerProcess:
     @asynccontextmanager
     async def streams(self, most_bytes: int, grace: float) -> AsyncGenerator[Any]:
         """Start it, yield the two streams for the SDK, and end it with all its processes."""
+        loop = asyncio.get_running_loop()
         with self._launch as launch:
-            process = await asyncio.create_subprocess_exec(
+            # `create_subprocess_exec` keeps the transport to itself, and only the transport closes
+            # pipes that another process of the server still holds.
+            transport, protocol = await loop.subprocess_exec(
+                lambda: SubprocessStreamProtocol(limit=most_bytes, loop=loop),
                 *launch.argv,
                 stdin=PIPE,
                 stdout=PIPE,
@@ -257,11 +261,11 @@ class ServerProcess:
                 cwd=launch.cwd,
                 pass_fds=launch.pass_fds,
                 start_new_session=True,
-                limit=most_bytes,
             )
+            process = Process(transport, protocol, loop)
             inbox, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
             write_stream, outbox = anyio.create_memory_object_stream[SessionMessage](0)
-            with inbox, read_stream, write_stream, outbox:
+            with closing(transport), inbox, read_stream, write_stream, outbox:
                 tasks = [
                     asyncio.create_task(self._listen(process, inbox)),
                     asyncio.create_task(self._speak(process, outbox)),
@@ -330,10 +334,10 @@ class ServerProcess:
             finally:
                 # In `finally` and without an await before it: a cancelled task still kills.
                 self._kill(process, self._launch.kill_signal)
+                for task in tasks:
+                    task.cancel()
             if not await self._is_gone(process, _KILL_SECONDS):
                 self._kill(process, KILL)
-            for task in tasks:
-                task.cancel()
             await asyncio.wait(tasks)
             with suppress(TimeoutError, ConnectionError):
                 async with asyncio.timeout(_KILL_SECONDS):
