@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from statistics import median
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ async def seconds(work: Callable[[], Awaitable[object]]) -> float:
 
 @pytest.mark.slow
 async def test_a_streamed_token_costs_little_more_than_in_a_bare_loop(turn_of: Any) -> None:
-    """The best of many turns, ours and bare ones interleaved, each told to the same subscriber."""
+    """A turn of ours and a bare one right after it, told to the same subscriber, many times."""
     turn, screen, provider = await turn_of(), Screen(), Tokens()
     turn.provider = provider
     handed: dict[str, Any] = {"providers": {"test": provider}, "tools": {}}
@@ -65,13 +66,11 @@ async def test_a_streamed_token_costs_little_more_than_in_a_bare_loop(turn_of: A
             parts.append(chunk["content"])
             await screen("delta", {"text": chunk["content"]})
 
-    ours_best = bare_best = float("inf")
-    rounds = 0
-    # What else the machine does only adds, so a busy one takes more rounds to show the cost.
-    while rounds < ROUNDS or (ours_best > MOST_TIMES_BARE * bare_best and rounds < MOST_ROUNDS):
-        ours_best = min(ours_best, await seconds(ours))
-        bare_best = min(bare_best, await seconds(bare))
-        rounds += 1
+    ratios: list[float] = []
+    # What else the machine does slows a turn and the one right after it alike, but for a few pairs.
+    # The best of each kind would be compared across minutes in which its speed doubles.
+    while len(ratios) < ROUNDS or (median(ratios) > MOST_TIMES_BARE and len(ratios) < MOST_ROUNDS):
+        ratios.append(await seconds(ours) / await seconds(bare))
 
-    assert screen.shown == 2 * rounds * TOKENS * len("tok ")
-    assert ours_best <= MOST_TIMES_BARE * bare_best
+    assert screen.shown == 2 * len(ratios) * TOKENS * len("tok ")
+    assert median(ratios) <= MOST_TIMES_BARE
