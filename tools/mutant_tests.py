@@ -46,8 +46,10 @@ LEFT_OUT = (
 )
 # How many tests a mutant meets at most, the nearest first.
 MOST = 200
-# Seconds after which a mutant counts as one that never ends.
-LIMIT = 60
+# After these seconds, or after so many times what the tests take without a mutant, a mutant counts
+# as one that never ends.
+LEAST_LIMIT = 60
+TIMES_CONTROL = 5
 
 KILLED, SURVIVED, TIMEOUT, INVALID = "killed", "survived", "timeout", "invalid"
 _NOT_PYTHON = 99
@@ -134,10 +136,10 @@ def _passing(by_line: dict[int, set[str]], numbers: Iterable[int]) -> set[str]:
 class Run:
     """One mutant in a process of its own, which is ended when it takes too long."""
 
-    def __init__(self, mutant: Mutant, judges: Judges, kernel: KernelCopy) -> None:
+    def __init__(self, mutant: Mutant, judges: Judges, kernel: KernelCopy, limit: float) -> None:
         self.mutant = mutant
         self.kernel = kernel
-        self._deadline = time.monotonic() + LIMIT
+        self._deadline = time.monotonic() + limit
         assert sys.platform != "win32", "Windows has no fork"
         self._process = os.fork()
         if self._process == 0:

@@ -32,9 +32,11 @@ from mutant_source import Mutant, mutants_of
 from mutant_tests import (
     INVALID,
     KILLED,
+    LEAST_LIMIT,
     OPTIONS,
     SURVIVED,
     TIMEOUT,
+    TIMES_CONTROL,
     Judges,
     Run,
     judging_files,
@@ -54,6 +56,8 @@ FILES = (
 TABLE = ROOT / "tests" / "contract" / "survivors.toml"
 SEED = "amplifier"
 WORKERS = 2
+# Seconds: what no machine takes for the tests of one file, however busy it is.
+_CONTROL_LIMIT = 600
 
 Key = tuple[str, str, str, str, int]
 
@@ -96,13 +100,13 @@ class Trial:
         # A fork need not look at what there is before it.
         gc.freeze()
         judges = Judges(session, self._copies[0], self._notes)
-        self._check_control(judges)
+        limit = max(LEAST_LIMIT, TIMES_CONTROL * self._slowest_control(judges))
         ends = time.monotonic() + 60 * self._minutes
         waiting = sorted(self._mutants, key=_lot, reverse=True)
         running: list[Run] = []
         while running or (waiting and time.monotonic() < ends):
             while self._copies and waiting and time.monotonic() < ends:
-                running.append(Run(waiting.pop(), judges, self._copies.pop()))
+                running.append(Run(waiting.pop(), judges, self._copies.pop(), limit))
             for run in list(running):
                 outcome = run.poll()
                 if outcome is not None:
@@ -121,19 +125,27 @@ class Trial:
         if len(self.outcomes) % 100 == 0:
             print(f"  {len(self.outcomes)} of {len(self._mutants)}", flush=True)
 
-    def _check_control(self, judges: Judges) -> None:
-        """Have mutants judged that change nothing, in each file: they have to survive."""
+    def _slowest_control(self, judges: Judges) -> float:
+        """Have a mutant judged that changes nothing, in each file: it has to survive.
+
+        Returns:
+            The seconds that the slowest took: how fast the tests are on this machine.
+        """
         # A fresh process takes seconds, and is the same for every file.
         one_of_each = {
             mutant.file if mutant.is_in_function else "": mutant for mutant in self._mutants
         }
+        slowest = 0.0
         for mutant in one_of_each.values():
-            control = Run(mutant.without_change(), judges, self._copies[0])
+            started = time.monotonic()
+            control = Run(mutant.without_change(), judges, self._copies[0], _CONTROL_LIMIT)
             while (outcome := control.poll()) is None:
                 time.sleep(0.002)
             self._copies[0].restore(mutant.file)
             if outcome != SURVIVED:
                 raise SystemExit(f"mutants: without any change, {mutant.file} is {outcome}")
+            slowest = max(slowest, time.monotonic() - started)
+        return slowest
 
 
 def summary(outcomes: dict[Key, str]) -> list[str]:
