@@ -129,6 +129,27 @@ def test_a_message_that_begins_like_an_answer_is_not_one(tmp_path: Path) -> None
         assert not (run.project / "made").exists()
 
 
+def test_an_answer_before_the_last_page_is_no_message(tmp_path: Path) -> None:
+    command = "touch made\n" + "\n".join(f"echo line {number}" for number in range(30))
+    script = [Said(calls=[("bash", {"command": command})]), Said(["Done."])]
+    with ModelServer(script) as server:
+        run = ChatRun(tmp_path, server)
+        with run.chat() as screen:
+            screen.wait_for("ready")
+            screen.type("make it")
+            screen.press("Enter")
+            screen.wait_for("1 Show the next page", "say why")
+            screen.press("y")
+            screen.wait_for("The question has more pages: Enter shows the next one.", "say why")
+            assert not (run.project / "made").exists()
+            screen.press("Enter")
+            screen.wait_for("1 Allow once (y)", "say why")
+            screen.press("y")
+            screen.wait_for("Done.", "ready")
+        assert (run.project / "made").exists()
+        assert len(server.requests) == 2
+
+
 def test_the_reason_of_a_no_goes_to_the_model(tmp_path: Path) -> None:
     script = [Said(calls=[("bash", {"command": "pip install x"})]), Said(["All right."])]
     with ModelServer(script) as server:

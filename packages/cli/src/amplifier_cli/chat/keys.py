@@ -14,7 +14,7 @@ from prompt_toolkit.keys import Keys as AnyKey
 from amplifier_cli.chat.conversation import Conversation, notice
 from amplifier_cli.chat.live_view import Entry, OpenQuestion
 from amplifier_cli.chat.terminal import Terminal
-from amplifier_cli.question_pages import denial, letters_of
+from amplifier_cli.question_pages import NEXT_PAGE, denial, letters_of
 
 # Keys are ignored for this long after typing and after a question appears, so that a word being
 # typed does not answer a question that has just been drawn.
@@ -217,6 +217,9 @@ class Keys:
             self._answer(number)
         elif letter == "e" and asks.editable is not None:
             self._begin_entry(asks, "edit", asks.editable)
+        elif NEXT_PAGE in asks.question.options:
+            # It was meant for the question: in the input line it would be sent as a message.
+            self._terminal.put(notice("The question has more pages: Enter shows the next one."))
         else:
             self._terminal.buffer.insert_text(letter)
 

@@ -269,8 +269,7 @@ class Scene:
 
 
 _REASON = "deny and say why"
-_ENTRIES: dict[Entry, str] = {
-    "message": "",
+_ENTRIES = {
     "reason": "Why not? Enter denies and sends it, Esc goes back.",
     "edit": "Change the command. Enter runs it, Esc goes back.",
 }
