@@ -203,9 +203,13 @@ def test_an_interrupt_ends_with_its_own_code_and_one_line(
 
 
 _WAITING = """
+import signal
 import sys
 import click
 from amplifier_cli import main
+
+# Tests that a shell runs in the background inherit a Ctrl-C that is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @main.amplifier.command("wait")
 def wait():
