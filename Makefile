@@ -3,6 +3,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 UV     ?= $(shell command -v uv)
 JOBS   ?= $(shell getconf _NPROCESSORS_ONLN)
+# one more for tests that wait for their subprocesses a quarter of the time
+MORE   := $(shell expr $(JOBS) + 1)
 VENV   := .venv
 RUN    := $(VENV)/bin/python
 SRC    := $(wildcard packages/*/src modules/*/src)
@@ -83,7 +85,7 @@ test: ## the quick tests; P=core for one package, M=loop-basic for one module
 	$(RUN) -m pytest -q $(if $(TESTS),$(TESTS),-n $(JOBS))
 
 test-all: ## what `make check` leaves out: the slow tests, and many more examples for each property; SAMPLE=3 for every third slow attack
-	$(if $(SAMPLE),SLOW_ATTACKS_EVERY=$(SAMPLE)) $(RUN) -m pytest -q -n $(JOBS) --dist worksteal -m "(slow or hypothesis) and not realmodel and not fleet" --hypothesis-profile=thorough
+	$(if $(SAMPLE),SLOW_ATTACKS_EVERY=$(SAMPLE)) $(RUN) -m pytest -q -n $(MORE) --dist worksteal -m "(slow or hypothesis) and not realmodel and not fleet" --hypothesis-profile=thorough
 
 test-fleet: ## the runtime on PostgreSQL, with workers that are killed, and a short storm
 	$(RUN) -m pytest -q -n 3 --dist worksteal -m fleet tests/chaos tests/attacks packages/runtime
