@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +49,20 @@ def linux_calls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """Hide what only Linux has, if the run is asked to."""
     if request.config.getoption("--mask-linux"):
         mask_path_resolution(monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where commands that tests start keep compiled files, as where the command is installed.
+
+    All workers of a run share the folder: the first start takes three times as long as the next.
+    """
+    run = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        run = run.parent
+    folder = run / "compiled"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.hookimpl(wrapper=True)

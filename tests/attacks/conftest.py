@@ -25,12 +25,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
 
 
-@pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where compiled files are kept, as on a machine where the command is installed."""
-    return tmp_path_factory.mktemp("compiled")
-
-
 @pytest.fixture
 def machine(tmp_path: Path, compiled: Path) -> Machine:
     """A user's machine with an empty project."""

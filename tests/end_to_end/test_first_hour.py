@@ -135,8 +135,8 @@ def assert_works(machine: Machine, command: str = "run hi") -> None:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path, tmp_path / "compiled")
+def machine(tmp_path: Path, compiled: Path) -> Machine:
+    return Machine(tmp_path, compiled)
 
 
 def test_no_key(machine: Machine) -> None:

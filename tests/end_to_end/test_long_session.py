@@ -17,8 +17,10 @@ OPEN_ITEM = "Write a test with two commas."
 LONG = Said(["A line of the parser. " * 1_000])
 
 
-def test_the_goal_and_the_open_todos_of_a_long_session_are_kept(tmp_path: Path) -> None:
-    machine = Machine(tmp_path, tmp_path / "compiled")
+def test_the_goal_and_the_open_todos_of_a_long_session_are_kept(
+    tmp_path: Path, compiled: Path
+) -> None:
+    machine = Machine(tmp_path, compiled)
     planned = Said(calls=[("todo", {"todos": [{"text": OPEN_ITEM}]})])
     # More than the turns need: some are summaries of what no longer fits.
     script = [planned, Said(["Planned."]), *[LONG] * 20]

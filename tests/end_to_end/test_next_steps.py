@@ -107,9 +107,9 @@ ADDRESS = "https://example.org:8443"
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def machine(tmp_path: Path, compiled: Path) -> Machine:
     """A project with one session, and with settings of its own that name an address."""
-    made = Machine(tmp_path, tmp_path / "compiled")
+    made = Machine(tmp_path, compiled)
     made.environment["AMPLIFIER_SECRETS_KEY"] = base64.urlsafe_b64encode(bytes(32)).decode()
     made.user_settings({"providers": [{"module": "provider-mock"}]})
     provider = {"module": "provider-openai", "config": {"base_url": ADDRESS}}

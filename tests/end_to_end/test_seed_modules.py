@@ -90,11 +90,6 @@ class User:
         return {each["module_id"]: each["state"] for each in opened["modules"]}
 
 
-@pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("compiled")
-
-
 @pytest.fixture
 def user(tmp_path: Path, compiled: Path) -> User:
     found = User(tmp_path, compiled)

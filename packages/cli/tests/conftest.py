@@ -29,12 +29,6 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where compiled files are kept, as they are on a machine where the command is installed."""
-    return tmp_path_factory.mktemp("compiled")
-
-
 @pytest.fixture
 def environment(home: Path, compiled: Path) -> dict[str, str]:
     """An environment without keys, whose person has a folder of this test."""
