@@ -46,10 +46,6 @@ LEFT_OUT = (
 )
 # How many tests a mutant meets at most, the nearest first.
 MOST = 200
-# After these seconds, or after so many times what the tests take without a mutant, a mutant counts
-# as one that never ends.
-LEAST_LIMIT = 60
-TIMES_CONTROL = 5
 
 KILLED, SURVIVED, TIMEOUT, INVALID = "killed", "survived", "timeout", "invalid"
 _NOT_PYTHON = 99

@@ -32,11 +32,9 @@ from mutant_source import Mutant, mutants_of
 from mutant_tests import (
     INVALID,
     KILLED,
-    LEAST_LIMIT,
     OPTIONS,
     SURVIVED,
     TIMEOUT,
-    TIMES_CONTROL,
     Judges,
     Run,
     judging_files,
@@ -56,6 +54,10 @@ FILES = (
 TABLE = ROOT / "tests" / "contract" / "survivors.toml"
 SEED = "amplifier"
 WORKERS = 2
+# After these seconds, or after so many times what the tests take without a mutant, a mutant counts
+# as one that never ends.
+_LEAST_LIMIT = 60
+_TIMES_CONTROL = 5
 # Seconds: what no machine takes for the tests of one file, however busy it is.
 _CONTROL_LIMIT = 600
 
@@ -100,7 +102,7 @@ class Trial:
         # A fork need not look at what there is before it.
         gc.freeze()
         judges = Judges(session, self._copies[0], self._notes)
-        limit = max(LEAST_LIMIT, TIMES_CONTROL * self._slowest_control(judges))
+        limit = max(_LEAST_LIMIT, _TIMES_CONTROL * self._slowest_control(judges))
         ends = time.monotonic() + 60 * self._minutes
         waiting = sorted(self._mutants, key=_lot, reverse=True)
         running: list[Run] = []
