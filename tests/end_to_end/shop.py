@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import anyio
 from pydantic import BaseModel
 
 from amplifier import Ask, Context, Deny, ToolCall, tool
@@ -71,8 +72,9 @@ def broken() -> str:
     raise RuntimeError("the shop is closed")
 
 
-async def slow() -> str:
-    """Take a minute."""
+async def disconnect(context: Context[anyio.CancelScope]) -> str:
+    """Cancel the caller, as a web framework does when its client disconnects; take a minute."""
+    context.deps.cancel()
     await asyncio.sleep(60)
     return "done"
 

@@ -22,7 +22,7 @@ from amplifier.content import Prompt
 from amplifier.durable import Durable
 from amplifier.errors import AgentError, how_to_install
 from amplifier.events import Done
-from amplifier.finish import finish
+from amplifier.finish import in_own_task
 from amplifier.functions import needs_approval, tool_name
 from amplifier.guards import Guard
 from amplifier.models import ScriptedModel, refuse
@@ -153,7 +153,8 @@ class Agent(Generic[DepsT, OutputT]):
         With a `store` it is recorded, and continued if the store has a session of this id. What it
         costs is taken from `budget`.
         """
-        return self._open(session_id, deps, store, budget)
+        # Cleanups run and the log is closed whatever happens to the caller's task.
+        return in_own_task(self._mounted(session_id, deps, store, budget))
 
     @overload
     async def run(
@@ -218,7 +219,7 @@ class Agent(Generic[DepsT, OutputT]):
     async def _run(
         self, prompt: Prompt, deps: Any, store: Store | None, budget: Budget | None
     ) -> Done[OutputT]:
-        async with self._open(None, deps, store, budget) as session:
+        async with in_own_task(self._mounted(None, deps, store, budget)) as session:
             return await session.run(prompt)
 
     def save_bundle(self, file: Store) -> None:
@@ -275,18 +276,6 @@ class Agent(Generic[DepsT, OutputT]):
             stored = {"type": reference_of(self._deps), "value": value}
             _store_deps(plan, stored, _parts())
         return plan
-
-    @asynccontextmanager
-    async def _open(
-        self, session_id: str | None, deps: Any, store: Store | None, budget: Budget | None
-    ) -> AsyncGenerator[Session[OutputT]]:
-        opening = self._mounted(session_id, deps, store, budget)
-        session = await opening.__aenter__()
-        try:
-            yield session
-        finally:
-            # Cleanups run and the log is closed whatever happens to the caller's task.
-            await finish(opening.__aexit__(None, None, None))
 
     @asynccontextmanager
     async def _mounted(

@@ -333,16 +333,26 @@ async def _open_writer(
     bundle: str | None,
 ) -> Any:
     if resume:
-        return await asyncio.to_thread(
+        work = asyncio.to_thread(
             store.open, session.session_id, takeover=takeover, scrub=scrubber.scrub
         )
-    return await asyncio.to_thread(
-        store.create,
-        session.session_id,
-        project=project,
-        metadata={"status": "running", "bundle": bundle},
-        scrub=scrubber.scrub,
-    )
+    else:
+        work = asyncio.to_thread(
+            store.create,
+            session.session_id,
+            project=project,
+            metadata={"status": "running", "bundle": bundle},
+            scrub=scrubber.scrub,
+        )
+    opening = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        # Its thread does not end when it is cancelled, and nobody else would release the lock.
+        await asyncio.wait({opening})
+        if opening.exception() is None:
+            await asyncio.to_thread(opening.result().close)
+        raise
 
 
 async def _update_child(session: Any, recorder: Recorder, before: SessionState) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,17 @@ async def test_a_session_whose_instructions_are_not_taken_failed_to_open(
             pytest.fail("the session started")
 
     assert [each.status for each in store.list()] == ["failed"]
+
+
+async def test_a_session_whose_opening_is_cancelled_is_released(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    with pytest.raises(TimeoutError):
+        # Cancelled at its first wait, which is the one for the thread that takes the lock.
+        async with asyncio.timeout(0):
+            await one_turn(plan_of(["Hi."]), store, tmp_path, session_id="cancelled")
+
+    assert store.holder("cancelled") is None
 
 
 async def test_a_session_that_failed_to_open_is_the_last_one_when_it_does_open(
