@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from amplifier_kit.threads import open_in_thread
 from amplifier_module_tool_bash.jobs import Jobs
 from amplifier_sandbox.network.destinations import Destination
 from amplifier_sandbox.network.session_network import (
@@ -70,7 +71,7 @@ class SessionParts:
             if self._network is None and not self._why_not:
                 make = LocalProxy if self.level == "seatbelt" else SessionNetwork.create
                 try:
-                    self._network = await asyncio.to_thread(make)
+                    self._network = await open_in_thread(make)
                 except NetworkError as error:
                     logger.warning("no network for commands: %s", error)
                     self._why_not = str(error)

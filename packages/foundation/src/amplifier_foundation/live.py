@@ -28,6 +28,7 @@ from amplifier_kit.history_repair import repair_history
 from amplifier_kit.notices import absence_capability, show
 from amplifier_kit.secrets.errors import scrub_error
 from amplifier_kit.secrets.messages import MessageScrubber
+from amplifier_kit.threads import open_in_thread
 from amplifier_kit.valid_text import valid
 
 if TYPE_CHECKING:
@@ -333,26 +334,16 @@ async def _open_writer(
     bundle: str | None,
 ) -> Any:
     if resume:
-        work = asyncio.to_thread(
+        return await open_in_thread(
             store.open, session.session_id, takeover=takeover, scrub=scrubber.scrub
         )
-    else:
-        work = asyncio.to_thread(
-            store.create,
-            session.session_id,
-            project=project,
-            metadata={"status": "running", "bundle": bundle},
-            scrub=scrubber.scrub,
-        )
-    opening = asyncio.create_task(work)
-    try:
-        return await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        # Its thread does not end when it is cancelled, and nobody else would release the lock.
-        await asyncio.wait({opening})
-        if opening.exception() is None:
-            await asyncio.to_thread(opening.result().close)
-        raise
+    return await open_in_thread(
+        store.create,
+        session.session_id,
+        project=project,
+        metadata={"status": "running", "bundle": bundle},
+        scrub=scrubber.scrub,
+    )
 
 
 async def _update_child(session: Any, recorder: Recorder, before: SessionState) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from amplifier_core import events
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_kit.secrets.messages import MessageScrubber
+from amplifier_kit.threads import open_in_thread
 from amplifier_module_contexts.context_persistent.config import PersistentConfig
 from amplifier_module_contexts.context_persistent.context import (
     BLANKED,
@@ -43,7 +42,9 @@ async def mount(
     else:
         scrubber = None
     takeover = settings.takeover or coordinator.get_capability(_TAKEOVER) is True
-    log = await _opened(path, coordinator.session_id, takeover, scrubber)
+    log = await open_in_thread(
+        MessageLog.open, path, coordinator.session_id, takeover=takeover, scrubber=scrubber
+    )
     context = PersistentContextManager(
         settings, log, hooks=coordinator.hooks, coordinator=coordinator
     )
@@ -60,21 +61,6 @@ async def mount(
         await context.close()
 
     return cleanup
-
-
-async def _opened(
-    path: Path, session_id: str, takeover: bool, scrubber: MessageScrubber | None
-) -> MessageLog:
-    """Open the file in a thread; if the mount is cancelled, close it again."""
-    # A thread cannot be cancelled. Without the callback it would hold the lock with no owner.
-    opening = asyncio.ensure_future(
-        asyncio.to_thread(MessageLog.open, path, session_id, takeover=takeover, scrubber=scrubber)
-    )
-    try:
-        return await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        opening.add_done_callback(lambda done: done.exception() or done.result().close())
-        raise
 
 
 async def on_session_ready(coordinator: ModuleCoordinator) -> None:
