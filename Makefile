@@ -121,7 +121,7 @@ cover: ## the quick tests, and amplifier_core covered to the last branch
 	$(RUN) -m coverage run -m pytest -q -n $(JOBS) $(KERNEL)
 	$(RUN) -m coverage combine -q
 	$(RUN) -m coverage report
-	$(RUN) -m pytest -q -n $(JOBS) $(addprefix --ignore=,$(KERNEL))
+	$(RUN) -m pytest -q -n $(MORE) --dist worksteal $(addprefix --ignore=,$(KERNEL))
 
 mutants: ## every mutant of the kernel's heart: each is killed, or survivors.toml says why not
 	$(RUN) tools/mutants.py --out build/mutants.json $(if $(F),--file $(F)) $(if $(MINUTES),--minutes $(MINUTES))
