@@ -56,7 +56,7 @@ async def test_a_command_that_fills_the_disk_is_stopped_with_a_message_and_an_ev
     coordinator.hooks.register("sandbox:stopped", hear)
     tool = await mounted(max_disk_bytes=32 * 1024**2, keep_free_bytes=0)
 
-    # It goes past the limit even if another program deletes files on this disk meanwhile.
+    # It exceeds the limit even if another program deletes files on this disk meanwhile.
     fill = "for n in {1..200}; do fallocate -l 20M full.$n; sleep 0.1; done"
     stopped = await tool.execute({"command": fill})
     full = await tool.execute({"command": "rm full.1; echo text > file"})

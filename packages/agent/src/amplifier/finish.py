@@ -39,8 +39,8 @@ async def finish(work: Coroutine[Any, Any, Value] | asyncio.Task[Value]) -> Valu
 async def in_own_task(context: AbstractAsyncContextManager[Value]) -> AsyncGenerator[Value]:
     """Enter and leave `context` in one task of its own; leaving it is never cancelled.
 
-    A caller that is cancelled while it is entered cancels that once, so what it has opened by then
-    is closed. The context does not see what is raised inside it.
+    If the caller is cancelled before the context is entered, the entering is cancelled once and can
+    close what it has opened. The context does not see what is raised inside it.
     """
     entered: asyncio.Future[Value] = asyncio.get_running_loop().create_future()
     leaving = asyncio.Event()
