@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from contextlib import suppress
 
@@ -31,6 +30,8 @@ async def read_line() -> str:
     On Windows the line that is typed after a cancellation is lost: only a thread can wait for it
     there, and nothing ends that thread.
     """
+    import asyncio  # noqa: PLC0415 - most commands read no line, and it is a third of their start
+
     loop = asyncio.get_running_loop()
     line: asyncio.Future[str] = loop.create_future()
 
