@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import sys
 import time
@@ -9,14 +10,17 @@ from pathlib import Path
 
 import pytest
 
-ROUNDS, MOST_ROUNDS = 9, 120
+ROUNDS = 15
 BARE = ["-c", "print()"]
 
 
 def seconds_to_first_byte(
     command: list[str], environment: dict[str, str], cwd: Path, stderr: int
 ) -> float:
-    """Return how long the first byte of output takes; that of stderr counts if it goes there."""
+    """Return how long the first byte of output takes; that of stderr counts if it goes there.
+
+    The time in which the process waited for a core of a busy machine is left out.
+    """
     started = time.perf_counter()
     with subprocess.Popen(
         [sys.executable, *command],
@@ -30,26 +34,28 @@ def seconds_to_first_byte(
         assert process.stdout is not None
         assert process.stdout.read(1)
         taken = time.perf_counter() - started
+        # nanoseconds on a core, nanoseconds in the queue for one, turns
+        _, queued, _ = Path(f"/proc/{process.pid}/schedstat").read_text("ascii").split()
         process.stdout.read()
         assert process.wait(timeout=60) == 0
-    return taken
+    return taken - int(queued) / 1e9
 
 
 @pytest.mark.parametrize(
-    ("arguments", "most_seconds", "stderr"),
+    ("arguments", "most_times", "stderr"),
     [
-        pytest.param(["--version"], 0.150, subprocess.STDOUT, id="version"),
-        pytest.param(["session", "list", "--all"], 0.150, subprocess.STDOUT, id="list"),
+        pytest.param(["--version"], 6, subprocess.STDOUT, id="version"),
+        pytest.param(["session", "list", "--all"], 8, subprocess.STDOUT, id="list"),
         pytest.param(
             ["run", "what is in this folder?"],
-            0.500,
+            20,
             subprocess.STDOUT,
             marks=pytest.mark.slow,
             id="first byte of run",
         ),
         pytest.param(
             ["run", "what is in this folder?"],
-            1.000,
+            57,
             subprocess.DEVNULL,
             marks=pytest.mark.slow,
             id="first byte of the answer",
@@ -60,20 +66,21 @@ def test_the_first_byte_comes_soon_after_that_of_the_interpreter(
     environment: dict[str, str],
     project: Path,
     arguments: list[str],
-    most_seconds: float,
+    most_times: float,
     stderr: int,
 ) -> None:
-    """What else the machine does only adds, so the fastest of each is what the program takes.
+    """Each start is measured against one of the bare interpreter just before it.
 
-    The first round compiles what was never run before. On a busy machine it takes more rounds.
+    So neither a slow machine nor one whose speed changes counts for or against the program.
     """
-    bare: list[float] = []
-    ours: list[float] = []
-    over = float("inf")
-    while len(ours) <= ROUNDS or (over > most_seconds and len(ours) < MOST_ROUNDS):
-        bare.append(seconds_to_first_byte(BARE, environment, project, stderr))
-        command = ["-m", "amplifier_cli", *arguments]
-        ours.append(seconds_to_first_byte(command, environment, project, stderr))
-        over = min(ours) - min(bare)
+    if sys.platform != "linux":
+        pytest.skip("only Linux says how long a process waited for a core")
+    command = ["-m", "amplifier_cli", *arguments]
+    times: list[float] = []
+    for _ in range(1 + ROUNDS):
+        bare = seconds_to_first_byte(BARE, environment, project, stderr)
+        ours = seconds_to_first_byte(command, environment, project, stderr)
+        times.append((ours - bare) / bare)
 
-    assert over <= most_seconds
+    # The first round compiles what was never run before.
+    assert statistics.median(times[1:]) <= most_times
