@@ -34,7 +34,10 @@ def serve(python: str, folder: Path, app: str, store: Path) -> Generator[httpx.C
         stdout=log,
         stderr=log,
     )
-    client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=SECONDS)
+    # A connection for each request: uvicorn closes one whose request raised an error, and the next
+    # request on it fails if it is sent before.
+    alone = httpx.Limits(max_keepalive_connections=0)
+    client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=SECONDS, limits=alone)
     try:
         _wait_for(client, store / "server.log")
         yield client
