@@ -62,7 +62,7 @@ class Harness:
                 {
                     "servers": {"x": self.planned() if server is None else server},
                     "seen_file": str(self.workspace.parent / "seen.json"),
-                    "connect_seconds": 5,
+                    "connect_seconds": 60,
                     "call_seconds": 2,
                     "shutdown_seconds": 0.3,
                     **config,

@@ -342,6 +342,8 @@ class ServerProcess:
             with suppress(TimeoutError, ConnectionError):
                 async with asyncio.timeout(_KILL_SECONDS):
                     await process.communicate()
+                    # asyncio logs an error of this pipe that nobody has awaited.
+                    await process.stdin.wait_closed()
             if self._launch.group is not None:
                 self._launch.group.kill()
 
