@@ -107,9 +107,10 @@ async def test_a_session_does_not_start_on_a_loop_or_memory_that_is_none(
 
 
 class _Unreadable:
-    """A callable that refuses to show its signature, as some built-in ones do."""
+    """A callable that refuses to show its signature, as some built-in ones and mocks do."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: Exception) -> None:
+        self._error = error
         self.calls = 0
 
     def __call__(self) -> None:
@@ -117,13 +118,14 @@ class _Unreadable:
 
     @property
     def __signature__(self) -> None:
-        raise ValueError("no signature found")
+        raise self._error
 
 
+@pytest.mark.parametrize("error", [ValueError("no signature found"), TypeError("a Mock")])
 async def test_a_callable_whose_signature_cannot_be_read_is_taken_for_a_cleanup(
-    installed: Installer,
+    installed: Installer, error: Exception
 ) -> None:
-    unreadable = _Unreadable()
+    unreadable = _Unreadable(error)
     plan = installed.basics(hooks=[{"module": "hooks-unreadable"}])
 
     async def mount(coordinator: ModuleCoordinator, config: dict[str, Any]) -> Any:

@@ -92,6 +92,13 @@ async def test_a_tool_is_looked_at(
     assert found == expected
 
 
+async def test_a_method_whose_signature_cannot_be_read_is_not_refused(plant: Plant) -> None:
+    hidden = 'Tool.execute.__signature__ = "not a signature"\n'
+    source = TOOL.replace("async def mount", f"{hidden}async def mount")
+
+    assert (await ToolValidator().validate(plant(source))).passed
+
+
 @requirement("TOOL-4")
 async def test_a_schema_by_method_is_enough_and_published_loops_are_mentioned(
     plant: Plant,

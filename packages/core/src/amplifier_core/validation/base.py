@@ -173,8 +173,12 @@ def is_async(function: Any) -> bool:
 
 
 def takes(function: Any, count: int) -> bool:
-    """Whether `function` accepts `count` arguments."""
-    parameters = inspect.signature(function).parameters.values()
+    """Whether `function` accepts `count` arguments; True if its signature is unknown."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        # An AsyncMock of Python 3.11.2 and earlier has no signature, and takes anything.
+        return True
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return len(parameters) >= count or any(each.kind in variable for each in parameters)
 
