@@ -55,7 +55,7 @@ def seconds_to_first_byte(
         ),
         pytest.param(
             ["run", "what is in this folder?"],
-            57,
+            55,
             subprocess.DEVNULL,
             marks=pytest.mark.slow,
             id="first byte of the answer",
