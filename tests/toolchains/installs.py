@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pip
 
 from toolchains.layouts import Layout
 from toolchains.registry import MODULE, Registry
-from toolchains.user_home import VERSION, write
+from toolchains.user_home import write
 
 # Two small packages without dependencies and without code to compile.
 _OF_PYTHON = "iniconfig"
@@ -179,8 +180,11 @@ def _node(command: str, file: str, layout: Layout) -> Install:
 
 def _add_pip(environment: Path) -> None:
     """Put pip into an environment of the user; copied, which is faster than `ensurepip`."""
-    packages = environment / "lib" / f"python{VERSION}" / "site-packages"
-    packages.mkdir(exist_ok=True)
+    # Debian's Python has another folder for packages where it is no virtual environment.
+    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    printed = subprocess.check_output([environment / "bin" / "python", "-c", ask], text=True)
+    packages = Path(printed.strip())
+    packages.mkdir(parents=True, exist_ok=True)
     shutil.copytree(Path(pip.__file__).parent, packages / "pip")
     start = f"#!{environment}/bin/python\nfrom pip._internal.cli.main import main\n"
     start += "raise SystemExit(main())\n"

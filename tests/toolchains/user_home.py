@@ -18,7 +18,17 @@ SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 SECRET = "sk-in-the-home-folder-4711"
 
-_LEFT_OUT = ("__pycache__", "config-*", "idlelib", "site-packages", "test", "tkinter", "turtledemo")
+# `EXTERNALLY-MANAGED` is Debian's: its own Python has the packages of the system.
+_LEFT_OUT = (
+    "EXTERNALLY-MANAGED",
+    "__pycache__",
+    "config-*",
+    "idlelib",
+    "site-packages",
+    "test",
+    "tkinter",
+    "turtledemo",
+)
 
 
 class UserHome:
