@@ -85,10 +85,10 @@ test: ## the quick tests; P=core for one package, M=loop-basic for one module
 	$(RUN) -m pytest -q $(if $(TESTS),$(TESTS),-n $(JOBS))
 
 test-all: ## what `make check` leaves out: the slow tests, and many more examples for each property; SAMPLE=3 for every third slow attack
-	$(if $(SAMPLE),SLOW_ATTACKS_EVERY=$(SAMPLE)) $(RUN) -m pytest -q -n $(MORE) --dist worksteal -m "(slow or hypothesis) and not realmodel and not fleet" --hypothesis-profile=thorough
+	$(if $(SAMPLE),SLOW_ATTACKS_EVERY=$(SAMPLE)) $(RUN) -m pytest -q -n $(MORE) --dist worksteal --durations=20 -m "(slow or hypothesis) and not realmodel and not fleet" --hypothesis-profile=thorough
 
 test-fleet: ## the runtime on PostgreSQL, with workers that are killed, and a short storm
-	$(RUN) -m pytest -q -n 3 --dist worksteal -m fleet tests/chaos tests/attacks packages/runtime
+	$(RUN) -m pytest -q -n 3 --dist worksteal --durations=10 -m fleet tests/chaos tests/attacks packages/runtime
 
 test-model: ## the tests that need a language model; it runs on an inference server of its own
 	$(RUN) -m pytest -q -m realmodel tests/real_model
@@ -121,7 +121,7 @@ cover: ## the quick tests, and amplifier_core covered to the last branch
 	$(RUN) -m coverage run -m pytest -q -n $(JOBS) $(KERNEL)
 	$(RUN) -m coverage combine -q
 	$(RUN) -m coverage report
-	$(RUN) -m pytest -q -n $(MORE) --dist worksteal $(addprefix --ignore=,$(KERNEL))
+	$(RUN) -m pytest -q -n $(MORE) --dist worksteal --durations=10 $(addprefix --ignore=,$(KERNEL))
 
 mutants: ## every mutant of the kernel's heart: each is killed, or survivors.toml says why not
 	$(RUN) tools/mutants.py --out build/mutants.json $(if $(F),--file $(F)) $(if $(MINUTES),--minutes $(MINUTES))
