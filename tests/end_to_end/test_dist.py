@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from end_to_end.built_once import built_once
+
 _ROOT = Path(__file__).parents[2]
 _BIN = Path(sys.executable).parent
 _FOREIGN_KERNEL = """
@@ -47,9 +49,11 @@ def run(*command: str | Path, folder: Path, **environment: str) -> str:
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build every distribution."""
-    folder = tmp_path_factory.mktemp("built") / "dist"
-    run(sys.executable, _ROOT / "tools" / "build_dist.py", folder, "--no-sbom", folder=_ROOT)
-    return folder
+
+    def build(folder: Path) -> None:
+        run(sys.executable, _ROOT / "tools" / "build_dist.py", folder, "--no-sbom", folder=_ROOT)
+
+    return built_once(tmp_path_factory, "dist", build)
 
 
 def metadata_of(wheel: Path) -> tuple[Message, list[str]]:
@@ -104,11 +108,13 @@ def test_an_sdist_builds_without_the_rest_of_the_repository(dist: Path, tmp_path
 @pytest.fixture(scope="module")
 def wheels(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Collect what an installation needs, so that each way to install it finds the same."""
-    folder = tmp_path_factory.mktemp("wheels")
-    download = (_BIN / "pip", "download", "-q", "--only-binary", ":all:", "-d", folder)
-    constraints = ("-c", _ROOT / "constraints.txt", "--find-links", dist)
-    run(*download, *constraints, "amplifier-cli", folder=folder)
-    return folder
+
+    def build(folder: Path) -> None:
+        download = (_BIN / "pip", "download", "-q", "--only-binary", ":all:", "-d", folder)
+        constraints = ("-c", _ROOT / "constraints.txt", "--find-links", dist)
+        run(*download, *constraints, "amplifier-cli", folder=folder)
+
+    return built_once(tmp_path_factory, "wheels", build)
 
 
 @pytest.mark.parametrize("installer", ["pip", "uv", "pipx"])
@@ -165,23 +171,27 @@ def test_a_package_of_ours_never_takes_a_foreign_kernel(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def library(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Install the library, without the command, into an environment of its own."""
-    folder = tmp_path_factory.mktemp("library")
-    run(sys.executable, "-m", "venv", folder, folder=folder)
-    install = (folder / "bin" / "pip", "install", "-q", "--no-compile")
-    constraints = ("-c", _ROOT / "constraints.txt", "--find-links", dist)
-    run(*install, *constraints, "amplifier[anthropic,files,durable]", folder=folder)
-    return folder
+
+    def build(folder: Path) -> None:
+        run(sys.executable, "-m", "venv", folder, folder=folder)
+        install = (folder / "bin" / "pip", "install", "-q", "--no-compile")
+        constraints = ("-c", _ROOT / "constraints.txt", "--find-links", dist)
+        run(*install, *constraints, "amplifier[anthropic,files,durable]", folder=folder)
+
+    return built_once(tmp_path_factory, "library", build)
 
 
-def test_the_programs_of_the_librarys_documents_run_without_the_command(library: Path) -> None:
+def test_the_programs_of_the_librarys_documents_run_without_the_command(
+    library: Path, tmp_path: Path
+) -> None:
     for document in ("packages/agent/README.md", "docs/guides/library.md"):
         page = (_ROOT / document).read_text(encoding="utf-8")
         programs = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
         assert programs
         for number, program in enumerate(programs):
-            file = library / f"program_{number}.py"
+            file = tmp_path / f"program_{number}.py"
             file.write_text(program, encoding="utf-8")
-            run(library / "bin" / "python", file, folder=library)
+            run(library / "bin" / "python", file, folder=tmp_path)
 
 
 @pytest.mark.parametrize(("package", "least"), [("amplifier", 100.0), ("amplifier_core", 97.0)])

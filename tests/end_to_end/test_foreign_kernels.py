@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 import pytest
 
+from end_to_end.built_once import built_once
+
 pytestmark = pytest.mark.slow
 
 _ROOT = Path(__file__).parents[2]
@@ -94,7 +96,10 @@ class Environment(NamedTuple):
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of wheels: ours, what they depend on, two foreign kernels, published modules."""
-    folder = tmp_path_factory.mktemp("index")
+    return built_once(tmp_path_factory, "index", _fill_index)
+
+
+def _fill_index(folder: Path) -> None:
     sources = [str(_ROOT / "packages" / name) for name in _OURS]
     pip = [sys.executable, "-m", "pip"]
     build = [*pip, "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), *sources]
@@ -110,16 +115,17 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for module_id, required in _MODULES.items():
         name = f"amplifier_module_{module_id.replace('-', '_')}"
         _write_wheel(folder, name, "1.0.0", "", requires=f"amplifier-core{required}")
-    return folder
 
 
 @pytest.fixture(scope="module")
 def installed(index: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An environment into which `pip install amplifier-cli` has put our command."""
-    made = _new_environment(tmp_path_factory.mktemp("installed") / "venv", index)
-    done = made.pip("amplifier-cli")
-    assert done.returncode == 0, done.stderr
-    return made
+
+    def build(folder: Path) -> None:
+        done = _new_environment(folder, index).pip("amplifier-cli")
+        assert done.returncode == 0, done.stderr
+
+    return Environment(built_once(tmp_path_factory, "installed", build), index)
 
 
 @pytest.fixture
