@@ -56,8 +56,7 @@ lint: ## ruff
 	$(RUN) -m ruff check .
 
 types: ## pyright, strict; mypy, strict, for the examples
-	$(RUN) -m pyright --project pyproject.toml
-	$(RUN) -m mypy
+	printf 'pyright --project pyproject.toml\nmypy\n' | xargs -P 2 -I CHECKER sh -c '$(RUN) -m CHECKER'
 
 types-platforms: ## pyright, strict, as on macOS and as on Windows
 	printf 'Darwin\nWindows\n' | xargs -P 2 -I PLATFORM $(RUN) -m pyright --project pyproject.toml --pythonplatform PLATFORM
