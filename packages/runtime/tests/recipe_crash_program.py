@@ -2,8 +2,8 @@
 
 Usage: recipe_crash_program.py FOLDER URL...
 The recipe has one step before its gate and two after it; the first turn ends at the gate, the
-second one approves. Prints one JSON line per boundary. As many are tried at the same time as there
-are databases.
+second one approves. Prints a JSON line for the run that nobody kills, and one for each attempt to
+kill another at a boundary of it. As many are tried at the same time as there are databases.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import asyncio
 import json
 import os
 import sys
+from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from runtime_stage import Trace
 from warm_forks import fork, say, share, warm_up
@@ -25,22 +26,31 @@ from amplifier_runtime.database.database import Database, all_of
 from amplifier_runtime.worker.worker import Worker, WorkerSettings
 
 KILLED = 137
+# A run that waits for fewer steps than another does not come to the same boundaries.
+ATTEMPTS = 3
 QUICK: dict[str, Any] = {"beat_seconds": 0.1, "dead_after_seconds": 0.4, "poll_seconds": 0.05}
 PROMPTS = ("Run the recipe.", "I approve.")
 
 
-class CrashPoint:
-    """Ends the process without a word at the boundary of this number; None is nowhere."""
+class Boundary(NamedTuple):
+    """A boundary of a run: the first one of its name, the second, and so on."""
 
-    def __init__(self, at: int | None, trace: Trace) -> None:
+    name: str
+    occurrence: int
+
+
+class CrashPoint:
+    """Ends the process without a word at this boundary; None is nowhere."""
+
+    def __init__(self, at: Boundary | None, trace: Trace) -> None:
         self._at = at
         self._trace = trace
-        self._reached = 0
+        self._reached: Counter[str] = Counter()
 
     def __call__(self, name: str) -> None:
-        self._reached += 1
+        self._reached[name] += 1
         self._trace.note("boundary", name)
-        if self._reached == self._at:
+        if Boundary(name, self._reached[name]) == self._at:
             os._exit(KILLED)
 
 
@@ -66,7 +76,7 @@ def plan_in(folder: Path) -> dict[str, Any]:
     }
 
 
-async def run(url: str, folder: Path, at: int | None) -> None:
+async def run(url: str, folder: Path, at: Boundary | None) -> None:
     """Have both turns run by a worker that is killed at a boundary, unless they have ended."""
     trace = Trace(folder / "trace")
     parts = [Children(look_seconds=0.05)]
@@ -99,35 +109,54 @@ async def _note(
     trace.note("result", json.dumps({"answers": answers, "steps": steps}))
 
 
-def play(url: str, folder: Path, at: int | None) -> int:
+def play(url: str, folder: Path, at: Boundary | None) -> int:
     """Run a worker in a process of its own; returns its exit code."""
     return fork(partial(run, url, folder, at))
+
+
+def boundaries_of(trace: Trace) -> list[Boundary]:
+    """Return the boundaries that a run came to."""
+    seen: Counter[str] = Counter()
+    found: list[Boundary] = []
+    for line in trace.lines("boundary"):
+        name = line.removeprefix("boundary ")
+        seen[name] += 1
+        found.append(Boundary(name, seen[name]))
+    return found
 
 
 def main(folder: Path, urls: list[str]) -> None:
     warm_up("loop-basic")
     whole = folder / "whole"
     whole.mkdir()
-    play(urls[0], whole, None)
-    boundaries = len(Trace(whole / "trace").lines("boundary"))
+    exits = [play(urls[0], whole, None)]
+    boundaries = boundaries_of(Trace(whole / "trace"))
 
-    def kill(url: str, number: int) -> None:
-        place = folder / f"recipe-{number}"
-        place.mkdir()
-        trace = Trace(place / "trace")
-        first = play(url, place, number)
-        last = play(url, place, None) if first == KILLED else first
-        found = [line.removeprefix("result ") for line in trace.lines("result")]
-        say(
-            # Empty if the run did not come to this boundary; its exit codes say how it ended.
-            killed="".join(trace.lines("boundary")[number - 1 : number]),
-            exit=[first, last],
-            result=json.loads(found[-1]) if found else None,
-            models=len(trace.lines("model")),
-        )
+    def kill(url: str, numbered: tuple[int, Boundary]) -> None:
+        number, boundary = numbered
+        for attempt in range(ATTEMPTS):
+            place = folder / f"recipe-{number}-{attempt}"
+            place.mkdir()
+            exits = [play(url, place, boundary)]
+            if exits == [KILLED]:
+                exits.append(play(url, place, None))
+            say(boundary=boundary, exits=exits, **facts_of(place))
+            if exits[0] == KILLED:
+                return
 
-    say(boundaries=boundaries, models=len(Trace(whole / "trace").lines("model")))
-    share(urls, list(range(1, boundaries + 1)), kill)
+    say(boundaries=boundaries, exits=exits, **facts_of(whole))
+    share(urls, list(enumerate(boundaries)), kill)
+
+
+def facts_of(place: Path) -> dict[str, Any]:
+    """Return what the runs in this folder did together."""
+    trace = Trace(place / "trace")
+    results = [line.removeprefix("result ") for line in trace.lines("result")]
+    return {
+        "result": json.loads(results[-1]) if results else None,
+        "models": len(trace.lines("model")),
+        "parks": len(trace.lines("boundary after park")),
+    }
 
 
 if __name__ == "__main__":

@@ -23,11 +23,17 @@ def test_a_recipe_that_is_killed_at_every_boundary_does_each_step_once(
     assert done.returncode == 0, done.stderr
     whole, *runs = (json.loads(line) for line in done.stdout.splitlines())
 
-    assert len(runs) == whole["boundaries"]
-    assert sum("tool:" in run["killed"] for run in runs) > 2
+    assert whole["exits"] == [0], done.stderr
+    boundaries = whole["boundaries"]
+    assert all(boundary in [run["boundary"] for run in runs] for boundary in boundaries)
+    assert sum("tool:" in name for name, _ in boundaries) > 2
+    killed = [run for run in runs if run["exits"] == [137, 0]]
+    # Each name at least once, which includes every call of a model and of a tool.
+    assert {run["boundary"][0] for run in killed} == {name for name, _ in boundaries}
     for run in runs:
-        # A boundary that this run did not come to was not killed at.
-        assert run["exit"] == [137, 0], run
+        # A step that has ended before its turn looks is not waited for, so that the turn is parked
+        # less often and does not come to the last boundaries of that name.
+        assert run in killed or (run["exits"] == [0] and run["parks"] < whole["parks"]), run
         assert run["result"] == {"answers": ANSWERS, "steps": STEPS}, run
         # The one call that was under way may have been made again.
         assert run["models"] <= whole["models"] + 1, run
