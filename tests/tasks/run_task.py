@@ -28,6 +28,7 @@ ANSWERING: tuple[Answering, ...] = ("once", "lasting")
 # How a guard's reason names what leads out of the sandbox (`amplifier_kit.widenings`).
 _WIDENINGS = {
     "it needs network to": "network",
+    "it needs reading pages of": "pages",
     "it needs writing to": "write",
     "it needs a process that stays": "background",
     "it needs running outside of the sandbox": "outside_sandbox",

@@ -16,8 +16,8 @@ from tasks.run_task import MODES, Question, TaskRun
 from tasks.task import read_task, task_names
 
 TESTS = Path(__file__).parent.parent
-# A commit, an install, a server and a sub-agent.
-SAMPLE = ("01", "04", "06", "25")
+# A commit, an install, a server, a page and a sub-agent.
+SAMPLE = ("01", "04", "06", "24", "25")
 
 
 def test_thirty_tasks_are_recorded_and_each_can_be_told_from_one_that_was_not_done() -> None:

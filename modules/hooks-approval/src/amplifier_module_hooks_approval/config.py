@@ -7,13 +7,13 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from amplifier_kit.widenings import OPENINGS
+
 Action: TypeAlias = Literal["allow", "deny", "ask"]
 Scope: TypeAlias = Literal["session", "project", "user"]
 Mode: TypeAlias = Literal["ask", "edits", "plan", "auto"]
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True)
-# Leaving the sandbox is not here: that is decided call by call.
-_OPEN = r"^(network:[^\s:]+(:\d+)?|write:\S+|background)$"
 
 
 class Rule(BaseModel):
@@ -40,7 +40,7 @@ class ApprovalConfig(BaseModel):
 
     rules: list[Rule] = Field(default_factory=list[Rule])
     mode: Mode = Field(default="ask", description="How much is asked about; apps can change it.")
-    open: list[Annotated[str, Field(pattern=_OPEN)]] = Field(
+    open: list[Annotated[str, Field(pattern=f"^({OPENINGS})$")]] = Field(
         default_factory=list[str],
         description="What calls may need beyond their sandbox without a question.",
     )

@@ -100,7 +100,7 @@ class Guard:
         concerns = self._broker.concerns_about(call)
         widenings = await self._widenings(call)
         try:
-            missing = self._missing(widenings)
+            missing = self._missing(call, effect, widenings)
             ruling = self._ruling(call, effect, concerns, missing)
             ruling = self._by_mode(call, effect, ruling, missing)
             scopes = self._scopes(call, ruling)
@@ -147,9 +147,12 @@ class Guard:
             return []
         return call_scopes_of(self._tool(call), call.arguments)
 
-    def _missing(self, widenings: list[Widening]) -> list[Widening]:
+    def _missing(self, call: Call, effect: Effect, widenings: list[Widening]) -> list[Widening]:
         """Return the widenings that neither the configuration nor a grant allows."""
         asked = [each for each in widenings if not self._is_open(each)]
+        if self._book.rule(call, effect).action == "allow":
+            # A rule about a call is about its arguments, and the URL of a page is one.
+            asked = [each for each in asked if each.kind != "pages"]
         return self._broker.grants.missing(asked, self._project, self._broker.now())
 
     def _is_open(self, widening: Widening) -> bool:
@@ -176,7 +179,7 @@ class Guard:
         """Return what the mode makes of a ruling; a rule that says `ask` is the user's own."""
         tool = self._tool(call)
         mode = self._broker.mode
-        reads = only_reads(tool, call, effect) and not missing
+        reads = only_reads(tool, call, effect)
         denial = denied_by(mode, ruling, reads=reads)
         if denial is not None and ruling.action != "deny":
             return denial

@@ -12,6 +12,7 @@ from amplifier_core import events
 from amplifier_core.effects import declaration_of
 from amplifier_core.models import HookResult
 from amplifier_kit.notices import show
+from amplifier_kit.widenings import widenings_of
 from amplifier_module_hooks_taint.config import TaintConfig
 from amplifier_module_hooks_taint.ledger import Evidence, Ledger
 
@@ -56,7 +57,7 @@ class Guard:
         facts = _facts(data)
         if self._config.by == "origin":
             if self._is_source(call):
-                self._ledger.note(call.tool, call.call_id)
+                self._ledger.note(call.tool, call.call_id, await self._site(call))
         elif not self._is_trusted(call):
             was_blind = self._ledger.blind
             returned = [facts.get("result", facts.get("tool_result")), facts.get("error")]
@@ -106,7 +107,7 @@ class Guard:
             if fnmatchcase(call.tool, pattern)
         ]
         if self._config.by == "origin":
-            evidence = self._evidence_of_origin(exempt)
+            evidence = await self._evidence_of_origin(call, exempt)
         else:
             evidence = self._ledger.evidence(call.arguments, exempt)
         if evidence is None and self._ledger.blind and "*" not in exempt:
@@ -115,9 +116,10 @@ class Guard:
             return _CONTINUE
         return await self._flag(call, data, evidence)
 
-    def _evidence_of_origin(self, exempt: list[str]) -> Evidence | None:
+    async def _evidence_of_origin(self, call: _Call, exempt: list[str]) -> Evidence | None:
         """Return that text from outside was read; re-spelled words in a call would not show it."""
-        origin = self._ledger.last_origin
+        # A page can ask for more of its own site: only that site gets to know what it asked for.
+        origin = self._ledger.last_origin(besides=await self._site(call))
         if origin is None or "*" in exempt:
             return None
         return Evidence("", origin, "")
@@ -187,6 +189,14 @@ class Guard:
         if reaches_outside is not None:
             return reaches_outside(call.arguments) is not False
         return getattr(tool, "network", None) is not False
+
+    async def _site(self, call: _Call) -> str:
+        """Return the site whose pages are all that a call leads to; empty for any other call."""
+        tool = self._tool(call)
+        if getattr(tool, "network", None) is not True:
+            return ""
+        needs = await widenings_of(tool, call.arguments)
+        return needs[0].target if [each.kind for each in needs] == ["pages"] else ""
 
     def _acts(self, call: _Call) -> bool:
         """Whether a tool changes or sends something; an unknown tool counts as such."""

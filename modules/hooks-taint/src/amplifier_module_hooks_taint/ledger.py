@@ -85,18 +85,17 @@ class Ledger:
                 self.go_blind("more was read than can be compared")
         return None
 
-    def note(self, tool: str, call_id: str) -> None:
-        """Note the origin of a text, whatever its content."""
+    def note(self, tool: str, call_id: str, site: str = "") -> None:
+        """Note the origin of a text, whatever its content; `site` is all that it can come from."""
         with self._lock:
-            self._origins.append([tool, call_id])
+            self._origins.append([tool, call_id, site])
 
-    @property
-    def last_origin(self) -> str | None:
-        """The origin of the last text that was noted, or None."""
-        if not self._origins:
-            return None
-        tool, call_id = self._origins[-1]
-        return f"the output of `{tool}` (call {call_id})"
+    def last_origin(self, besides: str = "") -> str | None:
+        """Return the origin of the last text that is not from the site `besides`, or None."""
+        for tool, call_id, *site in reversed(self._origins):
+            if not besides or site != [besides]:
+                return f"the output of `{tool}` (call {call_id})"
+        return None
 
     def hear(self, prompt: str) -> None:
         """Note what the user said: a call that repeats it acts on the user's word."""

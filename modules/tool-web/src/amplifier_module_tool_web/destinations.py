@@ -59,6 +59,22 @@ def host_and_port(url: httpx2.URL) -> tuple[str, int]:
     return url.raw_host.decode("ascii"), _PORTS[url.scheme] if url.port is None else url.port
 
 
+def origin_of(url: httpx2.URL) -> str:
+    """Return what a user is asked about: the host, with scheme and port if they are unusual."""
+    host, port = host_and_port(url)
+    # A port is another server, and http is read by everybody on the way.
+    return host if (url.scheme, port) == ("https", 443) else f"{url.scheme}://{host}:{port}"
+
+
+def is_same_site(first: httpx2.URL, url: httpx2.URL) -> bool:
+    """Whether a redirect from one to the other stays at the server that was asked about."""
+    host, port = host_and_port(first)
+    if (first.scheme, port) == ("http", 80) and (host, 443) == host_and_port(url):
+        # Most sites answer http with a redirect to https.
+        return url.scheme == "https"
+    return origin_of(first) == origin_of(url)
+
+
 async def addresses_of(url: httpx2.URL, settings: WebConfig, resolve: Resolve) -> list[str]:
     """Resolve the host once and check its addresses; raises `RefusedError` or `FetchError`.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplifier_kit.texts import shorten
 from amplifier_module_tool_web import destinations
 from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.destinations import FetchError, RefusedError, Resolve
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import httpx2
 
 _PATIENCE = 10.0
+_LONGEST_URL = 2_000
 _HEADERS = {"Accept-Encoding": "gzip", "User-Agent": "amplifier-tool-web"}
 
 
@@ -35,7 +37,8 @@ class Fetched(NamedTuple):
 class Fetcher:
     """Fetches pages without cookies, connection reuse or the proxies of the environment.
 
-    It follows redirects itself, because each target has to be checked like the first URL.
+    It follows redirects itself, because each target has to be checked like the first URL. It
+    follows none to another site: the user was asked about the first one.
     """
 
     settings: WebConfig
@@ -49,8 +52,14 @@ class Fetcher:
         await asyncio.to_thread(import_module, "httpx2")
         import httpx2  # noqa: PLC0415 - heavy: loaded by the first page, beside the event loop
 
-        url = destinations.parse(text)
+        first = destinations.parse(text)
+        url = first
         for _ in range(redirects + 1):
+            if not destinations.is_same_site(first, url):
+                target = shorten(str(url), _LONGEST_URL)
+                raise RefusedError(
+                    f"It redirects to another site. Read that if you need it: {target}"
+                )
             addresses = await destinations.addresses_of(url, self.settings, self.resolve)
             try:
                 async with AsyncExitStack() as stack:

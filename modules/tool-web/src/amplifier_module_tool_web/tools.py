@@ -14,11 +14,11 @@ from amplifier_core.effects import Effect
 from amplifier_core.models import ToolResult
 from amplifier_kit.notices import show
 from amplifier_kit.tools import tool_failure
-from amplifier_kit.widenings import CallScope
+from amplifier_kit.widenings import Widening
 from amplifier_module_tool_web.destinations import (
     FetchError,
     RefusedError,
-    host_and_port,
+    origin_of,
     parse,
 )
 from amplifier_module_tool_web.fetcher import Fetcher
@@ -107,17 +107,18 @@ class WebFetch(NetworkTool):
         # The last page is kept, so that its next part belongs to the same text.
         self._last: tuple[str, Page] | None = None
 
-    def call_scopes(self, tool_input: Any) -> list[CallScope]:
-        """Return the pages that one answer can be about: those of the domain."""
+    async def widenings(self, tool_input: Any) -> list[Widening]:
+        """Return the pages that the call leads to: those of one origin."""
         try:
             url = parse(FetchInput.model_validate(tool_input).url)
         except (ValidationError, FetchError):
             # `execute` refuses the call.
             return []
-        host, port = host_and_port(url)
-        # A port is another server, and http is read by everybody on the way.
-        origin = host if (url.scheme, port) == ("https", 443) else f"{url.scheme}://{host}:{port}"
-        return [CallScope(f"pages {origin}", f"pages of {origin}")]
+        return [Widening("pages", origin_of(url))]
+
+    def only_reads(self, tool_input: Any) -> bool:
+        """Return that a call changes nothing: it sends a GET, and what is in its URL."""
+        return True
 
     async def _answer(self, wanted: FetchInput) -> ToolResult:
         if wanted.start and self._last and self._last[0] == wanted.url:

@@ -6,18 +6,18 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from amplifier_foundation.errors import GuardError, SettingsError
 from amplifier_foundation.guards import is_guard
+from amplifier_kit.widenings import OPENINGS, Kind
 
 __all__ = ["PARTS", "SessionOptions", "apply_options", "model_key", "opens_sandbox", "provider_id"]
 
 _APPROVAL = "hooks-approval"
 PARTS = {"loop": "orchestrator", "context": "context"}
 # What `--allow` names if it is not a tool: something beyond the sandbox.
-_OPENINGS = ("network", "write", "background", "outside_sandbox")
-_OPENED = re.compile(r"network:[^\s:]+(:\d+)?|write:\S+|background")
+_KINDS: tuple[str, ...] = get_args(Kind)
 _MODEL_KEYS = ("default_model", "model")
 _SECTIONS = {"provider": "providers", "tool": "tools", "hook": "hooks"}
 
@@ -58,14 +58,17 @@ def opens_sandbox(allowed: str) -> bool:
     """
     kind = allowed.partition(":")[0]
     # No tool has a colon in its name.
-    if kind not in _OPENINGS and ":" not in allowed:
+    if kind not in _KINDS and ":" not in allowed:
         return False
-    if _OPENED.fullmatch(allowed):
+    if re.fullmatch(OPENINGS, allowed):
         return True
     if kind == "outside_sandbox":
         why = "Leaving the sandbox is decided call by call."
     else:
-        why = "It is network:DOMAIN, network:packages, write:PATH, write:.git, or background."
+        why = (
+            "It is network:DOMAIN, network:packages, pages:DOMAIN, write:PATH, write:.git, or "
+            "background."
+        )
     raise SettingsError(f"`--allow {allowed}` opens nothing.", why=why, fix="amplifier run --help")
 
 

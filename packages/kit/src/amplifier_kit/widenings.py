@@ -16,15 +16,32 @@ from typing import Any, Literal, TypeAlias
 
 from amplifier_kit.questions import PREVIEW
 
-__all__ = ["QUESTIONS", "CallScope", "Kind", "Widening", "call_scopes_of", "widenings_of"]
+__all__ = [
+    "OPENINGS",
+    "QUESTIONS",
+    "CallScope",
+    "Kind",
+    "Widening",
+    "call_scopes_of",
+    "widenings_of",
+]
 
 QUESTIONS = ("widenings", "only_reads", "reaches_outside", "call_scopes", PREVIEW)
 """The methods by which a tool tells guards about a call; their answers are recorded."""
 
-Kind: TypeAlias = Literal["network", "write", "background", "outside_sandbox"]
+Kind: TypeAlias = Literal["network", "pages", "write", "background", "outside_sandbox"]
+
+OPENINGS = (
+    r"network:[^\s:]+(:\d+)?|pages:([a-z0-9._-]+|https?://[a-z0-9._-]+:\d+)|write:\S+|background"
+)
+"""How a user writes what may be opened without a question: a regular expression.
+
+Leaving the sandbox is not among it: that is decided call by call.
+"""
 
 _WORDS: dict[Kind, str] = {
     "network": "network to",
+    "pages": "reading pages of",
     "write": "writing to",
     "background": "a process that stays",
     "outside_sandbox": "running outside of the sandbox",

@@ -66,7 +66,7 @@ def _schema(_: click.Context, __: click.Parameter, value: Path | None) -> dict[s
     multiple=True,
     metavar="TOOL",
     help="Allow calls of a tool without asking, or something beyond the sandbox: "
-    "network:example.org, network:packages, write:.git, background.",
+    "network:example.org, network:packages, pages:example.org, write:.git, background.",
 )
 @click.option("--deny", multiple=True, metavar="TOOL", help="Deny calls of a tool.")
 @mode_option
