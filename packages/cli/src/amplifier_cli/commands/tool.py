@@ -106,11 +106,12 @@ def invoke(
             return await execute_tool(_named(mounted, name), values)
 
     result = asyncio.run(call())
-    output: Any = result.output if result.success else result.error
-    if isinstance(output, str):
-        say(output)
-    else:
-        say_json(output)
+    # A call that failed may have both: what a command printed says more than its exit code.
+    for part in (result.output, result.error):
+        if isinstance(part, str):
+            say(part)
+        elif part is not None:
+            say_json(part)
     context.exit(0 if result.success else 1)
 
 
