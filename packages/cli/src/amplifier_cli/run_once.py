@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
+from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from amplifier_cli.kept_log import KeptLog, keeping_log
 from amplifier_cli.lock_prompt import Answer, choose
 from amplifier_cli.output import control_terminal, say, say_json, styled
 from amplifier_cli.record_stream import RecordStream, refuse_option
-from amplifier_cli.render.plain import cost_text, one_line, took
+from amplifier_cli.render.plain import cost_text, message_of, one_line, took
 from amplifier_cli.terminal import fitted, is_terminal, notice, screen_width
 from amplifier_cli.terminal_prompts import Notices, TerminalApproval
 from amplifier_cli.turn_report import TurnReport, denial_of, guard_failure, is_guard_failure, listed
@@ -77,6 +78,8 @@ class RunCommand:
         self._denied: list[dict[str, Any]] = []
         self._unpriced = 0
         self._attention = Attention(control_terminal, {})
+        # Replaced by the session's, which knows its keys.
+        self._scrub: Callable[[str], str] = str
 
     def run(self, prompt: str) -> int:
         """Run the prompt and return the exit code."""
@@ -163,6 +166,7 @@ class RunCommand:
         return self._tell(ready, answer, cost, trouble)
 
     def _listen(self, live: LiveSession) -> None:
+        self._scrub = live.recorder.without_secrets
         hooks = live.session.coordinator.hooks
         self._report.listen(hooks, self._show_tool)
         hooks.register("hook:failed", _show_failed_hook, name="amplifier run")
@@ -194,10 +198,9 @@ class RunCommand:
 
     def _trouble_in(self, live: LiveSession) -> GuardError | None:
         """Return why the work may be incomplete: a guard that failed, or calls that were denied."""
-        scrub = live.recorder.without_secrets
-        self._denied = listed(self._report.denied, scrub)
+        self._denied = listed(self._report.denied, self._scrub)
         if self._report.failed_guards:
-            return guard_failure(self._report.failed_guards, scrub)
+            return guard_failure(self._report.failed_guards, self._scrub)
         if not self._denied or is_terminal():
             # At a terminal the user denied the calls and need not be informed.
             return None
@@ -272,6 +275,9 @@ class RunCommand:
         else:
             time = styled(took(tool["seconds"]), dim=True)
         say(f"{mark} {line}  {time}", err=True)
+        if tool["error"] is not None:
+            why = fitted(self._scrub(message_of(tool["error"])), screen_width() - 4)
+            say(f"  {styled(why, fg='red')}", err=True)
 
     def _tell(
         self,

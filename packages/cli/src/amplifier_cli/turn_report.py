@@ -181,7 +181,7 @@ class TurnReport:
             seconds = round(time.monotonic() - began, 3)
         tool = {"name": data.get("tool_name"), "success": success, "seconds": seconds}
         self.tools.append(tool)
-        return {**tool, "input": data.get("tool_input")}
+        return {**tool, "input": data.get("tool_input"), "error": None if success else _error(data)}
 
     def _count(self, data: dict[str, Any]) -> None:
         self.model = data.get("model") or self.model
@@ -226,3 +226,11 @@ def is_guard_failure(data: dict[str, Any]) -> bool:
 def _worked(data: dict[str, Any]) -> bool:
     result: Any = data.get("result")
     return not isinstance(result, dict) or cast("Any", result).get("success") is not False
+
+
+def _error(data: dict[str, Any]) -> Any:
+    """Return why a call failed: its result says so, or `tool:error` does."""
+    result: Any = data.get("result")
+    if isinstance(result, dict):
+        return cast("dict[str, Any]", result).get("error")
+    return data.get("error")

@@ -114,6 +114,21 @@ def test_json_tells_everything_about_the_turn(amplifier: Command, home: Path) ->
     assert len(told["session_id"]) == 36
 
 
+def test_a_call_that_fails_is_shown_with_its_reason(amplifier: Command, home: Path) -> None:
+    calls = [
+        {"name": "read_file", "arguments": {"file_path": "none.txt"}},
+        {"name": "bash", "arguments": {"command": "echo why >&2; exit 3"}},
+    ]
+    scripted(home, [{"tool_calls": [each]} for each in calls] + ["Failed."])
+
+    lines = amplifier("run", "--mode", "auto", "fail twice").stderr.splitlines()
+
+    marked = [number for number, line in enumerate(lines) if line.startswith("✗ ")]
+    assert len(marked) == 2
+    assert lines[marked[0] + 1].startswith("  There is no such file or folder.")
+    assert lines[marked[1] + 1] == "  The command ended with exit code 3."
+
+
 def test_an_answer_that_has_to_fit_a_schema_is_a_result(
     amplifier: Command, home: Path, project: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any, cast
 
 from amplifier_sandbox.visible_text import visible
 
@@ -25,6 +26,14 @@ def program_output(text: str) -> str:
 def one_line(text: str) -> str:
     """Return text with every run of whitespace as one space."""
     return visible(_BLANKS.sub(" ", text).strip())
+
+
+def message_of(error: Any) -> str:
+    """Return the message of an error of a tool or a turn, which may be a text or a mapping."""
+    if not isinstance(error, dict):
+        return str(error)
+    fields = cast("dict[str, Any]", error)
+    return str(fields.get("message") or fields)
 
 
 def duration(seconds: float) -> str:

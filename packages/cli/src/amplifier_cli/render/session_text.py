@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from amplifier_cli.output import styled
-from amplifier_cli.render.plain import counted, took
+from amplifier_cli.render.plain import counted, message_of, took
 from amplifier_cli.terminal import fitted, screen_width
 from amplifier_journal.readings.items import (
     Cancellation,
@@ -76,7 +76,7 @@ class SessionText:
         given = call.result
         result = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
         if not good:
-            told = call.said or _message(result.get("error") or call.error or "no result")
+            told = call.said or message_of(result.get("error") or call.error or "no result")
             yield f"{_INDENT}  {styled(fitted(told, screen_width() - 8), fg='red')}"
         elif self._full:
             yield f"{_INDENT}  {self._text(str(result.get('output')), 6)}"
@@ -86,7 +86,7 @@ class SessionText:
             yield ""
             yield _INDENT + self._text(end.answer, 4)
         if end.error:
-            yield _INDENT + styled(visible(f"failed: {_message(end.error)}"), fg="red")
+            yield _INDENT + styled(visible(f"failed: {message_of(end.error)}"), fg="red")
         yield _INDENT + styled(f"{end.stop_reason}, {took(end.seconds)}", dim=True)
 
     def _text(self, text: str, indent: int) -> str:
@@ -101,14 +101,6 @@ class SessionText:
                 *lines[-kept:],
             ]
         return ("\n" + " " * indent).join(lines)
-
-
-def _message(error: Any) -> str:
-    """Return the message of a recorded error, which may be a text or a mapping."""
-    if not isinstance(error, dict):
-        return str(error)
-    fields = cast("dict[str, Any]", error)
-    return str(fields.get("message") or fields)
 
 
 def text_of(records: Iterable[Any], *, full: bool = False) -> Iterator[str]:
