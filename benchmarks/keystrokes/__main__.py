@@ -27,6 +27,15 @@ _EDIT = (
     {"file_path": "code_.py", "old_string": "x + x + x", "new_string": "x + x"},
 )
 _REASON = "use uv instead"
+_CHECK = ("bash", {"command": "python3 -m unittest -q"})
+_EDITS = [
+    ("edit_file", {"file_path": "code_.py", "old_string": old, "new_string": new})
+    for old, new in (("x + x + x", "x + x"), ("x + x", "2 * x"))
+]
+_TURNS = [
+    [Said(calls=[_CHECK]), Said(calls=[edit]), Said(calls=[_CHECK]), Said([f"Turn {number} done."])]
+    for number, edit in enumerate(_EDITS, start=1)
+]
 
 
 class Count(NamedTuple):
@@ -67,6 +76,36 @@ def _fix_and_test(keys: Keyboard, allow: str) -> None:
         keys.screen.wait_for("┗ Allow once")
         keys.screen.press("C-l")
     keys.screen.wait_for("Done.", "ready")
+
+
+def _keys_of_turn(keys: Keyboard, allow: str, end: str) -> int:
+    """Answer everything that a turn asks about, and return how many keys that took."""
+    before = keys.count
+
+    def is_ready(text: str) -> bool:
+        # The options are faint and have no numbers until keys answer.
+        is_asked = "1 Allow once" in text and "..." not in text.split("─")[0][-60:]
+        return is_asked or (end in text and "ready" in text)
+
+    while "1 Allow once" in keys.screen.wait_until(is_ready, "question or end"):
+        keys.press(allow)
+        keys.screen.wait_until(lambda text: "1 Allow once" not in text, "answer")
+    return keys.count - before
+
+
+def _lasting_turns(*, mode: str, allow: str) -> list[int]:
+    """Return the keys of two turns that test, edit and test again, in a sandbox."""
+    script = [said for turn in _TURNS for said in turn]
+    options = ["--mode", mode] if mode else []
+    with tempfile.TemporaryDirectory(prefix="k") as folder, ModelServer(script) as server:
+        run = ChatRun(Path(folder), server, sandbox="required")
+        (run.project / "code_.py").write_text(_CODE, "utf-8")
+        with run.chat(*options, "do", "it") as screen:
+            keys = Keyboard(screen, server)
+            first = _keys_of_turn(keys, allow, "Turn 1 done.")
+            keys.text("again")
+            screen.press("Enter")
+            return [first, _keys_of_turn(keys, allow, "Turn 2 done.")]
 
 
 def _allow(keys: Keyboard, allow: str) -> None:
@@ -148,6 +187,12 @@ def main() -> int:
     }
     for name, count in counts.items():
         print(f"{name}: {count.keys} keys, {count.requests} model calls")
+    # Of versions with digits, 2 is the only lasting answer, and there are no modes.
+    lasting = {"": "2"} if digits else {"": "a", "edits": "a"}
+    for mode, allow in lasting.items():
+        first, second = _lasting_turns(mode=mode, allow=allow)
+        where = f" in the mode {mode}" if mode else ""
+        print(f"fix and test with lasting answers{where}: {first} keys, then {second}")
     return 0
 
 

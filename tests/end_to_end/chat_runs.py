@@ -38,7 +38,7 @@ tools:
   - module: tool-filesystem
     config: {{ checkpoint_dir: "{home}/checkpoints" }}
   - module: tool-bash
-    config: {{ sandbox: "off: run commands unprotected", ask: false }}
+    config: {{ sandbox: "{sandbox}", ask: false }}
 hooks:
   - module: hooks-approval
     config: {{ grants_file: "{home}/grants.json" }}
@@ -50,12 +50,14 @@ You are at work in a test.
 class ChatRun:
     """One person's home and project, and the chats they open in it."""
 
-    def __init__(self, folder: Path, server: ModelServer) -> None:
+    def __init__(
+        self, folder: Path, server: ModelServer, sandbox: str = "off: run commands unprotected"
+    ) -> None:
         self.home, self.project = folder / "home", folder / "project"
         self.project.mkdir(parents=True)
         self.home.mkdir()
         self._bundle = folder / "chat-run.md"
-        self._bundle.write_text(_BUNDLE.format(url=server.url, home=self.home))
+        self._bundle.write_text(_BUNDLE.format(url=server.url, home=self.home, sandbox=sandbox))
 
     def chat(
         self, *arguments: str, columns: int = 80, rows: int = 40, **variables: str
