@@ -132,6 +132,7 @@ async def test_a_page_may_lead_to_more_of_its_own_site(build: Any, calling: Any)
         ([["docs.example"]], ["other.example"]),
         ([["docs.example"]], ["docs.example", "evil.example"]),
         ([["docs.example", "evil.example"]], ["docs.example"]),
+        ([["http://docs.example:80"]], ["http://docs.example:80"]),
         (NOWHERE, []),
         ([["docs.example"]], []),
     ],

@@ -196,7 +196,11 @@ class Guard:
         if getattr(tool, "network", None) is not True:
             return ""
         needs = await widenings_of(tool, call.arguments)
-        return needs[0].target if [each.kind for each in needs] == ["pages"] else ""
+        if [each.kind for each in needs] != ["pages"]:
+            return ""
+        # Over http, anybody on the way can write the page and read what it asks for.
+        is_open = needs[0].target.startswith("http://")
+        return "" if is_open else needs[0].target
 
     def _acts(self, call: _Call) -> bool:
         """Whether a tool changes or sends something; an unknown tool counts as such."""
