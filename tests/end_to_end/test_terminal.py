@@ -318,6 +318,13 @@ def test_a_key_changes_the_mode_and_what_is_granted_can_be_revoked(tmp_path: Pat
             screen.type("/grants revoke 1")
             screen.press("Enter")
             screen.wait_for("Revoked: writing to")
+            screen.type("/mode plan")
+            screen.press("Enter")
+            screen.wait_for("ready · mode plan")
+            screen.press("C-d")
+            screen.wait_for_end()
+        with run.command("continue") as screen:
+            screen.wait_for("ready · mode plan")
 
 
 def test_escape_in_mid_stream_keeps_what_was_said_and_holds_the_queue(tmp_path: Path) -> None:

@@ -86,6 +86,20 @@ async def test_a_resumed_session_has_the_mode_that_it_had(build: Any) -> None:
     assert later.broker.mode == "edits"
 
 
+@pytest.mark.parametrize(
+    ("before", "given", "after"),
+    [("plan", {}, "plan"), ("edits", {}, "edits"), ("auto", {"mode": "ask"}, "ask")],
+)
+async def test_a_resumed_session_has_the_mode_of_its_last_run_unless_it_is_given_one(
+    build: Any, before: str, given: dict[str, str], after: str
+) -> None:
+    first = await build(mode=before)
+
+    later = await build(state=first.coordinator.session_state, **given)
+
+    assert later.broker.mode == after
+
+
 @pytest.mark.parametrize("mode", ["ask", "edits", "auto"])
 async def test_a_rule_wins_over_a_mode(build: Any, calling: Any, person: Any, mode: str) -> None:
     ann = person("Deny")

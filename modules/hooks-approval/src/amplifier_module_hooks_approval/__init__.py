@@ -85,8 +85,10 @@ async def _desk_for(coordinator: ModuleCoordinator, config: ApprovalConfig) -> B
         if isinstance(found.get("broker"), Broker):
             return found["broker"]
     state: dict[str, Any] = coordinator.session_state.setdefault(NAME, {})
-    # A session that is resumed has the mode that it had, unless it is given another one.
-    if state.get("configured_mode") != config.mode:
+    # A session that is resumed has the mode that it had, unless it is given another one. The mode
+    # of an option is in the configuration of that run alone.
+    is_given = "mode" in config.model_fields_set or "mode" not in state
+    if is_given and state.get("configured_mode") != config.mode:
         state.update(mode=config.mode, configured_mode=config.mode)
     grants = Grants(GrantFile(config.grants_file), state)
     return Broker(coordinator, grants, state, lambda: datetime.now(UTC))

@@ -17,7 +17,7 @@ from amplifier_module_hooks_approval.rules import Call, Ruling
 
 MODES: dict[Mode, str] = {
     "ask": "asks before a call that changes something",
-    "edits": "changes files of the workspace without asking",
+    "edits": "changes files of the workspace without asking, by edits and commands",
     "plan": "reads only, and ends with a plan",
     "auto": "does all that is inside of the sandbox without asking",
 }

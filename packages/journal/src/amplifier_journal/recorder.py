@@ -39,7 +39,7 @@ from amplifier_kit.secrets.messages import MessageScrubber
 from amplifier_kit.secrets.watch import Watch
 from amplifier_kit.session_folder import working_folder
 from amplifier_kit.texts import text_of_prompt
-from amplifier_kit.turn_events import OUTPUT_SCHEMA
+from amplifier_kit.turn_events import MODE_CHANGED, OUTPUT_SCHEMA
 from amplifier_kit.widenings import QUESTIONS
 
 NAME = "recording"
@@ -490,6 +490,9 @@ class Recorder:
             facts = news_in(event, given, self.coordinator, self._scrubber.scrub)
         inside = call_of(self)
         self.note("event", {"name": event, "data": facts, "inside": inside})
+        if event == MODE_CHANGED:
+            # The user may leave before another turn ends, which would record it too.
+            self._note_state()
 
     def _note_cancel(self) -> None:
         token = self.coordinator.cancellation
