@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -253,3 +254,46 @@ async def test_without_anybody_to_ask_a_widening_is_denied_and_says_what_would_a
     assert harness.ran() == []
     decided = harness.broker.explain("c1")
     assert (decided["by"], decided["needs"]) == ("boundary", needs)
+
+
+@pytest.mark.parametrize(
+    "opened", ["data", "./data/", "../project/data", "~/project/data", "{data}/"]
+)
+async def test_a_path_is_open_however_it_is_spelled(
+    build: Any, calling: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    project = tmp_path / "project"
+    project.mkdir()
+    named = opened.format(data=project / "data")
+    config = {"open": [f"write:{named}"], "rules": ALLOW_ALL, "project": str(project)}
+    harness = await build([calling("bash", command="x", write=str(project / "data"))], **config)
+    _writing(harness)
+
+    await harness.run()
+
+    assert len(harness.ran()) == 1
+
+
+@pytest.mark.attack("W1")
+@pytest.mark.parametrize("other", ["{data} (1)", "{data}/..", "{data}2", "{data}/inside"])
+async def test_an_open_path_is_no_other_one(
+    build: Any, calling: Any, tmp_path: Path, other: str
+) -> None:
+    data = tmp_path / "data"
+    config = {"open": [f"write:{data}"], "rules": ALLOW_ALL}
+    harness = await build([calling("bash", command="x", write=other.format(data=data))], **config)
+    _writing(harness)
+
+    await harness.run()
+
+    assert harness.ran() == []
+
+
+def _writing(harness: Any) -> None:
+    """Let the tool say that its call needs to write to the path in `write`."""
+
+    async def widenings(tool_input: Any) -> list[Widening]:
+        return [Widening("write", tool_input["write"])]
+
+    harness.tools["bash"].widenings = widenings

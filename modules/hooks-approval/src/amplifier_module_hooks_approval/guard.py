@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -84,6 +85,7 @@ class Guard:
         self._book = RuleBook(config, broker.now)
         folder = coordinator.get_capability("session.working_dir")
         self._project = str(Path(folder if isinstance(folder, str) else ".").resolve())
+        self._open = {self._as_asked(each) for each in config.open}
 
     async def deny_early(self, event: str, data: dict[str, Any]) -> HookResult:
         """Deny what a rule forbids, before other hooks do any work for it."""
@@ -155,10 +157,18 @@ class Guard:
             asked = [each for each in asked if each.kind != "pages"]
         return self._broker.grants.missing(asked, self._project, self._broker.now())
 
+    def _as_asked(self, opened: str) -> str:
+        """Return an entry of `open` as a widening is named: a path is whole, without `..`."""
+        kind, _, target = opened.partition(":")
+        if kind != "write":
+            return opened
+        path = os.path.normpath(Path(self._project) / Path(target).expanduser())
+        return f"write:{path}"
+
     def _is_open(self, widening: Widening) -> bool:
-        kind, target = widening.kind, self._target(widening)
-        names = (kind, f"{kind}:{target}", self._short_name(widening))
-        return any(name in self._config.open for name in names if name not in ("network", "write"))
+        target = self._target(widening)
+        name = f"{widening.kind}:{target}" if target else widening.kind
+        return name in self._open
 
     def _short_name(self, widening: Widening) -> str:
         """Return how `open` names a widening: `background`, `network:example.org`, `write:.git`."""
@@ -167,7 +177,9 @@ class Guard:
 
     def _target(self, widening: Widening) -> str:
         # The addresses of registries, in brackets, are not written by hand.
-        return widening.target.partition(" (")[0]
+        if widening.kind == "network":
+            return widening.target.partition(" (")[0]
+        return widening.target
 
     def _tool(self, call: Call) -> Any:
         session = self._broker.sessions.get(call.session_id)
