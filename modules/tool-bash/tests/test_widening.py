@@ -170,6 +170,26 @@ async def test_some_paths_can_be_opened_by_nobody(mounted: Any, path: str, words
     assert words in (await tool.execute(call)).error["message"]
 
 
+@pytest.mark.attack("W1")
+@pytest.mark.parametrize(
+    "name", [".ssh", ".ssh/id", ".aws", ".config", ".config/gh", ".netrc", ".CONFIG/Gh", "dotfiles"]
+)
+async def test_a_folder_of_keys_is_opened_by_nobody(
+    mounted: Any, tmp_path: Path, name: str
+) -> None:
+    home = tmp_path / "user"
+    for folder in (".ssh/id", ".aws", ".config/gh", "keys/.ssh"):
+        (home / folder).mkdir(parents=True)
+    (home / "dotfiles").symlink_to("keys/.ssh")
+    (home / ".gnupg").symlink_to("keys")
+    tool = await mounted()
+
+    for path in (home / name, home / ".gnupg"):
+        call = {"command": "true", "write": [str(path)], "reason": "to write"}
+        assert "may have keys in it" in tool.preflight(call)
+        assert "may have keys in it" in (await tool.execute(call)).error["message"]
+
+
 # --- network --------------------------------------------------------------------------------------
 
 

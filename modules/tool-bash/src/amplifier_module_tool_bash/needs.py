@@ -18,6 +18,7 @@ from amplifier_sandbox.network.destinations import (
     read_destination,
     registries,
 )
+from amplifier_sandbox.processes.credentials import may_have_credentials
 from amplifier_sandbox.processes.limits import SandboxError
 from amplifier_sandbox.processes.workspace import checked_workspace
 from amplifier_sandbox.project_folder import project_root, why_not_a_project
@@ -203,13 +204,17 @@ class Boundary:
                 raise SandboxError("there is no git repository here")
             return repository
         workspace = checked_workspace(self._workspace())
-        path = Path(os.path.realpath(workspace / Path(text).expanduser()))
+        named = workspace / Path(text).expanduser()
+        path = Path(os.path.realpath(named))
         if path.is_relative_to(workspace):
             raise SandboxError(
                 f"`{text[:200]}` is in the workspace; only `{GIT}` can be opened there"
             )
         if why_not := why_not_a_project(path):
             raise SandboxError(f"{why_not}; no command can be given all of it")
+        # What can be written to can be read, too. `.ssh` may be a link to another name.
+        if may_have_credentials(named) or may_have_credentials(path):
+            raise SandboxError(f"`{path}` may have keys in it, which no command is given")
         above = next((each for each in self._given if each in path.parents), None)
         if above is not None:
             # A command could have put a link in its place, or do so before it is mounted.

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["credentials_in", "is_credential"]
+__all__ = ["credentials_in", "is_credential", "may_have_credentials"]
 
 _NAMES = frozenset(
     {
@@ -64,6 +64,12 @@ def is_credential(path: Path) -> bool:
     return not _NAMES.isdisjoint(parts) or not _PAIRS.isdisjoint(
         zip(parts, parts[1:], strict=False)
     )
+
+
+def may_have_credentials(folder: Path) -> bool:
+    """Whether a folder has keys by its name, or is one in which other programs keep some."""
+    holders = {first for first, _ in _PAIRS}
+    return is_credential(folder) or folder.name.casefold() in holders
 
 
 def credentials_in(folder: Path) -> Iterator[Path]:
