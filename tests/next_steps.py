@@ -14,6 +14,7 @@ VALUE = "1"
 FILLED = {
     "options": "--origin https://example.org:8443",
     "allow": "--allow bash",
+    "mode": "--mode edits",
     "what": "files",
 }
 # Prose after a command begins with a parenthesis, a backtick or two spaces.

@@ -180,21 +180,23 @@ class RunCommand:
                 notice(fitted(f"{each.module_id} is missing: {cause}", 1_000), level="warning")
 
     def _check_named_tools(self, tools: dict[str, Any]) -> None:
-        """Refuse to deny a tool that is not there: a typing error would let the meant one run.
+        """Refuse the name of a tool that is not there, before a model is paid.
 
         Raises:
-            SettingsError: `--deny` names no tool.
+            SettingsError: `--deny` or `--allow` names no tool.
         """
-        for each in self._options.deny:
-            if not fnmatch.filter(tools, each):
-                raise SettingsError(
-                    f"There is no tool `{each}` to deny.",
-                    why="A typing error would let another tool run.",
-                    fix="amplifier tool list",
-                )
-        for each in self._options.allow:
-            if not opens_sandbox(each) and not fnmatch.filter(tools, each):
-                notice(f"--allow {each}: there is no such tool.", level="warning")
+        allowed = [each for each in self._options.allow if not opens_sandbox(each)]
+        for action, names, why in (
+            ("deny", self._options.deny, "A typing error would let another tool run."),
+            ("allow", allowed, "The calls that it was meant for would be denied."),
+        ):
+            for each in names:
+                if not fnmatch.filter(tools, each):
+                    raise SettingsError(
+                        f"There is no tool `{each}` to {action}.",
+                        why=why,
+                        fix="amplifier tool list",
+                    )
 
     def _trouble_in(self, live: LiveSession) -> GuardError | None:
         """Return why the work may be incomplete: a guard that failed, or calls that were denied."""
@@ -209,15 +211,25 @@ class RunCommand:
         return denial_of(self._denied, by, needs, self._short_id(), self._given())
 
     def _given(self) -> list[str]:
-        """Return the options about calls: a session that is resumed does not remember them."""
+        """Return the options that a session which is resumed does not remember."""
+        options = self._options
+        named = {
+            "--provider": options.provider,
+            "--model": options.model,
+            "--budget": options.budget_usd,
+            "--mode": options.mode,
+        }
         given: list[str] = []
-        if self._options.mode is not None:
-            given += ["--mode", self._options.mode]
-        for each in self._options.allow:
-            given += ["--allow", each]
-        for each in self._options.deny:
-            given += ["--deny", each]
-        return given
+        for name, value in named.items():
+            given += [] if value is None else [name, value]
+        for name, values in (
+            ("--module", options.modules),
+            ("--allow", options.allow),
+            ("--deny", options.deny),
+        ):
+            for each in values:
+                given += [name, each]
+        return given if options.tools else [*given, "--no-tools"]
 
     async def _execute(self, live: LiveSession, prompt: str) -> str | None:
         """Run the turn; the first Ctrl-C stops it and keeps its work, the second cancels it."""

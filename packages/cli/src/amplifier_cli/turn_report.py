@@ -68,10 +68,18 @@ def denial_of(
     elif by and by <= {"nobody", "concern", "boundary"}:
         fix = f"amplifier continue {session}"
     elif by == {"mode"}:
-        fix = f'amplifier run --resume {session} --mode edits "Carry out the plan."'
+        mode = shlex.join([*_without_mode(given), "--mode", "edits"])
+        fix = f'amplifier run --resume {session} {mode} "Carry out the plan."'
     else:
         fix = f"amplifier explain {session}"
     return DeniedError(f"{count} denied: {'; '.join(named)}", why=calls[0]["reason"], fix=fix)
+
+
+def _without_mode(options: Sequence[str]) -> list[str]:
+    if "--mode" not in options:
+        return list(options)
+    at = options.index("--mode")
+    return [*options[:at], *options[at + 2 :]]
 
 
 def _can_be_allowed(name: str) -> bool:

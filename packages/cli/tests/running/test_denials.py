@@ -75,6 +75,15 @@ def test_the_next_step_repeats_the_options_of_the_run() -> None:
     assert told.fix == 'amplifier run --resume id --mode edits --allow background "Try again."'
 
 
+def test_the_next_step_after_a_plan_changes_the_mode_and_keeps_the_rest() -> None:
+    given = ["--budget", "0.5", "--mode", "plan", "--deny", "bash"]
+
+    told = denial_of(calls("a"), {"mode"}, [], "id", given)
+
+    options = "--budget 0.5 --deny bash --mode edits"
+    assert told.fix == f'amplifier run --resume id {options} "Carry out the plan."'
+
+
 def test_many_denied_calls_are_counted() -> None:
     assert denial_of(calls(*"abcde"), {"rule"}, [], "id").message.endswith("; and 2 more")
 
@@ -157,6 +166,8 @@ def test_a_run_without_warnings_leaves_no_log_file(tmp_path: Path) -> None:
     ("flags", "said"),
     [
         (["--deny", "wirte_file"], "There is no tool `wirte_file` to deny."),
+        (["--allow", "wirte_file"], "There is no tool `wirte_file` to allow."),
+        (["--allow", "pages:https://docs.example/x"], "such as pages:docs.example.org"),
         (["--allow", "network:"], "`--allow network:` opens nothing."),
         (["--allow", "netwrok:pypi.org"], "`--allow netwrok:pypi.org` opens nothing."),
         (["--allow", "outside_sandbox"], "decided call by call"),

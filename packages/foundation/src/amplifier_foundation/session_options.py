@@ -66,8 +66,8 @@ def opens_sandbox(allowed: str) -> bool:
         why = "Leaving the sandbox is decided call by call."
     else:
         why = (
-            "It is network:DOMAIN, network:packages, pages:DOMAIN, write:PATH, write:.git, or "
-            "background."
+            "What can be opened is network:DOMAIN, network:packages, pages:DOMAIN, write:PATH, "
+            "write:.git and background; DOMAIN is a host alone, such as pages:docs.example.org."
         )
     raise SettingsError(f"`--allow {allowed}` opens nothing.", why=why, fix="amplifier run --help")
 
