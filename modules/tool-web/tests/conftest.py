@@ -149,7 +149,11 @@ class Internet:
         pages: dict[str, bytes | Serve],
     ) -> None:
         try:
-            request = (await reader.readuntil(b"\r\n\r\n")).decode()
+            first = await reader.readexactly(1)
+            if first == b"\x16":
+                # A TLS handshake, to a site that has HTTP alone: it would not come to a blank line.
+                return
+            request = (first + await reader.readuntil(b"\r\n\r\n")).decode()
             requests.append(request)
             page = pages.get(request.split()[1], b"HTTP/1.1 404 Not Found\r\n\r\n")
             if isinstance(page, bytes):
