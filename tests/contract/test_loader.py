@@ -114,6 +114,7 @@ async def test_a_module_nobody_knows_is_named_with_the_places_asked(
     assert isinstance(caught.value, module_sources.ModuleNotFoundError)
     assert module_failure_reason(caught.value) == "missing_source"
     assert "Failed to load module 'tool-absent'" in caplog.text
+    assert [record.name for record in caplog.records] == ["amplifier_core.loader"]
 
 
 @requirement("LOAD-8", "LOAD-26")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Awaitable
 from typing import Any
 
 from amplifier_core import events
-from amplifier_core.interfaces import input_schema_of
+from amplifier_core.interfaces import accepts, input_schema_of
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_core.message_models import ChatRequest, Message, ResponseFormat, ToolSpec
 from amplifier_kit.tokens import CHARS_PER_TOKEN, Window, window_of
@@ -137,17 +136,6 @@ class RequestCache:
             self._context = context
             self._takes_provider = accepts(context.get_messages_for_request, "provider")
         return self._takes_provider
-
-
-def accepts(function: Any, keyword: str) -> bool:
-    """Whether a function can be called with this keyword argument."""
-    try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        # Mocks of Python 3.11.2 and earlier have no signature, and take anything.
-        return True
-    anything = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    return anything or keyword in parameters
 
 
 class Composer:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import inspect
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from amplifier_conformance.watch import Outcome, outcome_of
+from amplifier_core.interfaces import accepts
 from amplifier_core.message_models import (
     ChatRequest,
     ChatResponse,
@@ -128,10 +128,7 @@ class Turn:
             "tools": self.tools,
             "hooks": self.coordinator.hooks,
         }
-        parameters = inspect.signature(orchestrator.execute).parameters
-        if "coordinator" in parameters or any(
-            each.kind is each.VAR_KEYWORD for each in parameters.values()
-        ):
+        if accepts(orchestrator.execute, "coordinator"):
             arguments["coordinator"] = self.coordinator
         return orchestrator.execute(**arguments)
 

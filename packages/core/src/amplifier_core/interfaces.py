@@ -6,6 +6,8 @@ for the members named here.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel, Field, field_validator
@@ -26,6 +28,7 @@ __all__ = [
     "Orchestrator",
     "Provider",
     "Tool",
+    "accepts",
     "input_schema_of",
 ]
 
@@ -187,3 +190,14 @@ class ApprovalProvider(Protocol):
     async def request_approval(self, request: ApprovalRequest) -> ApprovalResponse:
         """Answer, or raise `TimeoutError` if nobody did in time."""
         ...
+
+
+def accepts(method: Callable[..., Any], keyword: str) -> bool:
+    """Whether a module's method can be called with an argument that its contract leaves open."""
+    try:
+        parameters = inspect.signature(method).parameters
+    except (TypeError, ValueError):
+        # Some built-in callables have no signature, nor has an AsyncMock of Python 3.11.2.
+        return True
+    anything = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return anything or keyword in parameters

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import logging
 import os
@@ -24,6 +23,7 @@ from amplifier_core.errors import (
     error_text,
     module_failure_reason,
 )
+from amplifier_core.interfaces import accepts
 from amplifier_core.models import ModuleInfo
 
 __all__ = [
@@ -284,8 +284,7 @@ async def _ask_resolver(resolver: Any, module_id: str, hint: Any) -> Any:
     Published resolvers call it `source_hint` or `profile_hint`; the contract passes it second.
     """
     resolve = getattr(resolver, "async_resolve", None) or resolver.resolve
-    function = getattr(resolve, "__func__", resolve)
-    hints = {name: hint for name in ("source_hint", "profile_hint") if takes(function, name)}
+    hints = {name: hint for name in ("source_hint", "profile_hint") if accepts(resolve, name)}
     if hints:
         return await maybe_await(resolve(module_id, **hints))
     positional = [
@@ -294,16 +293,6 @@ async def _ask_resolver(resolver: Any, module_id: str, hint: Any) -> Any:
     if sum(positional) > 1:
         return await maybe_await(resolve(module_id, hint))
     return await maybe_await(resolve(module_id))
-
-
-@functools.lru_cache(maxsize=64)
-def takes(function: Callable[..., Any], name: str) -> bool:
-    """Whether a function accepts an argument of this name; True if its signature is unknown."""
-    try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return True
-    return name in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
 
 
 def _info(module_id: str, version: str, package: Path | None) -> ModuleInfo:

@@ -16,7 +16,8 @@ from amplifier_core._swap import Swaps
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.errors import NotInitializedError, SessionError, describe_error
 from amplifier_core.history import close_history, interruptible
-from amplifier_core.loader import ModuleLoader, takes
+from amplifier_core.interfaces import accepts
+from amplifier_core.loader import ModuleLoader
 from amplifier_core.models import SessionStatus
 from amplifier_core.redaction import redact_secrets
 
@@ -277,7 +278,7 @@ class AmplifierSession:
         if not arguments["providers"]:
             raise SessionError("No providers mounted", session_id=self.session_id)
         execute = orchestrator.execute
-        if takes(getattr(execute, "__func__", execute), "coordinator"):
+        if accepts(execute, "coordinator"):
             arguments["coordinator"] = coordinator
         return execute(**arguments)
 

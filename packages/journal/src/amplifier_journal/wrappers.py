@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.correlation import claim_tool_call, current_tool_call_id
+from amplifier_core.interfaces import accepts
 from amplifier_journal.plain import digest_of, plain, plain_model
 from amplifier_journal.proxy import Proxy
 from amplifier_kit.questions import PREVIEW, Asking, Reply
@@ -283,7 +284,7 @@ class RecordedLoop(_Recorded):
         if recorder is not self._recorder:
             # A child's modules were read before its recorder was interposed.
             around = {name: coordinator.get(name) for name in around}  # pyright: ignore[reportOptionalMemberAccess] - a child has one
-        if not _takes_coordinator(self._inner.execute):
+        if not accepts(self._inner.execute, "coordinator"):
             kwargs.pop("coordinator", None)
         # The app that has begun the turn, before its session was called, ends it as well.
         is_own = await recorder.begin_turn(prompt)
@@ -382,13 +383,3 @@ class RecordedDisplay:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
-
-
-def _takes_coordinator(execute: Any) -> bool:
-    try:
-        parameters = inspect.signature(execute).parameters
-    except (TypeError, ValueError):
-        # Some built-in callables have no signature.
-        return True
-    anything = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    return anything or "coordinator" in parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from amplifier_core.interfaces import accepts
 from amplifier_core.message_models import (
     ChatRequest,
     ChatResponse,
@@ -19,7 +20,6 @@ from amplifier_kit.calls.block_stream import (
     BlockKind,
     BlockStream,
 )
-from amplifier_module_loops.requests import accepts
 
 
 async def ask_streaming(
