@@ -242,17 +242,20 @@ def _is_left_alone(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Annotation | cst.Import | cst.ImportFrom):
         return True
     if isinstance(node, cst.SimpleStatementLine):
-        first = node.body[0]
-        if isinstance(first, cst.Assign) and (
-            _name_of(first.targets[0].target) == "logger" or _is_type_variable(first.value)
-        ):
-            return True
-        if isinstance(first, cst.Expr) and isinstance(first.value, cst.SimpleString):
-            return True
-        return isinstance(first, cst.AnnAssign) and _name_of(first.annotation.annotation) == (
-            "TypeAlias"
-        )
+        return _is_statement_left_alone(node.body[0])
     return isinstance(node, cst.If) and _name_of(node.test) == "TYPE_CHECKING"
+
+
+def _is_statement_left_alone(statement: cst.BaseSmallStatement) -> bool:
+    if isinstance(statement, cst.Expr):
+        return isinstance(statement.value, cst.SimpleString)
+    if isinstance(statement, cst.Assign):
+        is_logger = _name_of(statement.targets[0].target) == "logger"
+        return is_logger or _is_type_variable(statement.value)
+    if isinstance(statement, cst.AnnAssign):
+        is_alias = _name_of(statement.annotation.annotation) == "TypeAlias"
+        return is_alias or _name_of(statement.target) == "logger"
+    return False
 
 
 def _is_type_variable(value: cst.BaseExpression) -> bool:

@@ -56,7 +56,13 @@ def test_every_operator_constant_argument_and_statement_has_a_mutant(planted: Pa
     }
 
 
-def test_annotations_docstrings_and_the_words_of_a_log_line_are_left_alone(planted: Path) -> None:
+@pytest.mark.parametrize("logger", ["logger", "logger: logging.Logger"])
+def test_annotations_docstrings_and_the_words_of_a_log_line_are_left_alone(
+    planted: Path, logger: str
+) -> None:
+    text = planted.read_text(encoding="utf-8")
+    planted.write_text(text.replace("logger =", f"{logger} ="), encoding="utf-8")
+
     for mutant in mutant_source.mutants_of(planted):
         code = mutant.code()
         assert code is not None

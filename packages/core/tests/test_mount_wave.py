@@ -224,7 +224,12 @@ async def test_a_misspelled_section_is_reported_and_those_of_apps_are_not(
     plan: dict[Any, Any] = {
         **installed.basics(),
         "tool": [{"module": "tool-a"}],
+        "sesion": {},
+        "agent": {},
+        # As near to `tools` as to `hooks`.
+        "hools": [],
         "spawn": {},
+        "cookies": {},
         7: "seven",
     }
 
@@ -232,7 +237,15 @@ async def test_a_misspelled_section_is_reported_and_those_of_apps_are_not(
         assert session.coordinator.get("tools") == {}
 
     reported = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert reported == ["Mount plan section 'tool' is ignored: did you mean 'tools'?"]
+    assert sorted(reported) == [
+        f"Mount plan section '{key}' is ignored: did you mean '{near}'?"
+        for key, near in (
+            ("agent", "agents"),
+            ("hools", "tools"),
+            ("sesion", "session"),
+            ("tool", "tools"),
+        )
+    ]
 
 
 async def test_the_traceback_of_a_failed_module_is_for_those_who_debug(
