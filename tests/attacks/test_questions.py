@@ -212,5 +212,5 @@ def test_keys_pressed_while_a_question_appears_in_the_chat_do_not_answer_it(
                 screen.press("1")
                 if "Allow this command" in screen.text():
                     break
-            screen.wait_for("to answer, send or clear the line")
+            screen.wait_for("for other answers, send or clear the line")
             assert not (asking.project / "made").exists()

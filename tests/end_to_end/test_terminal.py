@@ -120,7 +120,7 @@ def test_a_message_that_begins_like_an_answer_is_not_one(tmp_path: Path) -> None
             screen.press("Enter")
             screen.wait_for("1 Allow once (y)", "say why")
             screen.type("and yet another thing")
-            screen.wait_for("› and yet another thing", "to answer, send or clear the line")
+            screen.wait_for("› and yet another thing", "for other answers, send or clear the line")
             assert not (run.project / "made").exists()
             screen.press("Enter")
             screen.wait_for("next  and yet another thing", "say why")
@@ -148,6 +148,49 @@ def test_an_answer_before_the_last_page_is_no_message(tmp_path: Path) -> None:
             screen.wait_for("Done.", "ready")
         assert (run.project / "made").exists()
         assert len(server.requests) == 2
+
+
+def test_every_option_of_a_question_is_on_a_low_screen(tmp_path: Path) -> None:
+    call = {"command": "touch made"}
+    with ModelServer([Said(calls=[("bash", call)]), Said(["Done."])]) as server:
+        run = ChatRun(tmp_path, server)
+        with run.chat(rows=11) as screen:
+            screen.wait_for("ready")
+            screen.type("make it")
+            screen.press("Enter")
+            shown = screen.wait_for(
+                "1 Allow once (y)", "2 Allow", "3 Allow", "4 Deny (n)", "say why"
+            )
+            assert "touch made" in shown
+            screen.press("y")
+            screen.wait_for("Done.", "ready")
+        assert (run.project / "made").exists()
+
+
+@pytest.mark.parametrize("size", [(50, 18), (110, 30)])
+def test_a_question_is_whole_on_a_screen_of_another_size(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    write = {"file_path": "two.md", "content": "first\nsecond\n"}
+    with ModelServer([Said(calls=[("write_file", write)]), Said(["Written."])]) as server:
+        run = ChatRun(tmp_path, server)
+        with run.chat(columns=70, rows=24) as screen:
+            screen.wait_for("ready")
+            screen.type("write it")
+            screen.press("Enter")
+            screen.wait_for("Allow a new file two.md?", "1 Allow once (y)")
+            screen.resize(*size)
+
+            def is_whole(text: str) -> bool:
+                shown_again = screen.text(scrollback=True).count("Allow a new file two.md?") == 2
+                whole = text[max(text.rfind("Allow a new file two.md?"), 0) :]
+                wanted = ("file two.md?", "1 + first", "2 + second", "1 Allow once (y)", "say why")
+                return shown_again and all(each in whole for each in wanted)
+
+            screen.wait_until(is_whole, "the whole question")
+            screen.press("y")
+            screen.wait_for("Written.", "ready")
+        assert (run.project / "two.md").exists()
 
 
 def test_the_reason_of_a_no_goes_to_the_model(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ MOST_ROWS = 200
 
 # Nothing else in a question begins with a number: arguments have a name or a bar before them.
 _DIFF_LINE = re.compile(r" +\d+ ([-+])(?: |$)")
-_FEWEST_ROWS = 5
+_FEWEST_ROWS = 4
 _FEWEST_COLUMNS = 20
 
 

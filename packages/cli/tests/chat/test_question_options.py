@@ -59,7 +59,7 @@ def test_what_enter_takes_at_first(
 async def test_long_options_are_drawn_one_below_the_other(is_open: bool) -> None:
     scene = Scene(lambda: None)
     scene.obstacle = lambda: "" if is_open else "..."
-    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
     asks = OpenQuestion(Question("?", tuple(SCOPED)), math.inf, answer, 0, takes_reason=True)
     scene.questions.append(asks)
 

@@ -97,6 +97,21 @@ async def test_in_the_chat_a_long_question_is_allowed_on_its_last_page_only() ->
     assert shown[-1] == Decision("Allow once")
 
 
+async def test_on_a_screen_of_another_size_the_pages_begin_again() -> None:
+    scene, shown = Scene(lambda: None), list[Shown]()
+    approvals = TerminalApprovals(scene, shown.append, lambda: (40, 12))
+    asking = asyncio.create_task(approvals.request_approval("x\n" * 15, OPTIONS, 5, "deny"))
+    await _turn(scene, shown, [NEXT_PAGE, "Deny"])
+    assert scene.asks is not None
+    scene.asks.answer.set_result(NEXT_PAGE)
+    await _turn(scene, shown, OPTIONS)
+    scene.asks.drawn_at = 0.0
+    approvals.show_again()
+    await _turn(scene, shown, [NEXT_PAGE, "Deny"])
+    scene.asks.answer.set_result("Deny")
+    assert await asking == "Deny"
+
+
 async def test_in_the_chat_a_long_question_can_be_denied_on_every_page() -> None:
     scene, shown = Scene(lambda: None), list[Shown]()
     approvals = TerminalApprovals(scene, shown.append, lambda: (40, 12))
@@ -134,7 +149,7 @@ async def test_keys_answer_only_a_question_that_has_been_on_the_screen_for_a_whi
     terminal.buffer.on_text_changed = _Event()
     Keys(terminal, no_conversation, expand=lambda: None, leave=lambda: None, next_mode=lambda: None)
     scene: Scene = terminal.scene
-    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    future: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
     asks = OpenQuestion(Question("?", tuple(OPTIONS)), monotonic() + 60, future, denial(OPTIONS))
     scene.questions.append(asks)
 
@@ -145,7 +160,7 @@ async def test_keys_answer_only_a_question_that_has_been_on_the_screen_for_a_whi
     asks.drawn_at = monotonic() - 60
     assert scene.obstacle() == ""
     terminal.buffer.text = "1"
-    assert scene.obstacle() == "to answer, send or clear the line"
+    assert scene.obstacle() == "for other answers, send or clear the line"
 
 
 class _Event:

@@ -61,6 +61,14 @@ class TerminalApprovals:
         """
         return await self._ask(asking, takes_reason=True)
 
+    def show_again(self) -> None:
+        """Show the open question again: a screen of another size may have lost a part of it."""
+        asks = self._scene.asks
+        if asks is None or asks.drawn_at is None or asks.entry == "edit":
+            return
+        if not asks.answer.done():
+            asks.answer.set_result(None)
+
     async def _ask(self, asking: Asking, *, takes_reason: bool) -> Reply:
         loop = asyncio.get_running_loop()
         question = Question(asking.prompt, asking.options)
@@ -107,14 +115,23 @@ class TerminalApprovals:
         running.call = replace(running.call, arguments=changed)
 
     async def _answer(self, asks: OpenQuestion, asking: Asking, *, takes_reason: bool) -> str:
-        """Show the question, page by page if it has several, and return the chosen option."""
+        """Show the question, as often as the screen's size changes; returns the chosen option."""
         asks.takes_reason = takes_reason
+        option = None
+        while option is None:
+            option = await self._through_pages(asks, asking)
+        return option
+
+    async def _through_pages(self, asks: OpenQuestion, asking: Asking) -> str | None:
+        """Show the question, page by page if it has several; None to begin again."""
+        asks.editable = None
         columns, rows = self._size()
         pages = pages_of(asking.prompt, columns, rows)
         deny = asking.options[denial(asking.options)]
         for page in pages[:-1]:
-            if await self._show(asks, Question(page, (NEXT_PAGE, deny)), asking) != NEXT_PAGE:
-                return deny
+            option = await self._show(asks, Question(page, (NEXT_PAGE, deny)), asking)
+            if option != NEXT_PAGE:
+                return option
         # On the last page, when all of the text was shown.
         asks.editable = asking.editable
         if len(pages) == 1:
@@ -123,7 +140,7 @@ class TerminalApprovals:
             last = Question(pages[-1], asking.options)
         return await self._show(asks, last, asking)
 
-    async def _show(self, asks: OpenQuestion, shown: Question, asking: Asking) -> str:
+    async def _show(self, asks: OpenQuestion, shown: Question, asking: Asking) -> str | None:
         asks.question = shown
         asks.answer = asyncio.get_running_loop().create_future()
         asks.chosen = suggestion(shown.options, asking.suggests)

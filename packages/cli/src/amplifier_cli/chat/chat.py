@@ -155,6 +155,7 @@ class Chat:
         if prompt.strip():
             self.conversation.say(prompt)
         self.terminal.drawn = self._set_title
+        self.terminal.resized = self.approvals.show_again
         try:
             await self.terminal.run(keys.bindings())
         finally:

@@ -92,7 +92,7 @@ class Keys:
         if self._entry != "message":
             return "the line is for the answer"
         if self._terminal.buffer.text:
-            return "to answer, send or clear the line"
+            return "for other answers, send or clear the line"
         asks = self._terminal.scene.asks
         if asks is not None and asks.drawn_at is None:
             return "..."

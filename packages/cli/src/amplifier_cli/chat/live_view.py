@@ -122,7 +122,8 @@ class OpenQuestion:
 
     question: Question
     until: float
-    answer: asyncio.Future[str]
+    # None asks for the question to be shown again.
+    answer: asyncio.Future[str | None]
     # The option that Enter takes.
     chosen: int
     # When it was first on the screen; earlier keys do not answer it.

@@ -35,6 +35,7 @@ from rich.text import Text
 from amplifier_cli.chat.line_renderer import LineRenderer
 from amplifier_cli.chat.live_view import Entry, Scene
 from amplifier_cli.output import terminal_file
+from amplifier_cli.question_pages import rows_of
 from amplifier_cli.render.drawing import draw, needs_gap
 from amplifier_cli.render.footer import Meter, footer
 from amplifier_cli.render.pieces import Shown, pieces
@@ -96,6 +97,8 @@ class Terminal:
         self._meter = meter
         # Called after each frame.
         self.drawn: Callable[[], None] = lambda: None
+        # Called when the screen has had another size for a moment.
+        self.resized: Callable[[], None] = lambda: None
         self._accept = accept
         self._pending: list[str] = []
         self._before: Shown | None = None
@@ -138,7 +141,7 @@ class Terminal:
         """The columns and rows that a question can use."""
         size = self._output.get_size()
         # A bar is drawn to its left; the scene, a rule, the input line and the footer below it.
-        below = len(self._scene_lines()) + min(self.buffer.document.line_count, _MOST_INPUT_ROWS)
+        below = len(self._scene_lines()) + self._input_rows
         return size.columns - 2, size.rows - below - 2
 
     @property
@@ -200,8 +203,15 @@ class Terminal:
             self._app.renderer.clear()
 
     async def _tick(self) -> None:
+        before = drawn = self._output.get_size()
         while True:
             await asyncio.sleep(_TICK_SECONDS)
+            size = self._output.get_size()
+            # A window that is dragged has many sizes; the last one counts.
+            if size == before and size != drawn:
+                drawn = size
+                self.resized()
+            before = size
             if self.scene.activity:
                 self.wake()
 
@@ -269,7 +279,7 @@ class Terminal:
 
     def _scene_lines(self) -> list[str]:
         size = self._output.get_size()
-        rows = max(3, size.rows - _MOST_INPUT_ROWS - 3)
+        rows = max(3, size.rows - self._input_rows - 2)
         parts = self.scene.parts(rows)
         if not parts:
             return []
@@ -280,6 +290,12 @@ class Terminal:
         is_asked = isinstance(self._before, Question) and len(parts) == 1
         above = [""] if self._before is not None and not is_asked else []
         return [*above, *lines]
+
+    @property
+    def _input_rows(self) -> int:
+        """The rows that the input line takes, as far as it can grow."""
+        columns = self.columns - len(_MARKS[self._entry])
+        return min(len(rows_of(self.buffer.text, columns)), _MOST_INPUT_ROWS)
 
     @property
     def _entry(self) -> Entry:
