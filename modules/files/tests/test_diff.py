@@ -17,10 +17,11 @@ def test_a_diff_applied_to_the_old_text_gives_the_new_one(before: str, after: st
 
 def applied(before: str, diff: str) -> str:
     """Apply a diff by its line numbers."""
-    old, result, at = before.split("\n"), list[str](), 0
+    old = [] if diff.startswith("@@ -0,0") else before.split("\n")
+    result, at = list[str](), 0
     for line in diff.split("\n") if diff else []:
         if line.startswith("@@"):
-            start = int(line.split()[1][1:].split(",")[0]) - 1
+            start = max(int(line.split()[1][1:].split(",")[0]) - 1, 0)
             result += old[at:start]
             at = start
         elif line.startswith("+"):
@@ -49,8 +50,8 @@ def test_a_long_diff_has_its_middle_cut_out_and_counted() -> None:
     diff = unified("", text).split("\n")
 
     (cut,) = [line for line in diff if line.startswith("[")]
-    assert int(cut[1:].split()[0]) + len(diff) - 1 == 1_002
-    assert (diff[2][:10], diff[-1][:10]) == ("+line 0000", "+line 0999")
+    assert int(cut[1:].split()[0]) + len(diff) - 1 == 1_001
+    assert (diff[1][:10], diff[-1][:10]) == ("+line 0000", "+line 0999")
     assert 11_000 < len("\n".join(diff)) < 12_100
 
 
@@ -67,3 +68,8 @@ def test_a_long_line_is_cut() -> None:
 def test_bytes_that_are_no_text_are_counted() -> None:
     assert difference(b"\xff\xfe", b"text") == "[2 bytes are now 4 bytes]"
     assert difference(None, b"new\n") == "@@ -1,1 +1,2 @@\n+new\n "
+
+
+def test_a_new_text_without_a_line_end_replaces_nothing() -> None:
+    assert unified("", "one") == "@@ -0,0 +1,1 @@\n+one"
+    assert unified("one", "") == "@@ -1,1 +0,0 @@\n-one"

@@ -77,6 +77,26 @@ async def test_a_mode_is_changed_while_the_session_runs(
     assert harness.ran() == [{"command": "make"}]
 
 
+async def test_a_yes_in_the_mode_plan_to_an_older_question_changes_nothing(
+    build: Any, calling: Any, person: Any
+) -> None:
+    ann = person("Allow once")
+    harness = await build([calling("bash", command="make")], person=ann)
+    _declare(harness)
+    ask = ann.request_approval
+
+    async def plan_first(*asked: Any) -> str:
+        await harness.broker.set_mode("plan")
+        return await ask(*asked)
+
+    ann.request_approval = plan_first
+    (result,) = await harness.run()
+
+    assert len(ann.questions) == 1
+    assert harness.ran() == []
+    assert "the mode is `plan`" in result
+
+
 async def test_a_resumed_session_has_the_mode_that_it_had(build: Any) -> None:
     first = await build()
     await first.broker.set_mode("edits")

@@ -257,7 +257,7 @@ async def test_without_anybody_to_ask_a_widening_is_denied_and_says_what_would_a
 
 
 @pytest.mark.parametrize(
-    "opened", ["data", "./data/", "../project/data", "~/project/data", "{data}/"]
+    "opened", ["../data", "../project/../data/", "~/data", "{data}", "{data}/", "{data}/../data"]
 )
 async def test_a_path_is_open_however_it_is_spelled(
     build: Any, calling: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: str
@@ -265,14 +265,33 @@ async def test_a_path_is_open_however_it_is_spelled(
     monkeypatch.setenv("HOME", str(tmp_path))
     project = tmp_path / "project"
     project.mkdir()
-    named = opened.format(data=project / "data")
+    named = opened.format(data=tmp_path / "data")
     config = {"open": [f"write:{named}"], "rules": ALLOW_ALL, "project": str(project)}
-    harness = await build([calling("bash", command="x", write=str(project / "data"))], **config)
+    harness = await build([calling("bash", command="x", write=str(tmp_path / "data"))], **config)
     _writing(harness)
 
     await harness.run()
 
     assert len(harness.ran()) == 1
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        "network:packges",
+        "network:10.0.0.7",
+        "network:localhost",
+        "network:*",
+        "network:Example.org",
+        "write:.gti",
+        "write:src",
+        "write:.git,write:/srv",
+        "write:/a b",
+    ],
+)
+async def test_what_no_call_can_need_is_refused(build: Any, opened: str) -> None:
+    with pytest.raises(Exception, match="open"):
+        await build(open=[opened])
 
 
 @pytest.mark.attack("W1")

@@ -76,8 +76,8 @@ class _Change:
     """
 
     def __init__(self, before: str, after: str) -> None:
-        self._old = before.split("\n")
-        self._new = after.split("\n")
+        self._old = _lines(before, after)
+        self._new = _lines(after, before)
         shorter = min(len(self._old), len(self._new))
         self.start = _equal(self._old, self._new)
         self._end = min(_equal(self._old[::-1], self._new[::-1]), shorter - self.start)
@@ -98,14 +98,23 @@ class _Change:
         for group in SequenceMatcher(None, old, new).get_grouped_opcodes(_CONTEXT):
             _, old_from, _, new_from, _ = group[0]
             _, _, old_to, _, new_to = group[-1]
-            old_span = f"{skipped + old_from + 1},{old_to - old_from}"
-            yield f"@@ -{old_span} +{skipped + new_from + 1},{new_to - new_from} @@"
+            old_span = _span(skipped + old_from, old_to - old_from)
+            yield f"@@ -{old_span} +{_span(skipped + new_from, new_to - new_from)} @@"
             for tag, first, last, other_first, other_last in group:
                 if tag == "equal":
                     yield from (shown(" ", line) for line in old[first:last])
                 else:
                     yield from (shown("-", line) for line in old[first:last])
                     yield from (shown("+", line) for line in new[other_first:other_last])
+
+
+def _lines(text: str, other: str) -> list[str]:
+    # An empty text has the empty line behind the last line end of the other, if that has one.
+    return text.split("\n") if text or other.endswith("\n") else []
+
+
+def _span(skipped: int, count: int) -> str:
+    return f"{skipped + 1 if count else skipped},{count}"
 
 
 def _fitting(lines: list[str]) -> list[str]:

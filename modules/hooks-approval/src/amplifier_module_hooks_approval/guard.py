@@ -263,6 +263,11 @@ class Guard:
             timeout=self._config.timeout_seconds,
             batch=self._config.batch_seconds,
         )
+        reads = only_reads(self._tool(call), call, effect)
+        denial = denied_by(self._broker.mode, ruling, reads=reads)
+        if answer.approved and denial is not None:
+            # The user has changed the mode while the question was open.
+            return await self._close(call, denial, request_id)
         if answer.remember:
             for offer in offers[answer.reach or next(iter(offers))]:
                 await self._remember(call, offer, answer)

@@ -18,6 +18,13 @@ _APPROVAL = "hooks-approval"
 PARTS = {"loop": "orchestrator", "context": "context"}
 # What `--allow` names if it is not a tool: something beyond the sandbox.
 _KINDS: tuple[str, ...] = get_args(Kind)
+_FORMS = {
+    "network": "It is network:packages or network:DOMAIN, such as network:example.org.",
+    "pages": "It is pages:DOMAIN, a host alone, such as pages:docs.example.org.",
+    "write": "It is write:.git, or write:PATH with a path that leads out of the project.",
+    "background": "It is background alone.",
+    "outside_sandbox": "Leaving the sandbox is decided call by call.",
+}
 _MODEL_KEYS = ("default_model", "model")
 _SECTIONS = {"provider": "providers", "tool": "tools", "hook": "hooks"}
 
@@ -62,14 +69,11 @@ def opens_sandbox(allowed: str) -> bool:
         return False
     if re.fullmatch(OPENINGS, allowed):
         return True
-    if kind == "outside_sandbox":
-        why = "Leaving the sandbox is decided call by call."
-    else:
-        why = (
-            "What can be opened is network:DOMAIN, network:packages, pages:DOMAIN, write:PATH, "
-            "write:.git and background; DOMAIN is a host alone, such as pages:docs.example.org."
-        )
-    raise SettingsError(f"`--allow {allowed}` opens nothing.", why=why, fix="amplifier run --help")
+    raise SettingsError(
+        f"`--allow {allowed}` opens nothing.",
+        why=_FORMS.get(kind, "What can be opened is network, pages, write and background."),
+        fix="amplifier run --help",
+    )
 
 
 def apply_options(options: SessionOptions, plan: dict[str, Any]) -> None:

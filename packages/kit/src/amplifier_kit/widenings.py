@@ -31,8 +31,14 @@ QUESTIONS = ("widenings", "only_reads", "reaches_outside", "call_scopes", PREVIE
 
 Kind: TypeAlias = Literal["network", "pages", "write", "background", "outside_sandbox"]
 
+# A name with a dot whose last part is no number: neither an address nor a misspelled `packages`.
+_DOMAIN = r"([a-z0-9_-]+\.)+[a-z0-9_-]*[a-z_-][a-z0-9_-]*"
+# In the workspace, only `.git` is closed: a relative path leads out of it.
+_FOLDER = r"\.git|[/~]\S*|\.\.(/\S*)?"
+
 OPENINGS = (
-    r"network:[^\s:]+(:\d+)?|pages:([a-z0-9._-]+|https?://[a-z0-9._-]+:\d+)|write:\S+|background"
+    rf"network:(packages|(\*\.)?{_DOMAIN}(:\d+)?)|pages:([a-z0-9._-]+|https?://[a-z0-9._-]+:\d+)"
+    rf"|write:({_FOLDER})|background"
 )
 """How a user writes what may be opened without a question: a regular expression.
 
