@@ -143,8 +143,13 @@ class RunCommand:
             log.write_to(live.writer.folder / _LOG_NAME, live.recorder.without_secrets)
             self._session_id = live.session_id
             self._listen(live)
-            if self._options.tools:
+            try:
                 self._check_named_tools(live.session.coordinator.get("tools"))
+            except SettingsError:
+                # `last` skips a session that failed without a turn.
+                if not live.turns:
+                    await live.update_metadata("failed")
+                raise
             # A resumed session has the cost of its earlier runs already.
             before = live.cost_usd
             began = monotonic()
@@ -185,6 +190,8 @@ class RunCommand:
         Raises:
             SettingsError: `--deny` or `--allow` names no tool.
         """
+        if not self._options.tools:
+            return
         allowed = [each for each in self._options.allow if not opens_sandbox(each)]
         for action, names, why in (
             ("deny", self._options.deny, "A typing error would let another tool run."),

@@ -186,6 +186,15 @@ def test_a_flag_that_names_nothing_stops_the_run(
     assert "Traceback" not in done.stderr
 
 
+def test_a_run_that_a_flag_stopped_is_not_the_last_session(amplifier: Command) -> None:
+    first = json.loads(amplifier("run", "--json", "remember the number 7").stdout)
+    assert amplifier("run", "--allow", "bsh", "continue").returncode == 2
+
+    last = json.loads(amplifier("run", "--json", "--resume", "last", "what number?").stdout)
+
+    assert last["session_id"] == first["session_id"]
+
+
 def test_a_tool_is_denied_by_its_name_or_a_pattern(amplifier: Command) -> None:
     done = amplifier("run", "--deny", "write_*", "use write_file for notes.md")
 

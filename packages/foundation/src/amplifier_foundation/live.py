@@ -42,6 +42,8 @@ INCOMPLETE = "bundle:incomplete"
 TAKEOVER = "session.takeover"
 EVENTS = [FAILED, PLAN_CHANGED, INCOMPLETE, "session:rewound"]
 _LONGEST_TITLE = 80
+# How many changed settings a resumed session names.
+_MOST_PLACES = 3
 
 
 class LiveSession:
@@ -406,8 +408,11 @@ async def _restore(live: LiveSession, state: SessionState) -> None:
     changes = plan_changes(state.plan, recorder.opened_plan)
     if changes:
         await coordinator.hooks.emit(PLAN_CHANGED, {"changes": changes})
-        lines = "\n".join(f"  {each}" for each in changes)
-        show(coordinator, f"The session continues with another plan:\n{lines}", source=NAME)
+        # The values are in the log; as JSON they would tell a user little.
+        places = [each.partition(": ")[0] for each in changes]
+        more = f", and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+        named = ", ".join(places[:_MOST_PLACES])
+        show(coordinator, f"The session continues with other settings: {named}{more}.", source=NAME)
 
 
 async def _instruct(live: LiveSession, instructions: list[Any]) -> None:

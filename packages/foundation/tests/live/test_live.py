@@ -201,9 +201,9 @@ async def test_a_changed_plan_is_told_and_does_not_stop_the_session(
     ) as live:
         assert await live.execute("Still there?") == "Hi."
 
-    (line,) = [each for each in display.lines if "another plan" in each]
-    assert 'session.orchestrator: "loop-basic" -> "loop-streaming"' in line
-    assert "tools.tool-todo: (nothing) ->" in line
+    (line,) = [each for each in display.lines if "other settings" in each]
+    assert "session.orchestrator" in line
+    assert "tools.tool-todo" in line
 
 
 async def test_an_unchanged_plan_is_not_told(store: SessionStore, tmp_path: Path) -> None:

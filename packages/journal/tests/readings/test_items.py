@@ -73,6 +73,15 @@ def test_a_whole_turn_comes_back_in_its_order() -> None:
     ]
 
 
+def test_an_answer_that_is_announced_when_it_is_whole_is_there_once() -> None:
+    second = Line("model.call", {"call": "1.3"})
+    shown = items(
+        PROMPT, answered("I look."), streamed("I look.", begins=True),
+        second, streamed("Do", begins=True), streamed("ne."), Line("turn.ended", {"turn": 1}),
+    )  # fmt: skip
+    assert shown[:-1] == [Prompt("do it", 1), Answer("I look."), Answer("Done.")]
+
+
 def test_words_that_were_shown_before_the_process_died_are_there() -> None:
     reading = Items()
     for line in (PROMPT, streamed("First.\n\n", begins=True), streamed("Half a ")):

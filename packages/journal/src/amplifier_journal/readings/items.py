@@ -233,6 +233,8 @@ class Items:
         self._inner_calls: set[str] = set()
         self._stream: list[tuple[str, list[str]]] = []
         self._request: Any = None
+        # Whether the whole answer of the last model call was an item.
+        self._is_answered = False
         self._said = ""
         self._questions: dict[str, list[Question]] = {}
         self._in_turn = False
@@ -299,6 +301,7 @@ class Items:
     def _prompt(self, data: dict[str, Any]) -> Iterator[Item]:
         yield from self._rest()
         self._announced.clear()
+        self._is_answered = False
         self._said = ""
         self._in_turn = True
         yield Prompt(str(data.get("text", "")), data.get("turn"))
@@ -316,6 +319,9 @@ class Items:
     # --- answers of the model --------------------------------------------------------------------
 
     def _streamed(self, data: dict[str, Any]) -> Iterator[Item]:
+        # An answer that its provider did not stream is announced, as one piece, when it is whole.
+        if self._is_answered:
+            return
         if data.get("request_id") != self._request:
             yield from self._flush()
             self._request = data.get("request_id")
@@ -334,6 +340,8 @@ class Items:
     def _model_call(self, data: dict[str, Any]) -> Iterable[Item]:
         if data.get("inside"):
             self._inner_calls.add(str(data.get("call")))
+        else:
+            self._is_answered = False
         return ()
 
     def _model_result(self, data: dict[str, Any]) -> Iterator[Item]:
@@ -347,6 +355,7 @@ class Items:
             return
         # The whole response replaces the pieces that were streamed.
         self._stream = []
+        self._is_answered = True
         for block in _blocks(cast("dict[str, Any]", response).get("content")):
             if block.get("type") == "thinking" and str(block.get("thinking", "")).strip():
                 yield Thinking(str(block["thinking"]))
