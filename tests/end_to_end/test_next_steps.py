@@ -48,6 +48,7 @@ TYPED = {
     'amplifier run "..."': 'run "..."',
     'amplifier run "what is in this folder?"': 'run "what is in this folder?"',
     'amplifier run --events "what is in this folder?"': 'run --events "what is in this folder?"',
+    'amplifier run --resume 1 "..."': 'run --resume last "..."',
     'amplifier run --resume 1 --mode edits "Carry out the plan."': (
         'run --resume SESSION --mode edits "Carry out the plan."'
     ),

@@ -524,7 +524,7 @@ def test_a_terminal_that_can_only_print_has_a_chat_too(tmp_path: Path) -> None:
         screen.press("Enter")
         screen.wait_for("Done.")
         screen.press("C-d")
-        screen.wait_for("amplifier chat --resume")
+        screen.wait_for("amplifier continue ")
         assert "\x1b" not in screen.text(colors=True)
 
 
@@ -578,4 +578,4 @@ def test_commands_complete_and_answer(tmp_path: Path) -> None:
         screen.type("/quit")
         screen.press("Enter")
         screen.wait_for_end()
-        screen.wait_for("amplifier chat --resume")
+        screen.wait_for("amplifier continue ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
 
 import click
@@ -34,10 +35,14 @@ def talk(
 ) -> int:
     """Run a chat until the user leaves, with `prompt` sent first; returns the exit code."""
     if not sys.stdin.isatty() or not sys.stdout.isatty():
+        if resume is None:
+            fix = 'amplifier run "..."'
+        else:
+            fix = f'amplifier run --resume {shlex.quote(resume)} "..."'
         raise CommandError(
             "A chat needs a terminal.",
             why="Its input or output is a pipe or a file.",
-            fix='amplifier run "..."',
+            fix=fix,
         )
     session_id = None if resume is None else find_session(resume)
     if session_id is not None:
@@ -106,7 +111,7 @@ class _Talk:
             resume = True
             takeover = False
             chat.terminal.put(Notice(f"A copy continues here: {session_id}."))
-        say(f"Continue with: amplifier chat --resume {short_id(session_id)}")
+        say(f"Continue with: amplifier continue {short_id(session_id)}")
         return 0
 
 

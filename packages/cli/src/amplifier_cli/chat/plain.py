@@ -59,7 +59,7 @@ class PlainChat:
                 if unfinished:
                     await remember_partial(live, unfinished)
                 await self._talk(live)
-        say(f"Continue with: amplifier chat --resume {short_id(live.session_id)}")
+        say(f"Continue with: amplifier continue {short_id(live.session_id)}")
         return 0
 
     async def _talk(self, live: Any) -> None:
