@@ -6,7 +6,14 @@ from decimal import Decimal
 
 import pytest
 
-from amplifier_cli.render.plain import count, duration, lines_of, money, program_output
+from amplifier_cli.render.plain import (
+    count,
+    duration,
+    lines_of,
+    message_of,
+    money,
+    program_output,
+)
 from amplifier_sandbox.visible_text import visible
 
 
@@ -61,3 +68,18 @@ def test_fractions_of_a_cent_are_not_rounded_away() -> None:
 
 def test_lines_are_counted_in_words() -> None:
     assert [lines_of(each) for each in ("", "a", "a\nb\n")] == ["no output", "1 line", "2 lines"]
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        ("why", "why"),
+        ({"message": "why", "type": "x"}, "why"),
+        ({"type": "ValueError", "msg": "why"}, "why"),
+        ({"error": "why"}, "why"),
+        ({"code": 1}, "{'code': 1}"),
+        (None, "None"),
+    ],
+)
+def test_the_message_of_an_error_is_found(error: object, message: str) -> None:
+    assert message_of(error) == message

@@ -33,7 +33,9 @@ def message_of(error: Any) -> str:
     if not isinstance(error, dict):
         return str(error)
     fields = cast("dict[str, Any]", error)
-    return str(fields.get("message") or fields)
+    # A tool says `message`, and an event of the kernel `msg`.
+    names = ("message", "msg", "error")
+    return str(next((fields[name] for name in names if fields.get(name)), fields))
 
 
 def duration(seconds: float) -> str:

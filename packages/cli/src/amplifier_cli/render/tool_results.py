@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, cast
 
 from amplifier_cli.question_pages import signed_lines
-from amplifier_cli.render.plain import lines_of, one_line, program_output
+from amplifier_cli.render.plain import lines_of, message_of, one_line, program_output
 from amplifier_journal.readings.items import ToolCall, ToolState
 from amplifier_kit.questions import diff_lines, is_diff
 from amplifier_sandbox.visible_text import json_text
@@ -64,7 +64,7 @@ def outcome_of(call: ToolCall) -> Outcome:
         summary = one_line(call.said.removeprefix("Denied by hook: ")) if call.said else "no result"
         return Outcome(call.state, summary, program_output(call.written) or call.said)
     if call.error is not None:
-        message = _message(call.error)
+        message = message_of(call.error)
         return Outcome("failed", _headline(message), program_output(message))
     result = call.result
     if not isinstance(result, dict) or "success" not in result:
@@ -96,7 +96,7 @@ def _failure(output: Any, failure: Any) -> Outcome:
     if isinstance(output, dict) and "exit_code" in output:
         return _command(cast("dict[str, Any]", output))._replace(state="failed")
     if failure:
-        message = _message(failure)
+        message = message_of(failure)
     else:
         message = _text(output) or "failed"
     return Outcome("failed", _headline(message), program_output(message))
@@ -109,16 +109,6 @@ def _command(output: dict[str, Any]) -> Outcome:
     if code == 0:
         return Outcome("done", lines_of(text), text)
     return Outcome("failed", "stopped" if code is None else f"exit {code}", text)
-
-
-def _message(error: Any) -> str:
-    if isinstance(error, dict):
-        facts = cast("dict[str, Any]", error)
-        found = next((facts[key] for key in ("message", "msg", "error") if facts.get(key)), None)
-        if found is not None:
-            return str(found)
-        return _text(facts)
-    return str(error)
 
 
 def _headline(message: str) -> str:
