@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 import tempfile
@@ -176,7 +175,8 @@ class Stage:
         return {
             "HOME": str(self._folder),
             "AMPLIFIER_HOME": str(self._home),
-            "PATH": os.environ["PATH"],
+            # Not the path of whoever runs this, which doctor would show.
+            "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
             "PYTHONUTF8": "1",
         }
 
