@@ -86,6 +86,7 @@ TYPED = {
     "amplifier session delete 1": "session delete SESSION --yes",
     "amplifier session delete 1 --yes": "session delete last --yes",
     "amplifier tool list": "tool list",
+    "amplifier tool show 1": "tool show read_file",
     "amplifier trust": "trust grant --yes",
     "amplifier trust --file 1": "trust grant --file notes.md --yes",
     "amplifier trust --origin https://example.org:8443": (

@@ -148,6 +148,10 @@ def test_tools_are_listed_described_and_called(amplifier: Command, project: Path
     assert "inside" in amplifier("tool", "invoke", "read_file", "file_path=a.txt").stdout
     failed = amplifier("tool", "invoke", "read_file", "--input", '{"file_path": "none"}')
     assert failed.returncode == 1
+    for wrong in ("a.txt", "--input=[1]", "--input={"):
+        told = amplifier("tool", "invoke", "read_file", wrong)
+        assert told.returncode == 2
+        assert "next   amplifier tool show read_file" in told.stderr
     ended = amplifier("tool", "invoke", "bash", "command=echo why >&2; exit 3")
     assert ended.returncode == 1
     assert '"stderr": "why\\n"' in ended.stdout

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -99,7 +100,7 @@ def invoke(
 
     A VALUE that is JSON is taken as such, anything else as text.
     """
-    values = _input(arguments, given)
+    values = _input(name, arguments, given)
 
     async def call() -> Any:
         async with _tools(**options) as mounted:
@@ -134,15 +135,19 @@ def _named(mounted: MountedTools, name: str) -> Any:
     return mounted.tools[name]
 
 
-def _input(arguments: tuple[str, ...], given: str | None) -> dict[str, Any]:
+def _input(name: str, arguments: tuple[str, ...], given: str | None) -> dict[str, Any]:
+    fix = f"amplifier tool show {shlex.quote(name)}"
     try:
-        values: Any = {} if given is None else json.loads(given)
+        read: Any = {} if given is None else json.loads(given)
     except ValueError as error:
-        raise CommandError(f"--input is not JSON: {error}") from error
+        raise CommandError(f"--input is not JSON: {error}", fix=fix) from error
+    if not isinstance(read, dict):
+        raise CommandError("--input is no JSON object.", fix=fix)
+    values = cast("dict[str, Any]", read)
     for each in arguments:
         key, equals, text = each.partition("=")
         if not equals:
-            raise CommandError(f"`{each}` is not KEY=VALUE.")
+            raise CommandError(f"`{each}` is not KEY=VALUE.", fix=fix)
         try:
             values[key] = json.loads(text)
         except ValueError:
