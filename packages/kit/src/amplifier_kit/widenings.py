@@ -33,7 +33,7 @@ Kind: TypeAlias = Literal["network", "pages", "write", "background", "outside_sa
 
 # A name with a dot whose last part is no number: neither an address nor a misspelled `packages`.
 _DOMAIN = r"([a-z0-9_-]+\.)+[a-z0-9_-]*[a-z_-][a-z0-9_-]*"
-# In the workspace, only `.git` is closed: a relative path leads out of it.
+# Commands write to the workspace anyway, except to `.git`: other relative paths lead out of it.
 _FOLDER = r"\.git|[/~]\S*|\.\.(/\S*)?"
 
 OPENINGS = (

@@ -203,7 +203,8 @@ class Terminal:
             self._app.renderer.clear()
 
     async def _tick(self) -> None:
-        before = drawn = self._output.get_size()
+        drawn = self._output.get_size()
+        before = drawn
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             size = self._output.get_size()
